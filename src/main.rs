@@ -1,0 +1,2 @@
+//! nsgate.
+fn main() {}
