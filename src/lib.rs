@@ -1,1 +1,4 @@
-//! nsgate.
+//! nsgate: one front door for many table catalogs that speak the namespace REST contract.
+
+pub mod error;
+pub mod protocol;

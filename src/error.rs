@@ -1,0 +1,161 @@
+//! The one error that reaches a client: what the caller is told, and apart from it what the log is told.
+//!
+//! Parts have error types of their own where they arise and convert into this one at their edge;
+//! only the `rescue` layer turns it into a response.
+
+use std::fmt;
+
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::protocol::error::Code;
+
+/// Any error, for the log.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A refusal or failure of one request. Small to move: everything is behind one pointer.
+pub struct Error(Box<Parts>);
+
+struct Parts {
+    code: Code,
+    status: StatusCode,
+    message: String,
+    detail: Option<String>,
+    transaction: Option<String>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    cause: Option<BoxError>,
+}
+
+impl Error {
+    /// An error with the contract's status for `code`; `message` is for the caller.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts {
+            code,
+            status: code.status(),
+            message: message.into(),
+            detail: None,
+            transaction: None,
+            headers: Vec::new(),
+            cause: None,
+        }))
+    }
+
+    /// 400, code 13.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidInput, message)
+    }
+
+    /// 503, code 17.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// 500, code 18, with a cause that only the log sees.
+    pub fn internal(message: impl Into<String>, cause: impl Into<BoxError>) -> Self {
+        Self::new(Code::Internal, message).with_cause(cause)
+    }
+
+    /// Answers with another status than the code's own, e.g. 413 with code 13.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.0.status = status;
+        self
+    }
+
+    /// Adds a second sentence for the caller. Never a secret, an internal address or a stack trace.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Names the batch whose fate `transaction/{id}/describe` tells.
+    #[must_use]
+    pub fn with_transaction(mut self, id: impl Into<String>) -> Self {
+        self.0.transaction = Some(id.into());
+        self
+    }
+
+    /// Adds what only the log may know.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// Adds `Retry-After` in seconds (RFC 9110, section 10.2.3).
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.headers.push((RETRY_AFTER, seconds.into()));
+        self
+    }
+
+    /// Adds the `WWW-Authenticate` challenge (RFC 6750, section 3).
+    #[must_use]
+    pub fn challenge(mut self, challenge: HeaderValue) -> Self {
+        self.0.headers.push((WWW_AUTHENTICATE, challenge));
+        self
+    }
+
+    /// Adds `Allow`: the methods that the route has (RFC 9110, section 10.2.1).
+    #[must_use]
+    pub fn allow(mut self, methods: &'static str) -> Self {
+        self.0
+            .headers
+            .push((ALLOW, HeaderValue::from_static(methods)));
+        self
+    }
+
+    /// The contract's code.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The HTTP status of the answer.
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// What the caller is told.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The second sentence for the caller.
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    /// The batch whose fate is told elsewhere.
+    pub fn transaction(&self) -> Option<&str> {
+        self.0.transaction.as_deref()
+    }
+
+    /// Headers that the answer carries beside the common ones.
+    pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.0.headers
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("code", &self.0.code)
+            .field("status", &self.0.status)
+            .field("message", &self.0.message)
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as _)
+    }
+}

@@ -1,0 +1,3 @@
+//! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
+
+pub mod error;
