@@ -1,4 +1,5 @@
 //! nsgate: one front door for many table catalogs that speak the namespace REST contract.
 
+pub mod config;
 pub mod error;
 pub mod protocol;
