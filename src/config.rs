@@ -5,26 +5,34 @@
 
 pub mod auth;
 pub mod backend;
+mod batch;
+mod check;
+mod keys;
+mod kind;
 pub mod limits;
 pub mod listen;
+pub mod load;
 pub mod mount;
+pub mod schema;
 pub mod secret;
 pub mod telemetry;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 
 pub use auth::{Algorithm, Auth, Issuer, KeySource, Keys};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
+pub use batch::BatchConfig;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
 pub use mount::{Access, AuthorizationRule, Mount};
 pub use secret::Secret;
 pub use telemetry::{LogFormat, LogLevel, Telemetry};
+
+use keys::{Keys as Table, Section};
+use kind::{backend_name, list, map, maybe, shaped, table};
 
 /// Everything an operator can set. [`Config::default`] has no backend, no mount and no issuer: a start for tests.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,32 +59,82 @@ pub struct Config {
     pub telemetry: Telemetry,
 }
 
-/// The coordinated batch: where its log is, how large one may be, how long its steps may take.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchConfig {
-    /// The file of the durable log; made, with its folder, when it does not exist.
-    pub log: PathBuf,
-    /// Entries in one batch, at most.
-    pub max_entries: usize,
-    /// How long a batch, or a change that meets one, waits for a table's lock.
-    pub lock_timeout: Duration,
-    /// How long the catalogs may take to create the versions of one batch.
-    pub prepare_timeout: Duration,
-    /// How long a version number freed by an undo stays reserved.
-    pub slot_cooldown: Duration,
-    /// How long the outcome of a batch is remembered for a repeated request.
-    pub remember_outcomes: Duration,
+impl Config {
+    /// The effective configuration in the shape of the file, secrets as `***`: what `GET /config` answers.
+    #[must_use]
+    pub fn redacted(&self) -> serde_json::Value {
+        keys::show(&mut self.clone())
+    }
 }
 
-impl Default for BatchConfig {
-    fn default() -> Self {
-        Self {
-            log: PathBuf::from("./data/batches.redb"),
-            max_entries: 1000,
-            lock_timeout: Duration::from_secs(10),
-            prepare_timeout: Duration::from_secs(20),
-            slot_cooldown: Duration::from_secs(60),
-            remember_outcomes: Duration::from_secs(24 * 3600),
-        }
+impl Section for Config {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Table<'_, '_>) {
+        keys.key(
+            "listen",
+            &mut self.listen,
+            table(),
+            "The address clients connect to.",
+        );
+        keys.key(
+            "admin",
+            &mut self.admin,
+            table(),
+            "The address operators and scrapers connect to.",
+        );
+        keys.key(
+            "limits",
+            &mut self.limits,
+            table(),
+            "Bounds on connections, requests, bodies and waits.",
+        );
+        keys.required(
+            "auth",
+            &mut self.auth,
+            table(),
+            "say whose tokens are accepted, as `auth: { issuers: [{ issuer: https://idp.example, audiences: [catalog] }] }`, or let everyone in with `auth: { anonymous: true }`",
+            "Who may come in.",
+        );
+        keys.key(
+            "context",
+            &mut self.context,
+            table(),
+            "Which headers are request context, and how much of it there may be.",
+        );
+        keys.required(
+            "backends",
+            &mut self.backends,
+            map(1, backend_name, shaped()),
+            "name the catalogs, as `backends: { warehouse: { implementation: rest, properties: { uri: http://127.0.0.1:2333 } } }`",
+            "The catalogs, by name.",
+        );
+        keys.required(
+            "mounts",
+            &mut self.mounts,
+            list(1, shaped()),
+            "say which namespace belongs to which backend, as `mounts: [{ namespace: [prod], backend: warehouse }]`",
+            "Which namespace prefix belongs to which backend.",
+        );
+        keys.later(
+            "authorization",
+            &mut self.authorization,
+            maybe(list(0, table())),
+            "The rule with the longest prefix decides, none: denied. Absent: any authenticated caller may do anything.",
+        );
+        keys.key(
+            "batch",
+            &mut self.batch,
+            table(),
+            "Batches over several catalogs.",
+        );
+        keys.key(
+            "telemetry",
+            &mut self.telemetry,
+            table(),
+            "Logs and traces.",
+        );
     }
 }

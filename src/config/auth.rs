@@ -6,6 +6,13 @@ use std::time::Duration;
 
 use http::Uri;
 
+use super::keys::{Keys as Table, Section};
+use super::kind::{
+    Shaped, algorithm, context_key, duration, file, flag, guarded_uri, list, map, maybe, shaped,
+    table, text,
+};
+use super::load::reader::Reader;
+
 /// `auth`. Loaded from a file it has issuers or is `anonymous`, never both and never neither.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Auth {
@@ -107,5 +114,176 @@ impl Default for Keys {
             source: KeySource::Discovery,
             ca: None,
         }
+    }
+}
+
+impl Section for Auth {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Table<'_, '_>) {
+        keys.key(
+            "issuers",
+            &mut self.issuers,
+            list(0, table()),
+            "Identity providers whose tokens are accepted.",
+        );
+        keys.key(
+            "anonymous",
+            &mut self.anonymous,
+            flag(),
+            "Let everyone in without a token; only without issuers.",
+        );
+    }
+}
+
+impl Section for Issuer {
+    fn blank() -> Self {
+        let mut blank = Self::new("", "");
+        blank.audiences.clear();
+        blank
+    }
+
+    fn keys(&mut self, keys: &mut Table<'_, '_>) {
+        keys.required(
+            "issuer",
+            &mut self.issuer,
+            text("the token's `iss`, such as https://idp.example"),
+            "write the `iss` of the tokens, such as https://idp.example",
+            "The token's `iss`, byte for byte.",
+        );
+        keys.required(
+            "audiences",
+            &mut self.audiences,
+            list(1, text("an audience, such as catalog")),
+            "write the `aud` of tokens that are meant for this gateway, such as [catalog]",
+            "The token's `aud` must hold one of these.",
+        );
+        keys.key(
+            "algorithms",
+            &mut self.algorithms,
+            list(1, algorithm()),
+            "The token's `alg` must be one of these, and must fit the key.",
+        );
+        keys.key(
+            "keys",
+            &mut self.keys,
+            shaped(),
+            "Where the verification keys come from; absent: discovery.",
+        );
+        let leeway = duration(Duration::ZERO, Duration::from_secs(600));
+        keys.key(
+            "leeway",
+            &mut self.leeway,
+            leeway,
+            "Clock difference forgiven in `exp` and `nbf`.",
+        );
+        let values = list(0, text("a value of the claim"));
+        keys.key(
+            "require",
+            &mut self.require,
+            map(0, claim, values),
+            "Claims a token must have: any one of the values; [] means present.",
+        );
+        let set = map(0, context_key, text("the name of a claim"));
+        keys.key(
+            "context",
+            &mut self.context,
+            set,
+            "Context key: the claim that sets it. A client's own value for that key is dropped.",
+        );
+    }
+}
+
+fn claim(name: &str) -> Result<String, String> {
+    let empty = "an empty name of a claim; write the claim's name".to_owned();
+    if name.is_empty() {
+        Err(empty)
+    } else {
+        Ok(name.to_owned())
+    }
+}
+
+/// `keys` as the file has it.
+pub(super) struct KeysFile {
+    discovery: bool,
+    url: Option<Uri>,
+    file: Option<PathBuf>,
+    ca: Option<PathBuf>,
+}
+
+impl Section for KeysFile {
+    fn blank() -> Self {
+        Self {
+            discovery: false,
+            url: None,
+            file: None,
+            ca: None,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Table<'_, '_>) {
+        keys.key(
+            "discovery",
+            &mut self.discovery,
+            flag(),
+            "Find them through the issuer's /.well-known/openid-configuration.",
+        );
+        keys.key(
+            "url",
+            &mut self.url,
+            maybe(guarded_uri()),
+            "Fetch them from this address (a JSON Web Key Set).",
+        );
+        keys.key(
+            "file",
+            &mut self.file,
+            maybe(file()),
+            "Read them from this file (a JSON Web Key Set).",
+        );
+        keys.key(
+            "ca",
+            &mut self.ca,
+            maybe(file()),
+            "Authority of the issuer's server, when it is a private one (PEM).",
+        );
+    }
+}
+
+impl Shaped for Keys {
+    type File = KeysFile;
+
+    fn from_file(file: KeysFile, reader: &mut Reader<'_>) -> Option<Self> {
+        const ONE: &str = "write one of `discovery: true`, `url: https://…` and `file: jwks.json`";
+        let given = [file.discovery, reader.has("url"), reader.has("file")];
+        match given.iter().filter(|&&given| given).count() {
+            1 => {}
+            0 => reader.problem_at("", format!("does not say where the keys are; {ONE}")),
+            _ => reader.problem_at("", format!("says more than once where the keys are; {ONE}")),
+        }
+        if file.ca.is_some() && file.file.is_some() {
+            reader.problem_at("ca", "has no meaning for keys from a file; remove it");
+        }
+        let source = match (file.url, file.file) {
+            (Some(url), _) => KeySource::Url(url),
+            (None, Some(path)) => KeySource::File(path),
+            (None, None) => KeySource::Discovery,
+        };
+        Some(Self {
+            source,
+            ca: file.ca,
+        })
+    }
+
+    fn to_file(&self) -> KeysFile {
+        let mut file = KeysFile::blank();
+        file.ca.clone_from(&self.ca);
+        match &self.source {
+            KeySource::Discovery => file.discovery = true,
+            KeySource::Url(url) => file.url = Some(url.clone()),
+            KeySource::File(path) => file.file = Some(path.clone()),
+        }
+        file
     }
 }

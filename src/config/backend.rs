@@ -1,6 +1,10 @@
 //! `backends`: the connection to each catalog.
 
+mod file;
+mod parts;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +46,7 @@ pub struct RestConfig {
     pub uri: Uri,
     /// Further base addresses of the same catalog.
     pub endpoints: Vec<Uri>,
-    /// Sent with every request, in file order; the values are marked sensitive.
+    /// Sent with every request, sorted by name; the values are marked sensitive.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// What becomes of the caller's token.
     pub authorization: Authorization,
@@ -63,7 +67,7 @@ pub struct RestConfig {
 }
 
 /// A catalog in a directory: `properties` as the implementation understands them, `root` among them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct DirConfig {
     /// Property name to value.
     pub properties: BTreeMap<String, String>,
@@ -174,6 +178,13 @@ pub struct Retry {
     pub attempts: u32,
     /// Further tries, at most this percentage of requests.
     pub budget_percent: u32,
+}
+
+/// Names only: credentials of an object store are properties too.
+impl fmt::Debug for DirConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.properties.keys()).finish()
+    }
 }
 
 impl BackendConfig {

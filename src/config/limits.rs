@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use super::keys::{Keys, Section};
+use super::kind::{Shaped, duration, header_prefix, list, maybe, rate, shaped, size, whole};
+use super::load::reader::Reader;
+
 /// `limits`: bounds on connections, requests, bodies and waits. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -66,6 +70,144 @@ impl Default for ContextConfig {
             prefixes: vec![super::backend::CONTEXT_PREFIX.to_owned()],
             max_entries: 64,
             max_bytes: 16 << 10,
+        }
+    }
+}
+
+impl Section for Limits {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        let wait = || duration(Duration::from_millis(10), Duration::from_secs(24 * 3600));
+        keys.key(
+            "connections",
+            &mut self.connections,
+            whole(1, 1_000_000),
+            "Open client connections, at most.",
+        );
+        keys.key(
+            "in_flight",
+            &mut self.in_flight,
+            whole(1, 1_000_000),
+            "Requests served at once; beyond it 503 with Retry-After.",
+        );
+        keys.key(
+            "header_bytes",
+            &mut self.header_bytes,
+            size(1 << 10, 1 << 20),
+            "A request's headers, at most.",
+        );
+        keys.key(
+            "json_body",
+            &mut self.json_body,
+            size(1 << 10, 1 << 30),
+            "A JSON body, at most; larger: 413. Arrow bodies stream and have no limit.",
+        );
+        keys.key(
+            "header_timeout",
+            &mut self.header_timeout,
+            wait(),
+            "How long a client may take to send its headers.",
+        );
+        keys.key(
+            "response_timeout",
+            &mut self.response_timeout,
+            wait(),
+            "How long a catalog may take to its response headers.",
+        );
+        keys.key(
+            "data_timeout",
+            &mut self.data_timeout,
+            wait(),
+            "The same, for operations that move or scan data.",
+        );
+        keys.later(
+            "rate",
+            &mut self.rate,
+            maybe(shaped()),
+            "Requests of one subject; absent: unlimited. Over it: 429 with Retry-After.",
+        );
+    }
+}
+
+impl Section for ContextConfig {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.key(
+            "prefixes",
+            &mut self.prefixes,
+            list(1, header_prefix()),
+            "Headers that are context; the first prefix is also written upstream.",
+        );
+        keys.key(
+            "max_entries",
+            &mut self.max_entries,
+            whole(0, 10_000),
+            "Entries of one request, at most.",
+        );
+        keys.key(
+            "max_bytes",
+            &mut self.max_bytes,
+            size(0, 1 << 20),
+            "Bytes of all keys and values of one request, at most.",
+        );
+    }
+}
+
+/// `limits.rate` as the file has it.
+pub(super) struct RateFile {
+    per_subject: (u32, Duration),
+    burst: u32,
+}
+
+impl Section for RateFile {
+    fn blank() -> Self {
+        Self {
+            per_subject: (1, Duration::from_secs(1)),
+            burst: 1,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.required(
+            "per_subject",
+            &mut self.per_subject,
+            rate(),
+            "write a rate such as 500/s",
+            "Requests of one subject in a second, minute or hour.",
+        );
+        keys.required(
+            "burst",
+            &mut self.burst,
+            whole(1, 10_000_000),
+            "write how many requests may come at once, such as 1000",
+            "Requests that may come at once.",
+        );
+    }
+}
+
+impl Shaped for RateLimit {
+    type File = RateFile;
+
+    fn from_file(file: RateFile, _: &mut Reader<'_>) -> Option<Self> {
+        let (requests, period) = file.per_subject;
+        let burst = file.burst;
+        Some(Self {
+            requests,
+            period,
+            burst,
+        })
+    }
+
+    fn to_file(&self) -> RateFile {
+        RateFile {
+            per_subject: (self.requests, self.period),
+            burst: self.burst,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Secret;
+use super::keys::{Keys, Section};
+use super::kind::{address, bearer, duration, file, maybe, table, whole};
 
 /// `listen`: the address clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,5 +58,94 @@ impl Default for Admin {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
             token: None,
         }
+    }
+}
+
+impl Section for Listen {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        let stop = duration(Duration::ZERO, Duration::from_secs(3600));
+        keys.key(
+            "address",
+            &mut self.address,
+            address(),
+            "Where clients connect; port 0 lets the system choose.",
+        );
+        keys.later(
+            "tls",
+            &mut self.tls,
+            maybe(table()),
+            "TLS towards clients; absent: plain HTTP.",
+        );
+        keys.key(
+            "workers",
+            &mut self.workers,
+            whole(0, 1024),
+            "Threads that serve; 0: one for each core.",
+        );
+        keys.key(
+            "drain_timeout",
+            &mut self.drain_timeout,
+            stop,
+            "How long running requests may go on after a stop was asked for.",
+        );
+    }
+}
+
+impl Section for ServerTls {
+    fn blank() -> Self {
+        Self {
+            certificate: PathBuf::new(),
+            private_key: PathBuf::new(),
+            client_ca: None,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        let pem = "write the path of a PEM file";
+        keys.required(
+            "certificate",
+            &mut self.certificate,
+            file(),
+            pem,
+            "The server's certificate chain, leaf first (PEM).",
+        );
+        keys.required(
+            "private_key",
+            &mut self.private_key,
+            file(),
+            pem,
+            "Its private key (PEM).",
+        );
+        keys.key(
+            "client_ca",
+            &mut self.client_ca,
+            maybe(file()),
+            "Ask for a client certificate, signed by one of these authorities (PEM).",
+        );
+    }
+}
+
+impl Section for Admin {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.key(
+            "address",
+            &mut self.address,
+            address(),
+            "Where operators and scrapers connect; not on loopback it needs a token.",
+        );
+        keys.key(
+            "token",
+            &mut self.token,
+            maybe(bearer()),
+            "Bearer token of all admin routes but /metrics /live /ready.",
+        );
     }
 }

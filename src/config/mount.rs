@@ -1,5 +1,9 @@
 //! `mounts` and `authorization`: what belongs to whom, and who may touch it.
 
+use super::keys::{Keys, Section};
+use super::kind::{Shaped, flag, list, maybe, name, shaped, text};
+use super::load::reader::Reader;
+
 /// One entry of `mounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
@@ -54,5 +58,190 @@ impl Mount {
             backend: backend.to_owned(),
             backend_namespace: owned(backend_namespace),
         }
+    }
+}
+
+/// One entry of `mounts` as the file has it.
+pub(super) struct MountFile {
+    namespace: Vec<String>,
+    backend: String,
+    backend_namespace: Option<Vec<String>>,
+}
+
+/// What a caller needs, as the file has it.
+pub(super) struct AccessFile {
+    scope: Option<String>,
+    claim: Option<String>,
+    any_of: Option<Vec<String>>,
+    deny: bool,
+}
+
+const NAMESPACE: &str = "write a list of names such as [prod, eu]; [] is the root";
+
+impl Section for MountFile {
+    fn blank() -> Self {
+        Self {
+            namespace: Vec::new(),
+            backend: String::new(),
+            backend_namespace: None,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.required(
+            "namespace",
+            &mut self.namespace,
+            list(0, name()),
+            NAMESPACE,
+            "The prefix as clients spell it; [] is the fallback.",
+        );
+        keys.required(
+            "backend",
+            &mut self.backend,
+            text("the name of a backend"),
+            "write the name of a backend",
+            "The backend that serves it: a key of `backends`.",
+        );
+        keys.key(
+            "backend_namespace",
+            &mut self.backend_namespace,
+            maybe(list(0, name())),
+            "The prefix as the catalog spells it; absent: the same.",
+        );
+    }
+}
+
+impl Shaped for Mount {
+    type File = MountFile;
+
+    fn from_file(file: MountFile, _: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            backend_namespace: file
+                .backend_namespace
+                .unwrap_or_else(|| file.namespace.clone()),
+            namespace: file.namespace,
+            backend: file.backend,
+        })
+    }
+
+    fn to_file(&self) -> MountFile {
+        MountFile {
+            namespace: self.namespace.clone(),
+            backend: self.backend.clone(),
+            backend_namespace: Some(self.backend_namespace.clone()),
+        }
+    }
+}
+
+impl Section for AuthorizationRule {
+    fn blank() -> Self {
+        Self {
+            namespace: Vec::new(),
+            read: Access::Deny,
+            write: Access::Deny,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        const WHO: &str =
+            "write { scope: NAME }, { claim: NAME, any_of: [VALUE] } or { deny: true }";
+        keys.required(
+            "namespace",
+            &mut self.namespace,
+            list(0, name()),
+            NAMESPACE,
+            "The prefix it covers; [] covers everything.",
+        );
+        keys.required(
+            "read",
+            &mut self.read,
+            shaped(),
+            WHO,
+            "What a caller needs to read.",
+        );
+        keys.required(
+            "write",
+            &mut self.write,
+            shaped(),
+            WHO,
+            "What a caller needs to write.",
+        );
+    }
+}
+
+impl Section for AccessFile {
+    fn blank() -> Self {
+        Self {
+            scope: None,
+            claim: None,
+            any_of: None,
+            deny: false,
+        }
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.key(
+            "scope",
+            &mut self.scope,
+            maybe(text("the name of a scope")),
+            "This scope in the token.",
+        );
+        keys.key(
+            "claim",
+            &mut self.claim,
+            maybe(text("the name of a claim")),
+            "This claim in the token, with a value of `any_of`.",
+        );
+        keys.key(
+            "any_of",
+            &mut self.any_of,
+            maybe(list(1, text("a value of the claim"))),
+            "Values of `claim`.",
+        );
+        keys.key("deny", &mut self.deny, flag(), "Nobody may.");
+    }
+}
+
+impl Shaped for Access {
+    type File = AccessFile;
+
+    fn from_file(file: AccessFile, reader: &mut Reader<'_>) -> Option<Self> {
+        match file {
+            AccessFile {
+                scope: Some(scope),
+                claim: None,
+                any_of: None,
+                deny: false,
+            } => Some(Self::Scope(scope)),
+            AccessFile {
+                scope: None,
+                claim: Some(claim),
+                any_of: Some(any_of),
+                deny: false,
+            } => Some(Self::Claim { claim, any_of }),
+            AccessFile {
+                scope: None,
+                claim: None,
+                any_of: None,
+                deny: true,
+            } => Some(Self::Deny),
+            _ => {
+                reader.problem_at("", "does not say one thing; write { scope: NAME }, { claim: NAME, any_of: [VALUE] } or { deny: true }");
+                None
+            }
+        }
+    }
+
+    fn to_file(&self) -> AccessFile {
+        let mut file = AccessFile::blank();
+        match self {
+            Self::Scope(scope) => file.scope = Some(scope.clone()),
+            Self::Claim { claim, any_of } => {
+                file.claim = Some(claim.clone());
+                file.any_of = Some(any_of.clone());
+            }
+            Self::Deny => file.deny = true,
+        }
+        file
     }
 }

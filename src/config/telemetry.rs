@@ -2,6 +2,9 @@
 
 use http::Uri;
 
+use super::keys::{Keys, Section};
+use super::kind::{base_uri, choice, context_name, flag, list, maybe};
+
 /// `telemetry`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Telemetry {
@@ -48,5 +51,53 @@ impl Default for Telemetry {
             access_log_context: Vec::new(),
             otlp: None,
         }
+    }
+}
+
+const FORMATS: [(&str, LogFormat); 2] = [("json", LogFormat::Json), ("text", LogFormat::Text)];
+const LEVELS: [(&str, LogLevel); 5] = [
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];
+
+impl Section for Telemetry {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.key(
+            "log",
+            &mut self.log,
+            choice(&FORMATS),
+            "One JSON object a line, or text for people.",
+        );
+        keys.key(
+            "level",
+            &mut self.level,
+            choice(&LEVELS),
+            "The least important records that are written.",
+        );
+        keys.key(
+            "access_log",
+            &mut self.access_log,
+            flag(),
+            "One record for each request.",
+        );
+        keys.key(
+            "access_log_context",
+            &mut self.access_log_context,
+            list(0, context_name()),
+            "Context keys that appear in it.",
+        );
+        keys.later(
+            "otlp",
+            &mut self.otlp,
+            maybe(base_uri()),
+            "Where traces go (OTLP over HTTP).",
+        );
     }
 }

@@ -1,0 +1,369 @@
+//! A backend as the file has it: one flat table, whatever the implementation.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue, Uri};
+
+use super::{
+    Authorization, BackendConfig, BatchMode, Breaker, ClientTls, DirConfig, Health, Implementation,
+    ManagedVersioning, OAuth, Pool, RestConfig, Retry,
+};
+use crate::config::keys::{Keys, Section};
+use crate::config::kind::{
+    Shaped, base_uri, choice, header_prefix, header_value, list, map, maybe, parse_base_uri,
+    sensitive, shaped, table, verbatim,
+};
+use crate::config::load::nearest;
+use crate::config::load::reader::{Reader, Text};
+use crate::config::secret::MASK;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum ImplementationName {
+    Rest,
+    Dir,
+}
+
+const IMPLEMENTATIONS: [(&str, ImplementationName); 2] = [
+    ("rest", ImplementationName::Rest),
+    ("dir", ImplementationName::Dir),
+];
+const AUTHORIZATIONS: [(&str, Authorization); 2] = [
+    ("forward", Authorization::Forward),
+    ("none", Authorization::None),
+];
+const VERSIONINGS: [(&str, ManagedVersioning); 2] = [
+    ("keep", ManagedVersioning::Keep),
+    ("set", ManagedVersioning::Set),
+];
+const BATCHES: [(&str, BatchMode); 3] = [
+    ("auto", BatchMode::Auto),
+    ("atomic", BatchMode::Atomic),
+    ("versions", BatchMode::Versions),
+];
+
+/// Keys that are about talking HTTP to a catalog.
+const REST_ONLY: [&str; 10] = [
+    "endpoints",
+    "authorization",
+    "service_authorization",
+    "oauth",
+    "tls",
+    "context_prefix",
+    "pool",
+    "health",
+    "breaker",
+    "retry",
+];
+
+/// One entry of `backends` as the file has it.
+pub(in crate::config) struct BackendFile {
+    implementation: Option<ImplementationName>,
+    properties: BTreeMap<String, Text>,
+    endpoints: Vec<Uri>,
+    authorization: Authorization,
+    service_authorization: Option<HeaderValue>,
+    oauth: Option<OAuth>,
+    managed_versioning: ManagedVersioning,
+    tls: Option<ClientTls>,
+    context_prefix: String,
+    batch: BatchMode,
+    pool: Pool,
+    health: Health,
+    breaker: Breaker,
+    retry: Retry,
+}
+
+impl Section for BackendFile {
+    fn blank() -> Self {
+        BackendConfig::rest("", Uri::default()).to_file()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        keys.required(
+            "implementation",
+            &mut self.implementation,
+            maybe(choice(&IMPLEMENTATIONS)),
+            "write `rest` for a running service, or `dir` for a directory",
+            "How the catalog is reached: a running service, or a directory (cargo feature `dir`).",
+        );
+        keys.required(
+            "properties",
+            &mut self.properties,
+            map(0, |name| Ok(name.to_owned()), verbatim("a single value, as in `headers.X-API-Key: ${KEY}`")),
+            "write `properties: { uri: http://… }` for rest, or `properties: { root: ./data }` for dir",
+            "rest: uri, and headers.NAME for each header to send. dir: root, and what else the directory implementation knows.",
+        );
+        keys.key(
+            "endpoints",
+            &mut self.endpoints,
+            list(0, base_uri()),
+            "Further base addresses of the same catalog.",
+        );
+        keys.key(
+            "authorization",
+            &mut self.authorization,
+            choice(&AUTHORIZATIONS),
+            "Forward the caller's token, or none.",
+        );
+        keys.key(
+            "service_authorization",
+            &mut self.service_authorization,
+            maybe(header_value()),
+            "Authorization of the gateway's own requests: health, undo, recovery.",
+        );
+        keys.later(
+            "oauth",
+            &mut self.oauth,
+            maybe(table()),
+            "Client credentials or token exchange, instead of service_authorization.",
+        );
+        keys.key("managed_versioning", &mut self.managed_versioning, choice(&VERSIONINGS), "`set` answers true in describe and declare, so that clients commit through the catalog.");
+        keys.key(
+            "tls",
+            &mut self.tls,
+            maybe(shaped()),
+            "Own authority and client certificate; absent: the system's authorities.",
+        );
+        keys.key(
+            "context_prefix",
+            &mut self.context_prefix,
+            header_prefix(),
+            "Prefix of the headers that carry context to this catalog.",
+        );
+        keys.key("batch", &mut self.batch, choice(&BATCHES), "`atomic` has its own atomic batch-create, `versions` creates and deletes single versions, `auto` finds out.");
+        keys.key("pool", &mut self.pool, table(), "Connections kept open.");
+        keys.key(
+            "health",
+            &mut self.health,
+            table(),
+            "How the catalog is asked whether it is well.",
+        );
+        keys.later(
+            "breaker",
+            &mut self.breaker,
+            table(),
+            "When to stop asking a catalog that fails.",
+        );
+        keys.later(
+            "retry",
+            &mut self.retry,
+            table(),
+            "How read operations are tried again.",
+        );
+    }
+}
+
+impl Shaped for BackendConfig {
+    type File = BackendFile;
+
+    fn from_file(mut file: BackendFile, reader: &mut Reader<'_>) -> Option<Self> {
+        let properties = std::mem::take(&mut file.properties);
+        let (context_prefix, managed_versioning, batch) = (
+            std::mem::take(&mut file.context_prefix),
+            file.managed_versioning,
+            file.batch,
+        );
+        let implementation = match file.implementation? {
+            ImplementationName::Rest => {
+                Implementation::Rest(Box::new(rest(file, &properties, reader)?))
+            }
+            ImplementationName::Dir => Implementation::Dir(dir(properties, reader)?),
+        };
+        Some(Self {
+            name: String::new(),
+            implementation,
+            context_prefix,
+            managed_versioning,
+            batch,
+        })
+    }
+
+    fn to_file(&self) -> BackendFile {
+        let (implementation, properties, rest) = match &self.implementation {
+            Implementation::Rest(rest) => (
+                ImplementationName::Rest,
+                rest_properties(rest),
+                (**rest).clone(),
+            ),
+            Implementation::Dir(dir) => (
+                ImplementationName::Dir,
+                dir_properties(dir),
+                RestConfig::new(Uri::default()),
+            ),
+        };
+        BackendFile {
+            implementation: Some(implementation),
+            properties,
+            endpoints: rest.endpoints,
+            authorization: rest.authorization,
+            service_authorization: rest.service_authorization,
+            oauth: rest.oauth,
+            managed_versioning: self.managed_versioning,
+            tls: rest.tls,
+            context_prefix: self.context_prefix.clone(),
+            batch: self.batch,
+            pool: rest.pool,
+            health: rest.health,
+            breaker: rest.breaker,
+            retry: rest.retry,
+        }
+    }
+}
+
+fn rest(
+    file: BackendFile,
+    properties: &BTreeMap<String, Text>,
+    reader: &mut Reader<'_>,
+) -> Option<RestConfig> {
+    let mut uri = None;
+    let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    for (name, text) in properties {
+        let read = match name.strip_prefix("headers.") {
+            Some(header) => {
+                static_header(header, text, &headers).map(|header| headers.push(header))
+            }
+            None if name == "uri" => parse_base_uri(text).map(|parsed| uri = Some(parsed)),
+            None => Err(unknown_property(name)),
+        };
+        if let Err(message) = read {
+            reader.problem_at(&format!("properties.{name}"), message);
+        }
+    }
+    if reader.has("properties") && !reader.has("properties.uri") {
+        reader.problem_at(
+            "properties",
+            "has no `uri`; write the catalog's base address, such as uri: http://127.0.0.1:2333",
+        );
+    }
+    if file.service_authorization.is_some() && file.oauth.is_some() {
+        reader.problem_at("oauth", "stands beside service_authorization; keep the one that the gateway's own requests are to use");
+    }
+    let uri = uri?;
+    let encrypted = file
+        .endpoints
+        .iter()
+        .chain([&uri])
+        .any(|uri| uri.scheme_str() == Some("https"));
+    if file.tls.is_some() && !encrypted {
+        reader.problem_at("tls", "has no meaning for a catalog at http://; write https:// in properties.uri, or remove tls");
+    }
+    Some(RestConfig {
+        uri,
+        endpoints: file.endpoints,
+        headers,
+        authorization: file.authorization,
+        service_authorization: file.service_authorization,
+        oauth: file.oauth,
+        tls: file.tls,
+        pool: file.pool,
+        health: file.health,
+        breaker: file.breaker,
+        retry: file.retry,
+    })
+}
+
+fn static_header(
+    name: &str,
+    text: &Text,
+    sent: &[(HeaderName, HeaderValue)],
+) -> Result<(HeaderName, HeaderValue), String> {
+    const OWN: [&str; 9] = [
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        "is not the name of a header; write headers.NAME with letters, digits and `-`".to_owned()
+    })?;
+    if OWN.contains(&name.as_str()) {
+        return Err(format!("`{name}` is set by the gateway itself; remove it"));
+    }
+    if sent.iter().any(|(other, _)| *other == name) {
+        return Err(format!(
+            "the header `{name}` is given twice, names in capitals and without being the same; keep one"
+        ));
+    }
+    Ok((name, sensitive(text.value.trim())?))
+}
+
+fn unknown_property(name: &str) -> String {
+    let near = if name.to_ascii_lowercase().starts_with("header") {
+        Some("headers.NAME")
+    } else {
+        nearest(name, &["uri"])
+    };
+    match near {
+        Some(near) => format!("unknown property; did you mean `{near}`?"),
+        None => "unknown property; a rest backend has `uri` and `headers.NAME`".to_owned(),
+    }
+}
+
+fn dir(properties: BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<DirConfig> {
+    if !cfg!(feature = "dir") {
+        reader.problem_at("implementation", "this nsgate was built without directories; use one built with `--features dir`, or run the catalog as a service and write `rest`");
+    }
+    for key in REST_ONLY
+        .into_iter()
+        .filter(|key| reader.has(key))
+        .collect::<Vec<_>>()
+    {
+        reader.problem_at(key, "has no meaning for a directory; remove it");
+    }
+    let root = properties.get("root").filter(|root| !root.value.is_empty());
+    if root.is_none() && reader.has("properties") {
+        reader.problem_at(
+            "properties",
+            "has no `root`; write the catalog's folder or bucket, such as root: ./data/lab",
+        );
+    }
+    root?;
+    let resolved = |(name, text): (String, Text)| {
+        let local = name == "root" && !text.value.contains("://");
+        let value = if local {
+            text.resolve(&text.value).to_string_lossy().into_owned()
+        } else {
+            text.value
+        };
+        (name, value)
+    };
+    Some(DirConfig {
+        properties: properties.into_iter().map(resolved).collect(),
+    })
+}
+
+fn rest_properties(rest: &RestConfig) -> BTreeMap<String, Text> {
+    let headers = rest
+        .headers
+        .iter()
+        .map(|(name, _)| (format!("headers.{name}"), shown(MASK)));
+    headers
+        .chain([("uri".to_owned(), shown(&rest.uri.to_string()))])
+        .collect()
+}
+
+/// Credentials of object stores are properties too, under names that only the implementation knows.
+fn dir_properties(dir: &DirConfig) -> BTreeMap<String, Text> {
+    let harmless = |name: &str, value: &str| {
+        name == "root"
+            || matches!(value, "true" | "false")
+            || value.bytes().all(|b| b.is_ascii_digit())
+    };
+    let show = |(name, value): (&String, &String)| {
+        let value = if harmless(name, value) { value } else { MASK };
+        (name.clone(), shown(value))
+    };
+    dir.properties.iter().map(show).collect()
+}
+
+fn shown(value: &str) -> Text {
+    Text {
+        value: value.to_owned(),
+        ..Text::default()
+    }
+}

@@ -1,0 +1,84 @@
+//! `batch`: the coordinated batch.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys::{Keys, Section};
+use super::kind::{duration, file_to_write, whole};
+
+/// The coordinated batch: where its log is, how large one may be, how long its steps may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchConfig {
+    /// The file of the durable log; made, with its folder, when it does not exist.
+    pub log: PathBuf,
+    /// Entries in one batch, at most.
+    pub max_entries: usize,
+    /// How long a batch, or a change that meets one, waits for a table's lock.
+    pub lock_timeout: Duration,
+    /// How long the catalogs may take to create the versions of one batch.
+    pub prepare_timeout: Duration,
+    /// How long a version number freed by an undo stays reserved.
+    pub slot_cooldown: Duration,
+    /// How long the outcome of a batch is remembered for a repeated request.
+    pub remember_outcomes: Duration,
+}
+
+impl Default for BatchConfig {
+    fn default() -> Self {
+        Self {
+            log: PathBuf::from("./data/batches.redb"),
+            max_entries: 1000,
+            lock_timeout: Duration::from_secs(10),
+            prepare_timeout: Duration::from_secs(20),
+            slot_cooldown: Duration::from_secs(60),
+            remember_outcomes: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl Section for BatchConfig {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn keys(&mut self, keys: &mut Keys<'_, '_>) {
+        let wait = || duration(Duration::from_millis(10), Duration::from_secs(3600));
+        let keep = || duration(Duration::ZERO, Duration::from_secs(30 * 24 * 3600));
+        keys.key(
+            "log",
+            &mut self.log,
+            file_to_write(),
+            "The file of the durable log; its folder is made when it does not exist.",
+        );
+        keys.key(
+            "max_entries",
+            &mut self.max_entries,
+            whole(1, 100_000),
+            "Entries in one batch, at most.",
+        );
+        keys.key(
+            "lock_timeout",
+            &mut self.lock_timeout,
+            wait(),
+            "How long a batch, or a change that meets one, waits for a table.",
+        );
+        keys.key(
+            "prepare_timeout",
+            &mut self.prepare_timeout,
+            wait(),
+            "How long the catalogs may take to create the versions of one batch.",
+        );
+        keys.key(
+            "slot_cooldown",
+            &mut self.slot_cooldown,
+            keep(),
+            "How long a version number freed by an undo stays reserved.",
+        );
+        keys.key(
+            "remember_outcomes",
+            &mut self.remember_outcomes,
+            keep(),
+            "How long the outcome of a batch is remembered for a repeated request.",
+        );
+    }
+}

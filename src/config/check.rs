@@ -1,0 +1,187 @@
+//! What no single key can get wrong: the sections against each other.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use http::Uri;
+
+use super::kind::is_plain_http_abroad;
+use super::load::nearest;
+use super::load::reader::Reader;
+use super::{Authorization, BatchMode, Config, Implementation, KeySource, RestConfig};
+
+/// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
+pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
+    addresses(config, reader);
+    auth(config, reader);
+    issuers(config, reader);
+    prefixes(config, reader);
+    mounts(config, reader);
+    rules(config, reader);
+    unused(config, reader);
+    same_catalog(config, reader);
+    undo_credentials(config, reader);
+}
+
+fn addresses(config: &Config, reader: &mut Reader<'_>) {
+    let (listen, admin) = (config.listen.address, config.admin.address);
+    let everywhere = |address: SocketAddr| address.ip().is_unspecified();
+    let same_host = listen.ip() == admin.ip() || everywhere(listen) || everywhere(admin);
+    if listen.port() != 0 && listen.port() == admin.port() && same_host {
+        let key = if reader.has("admin.address") {
+            "admin.address"
+        } else {
+            "listen.address"
+        };
+        reader.problem_at(
+            key,
+            format!(
+                "listen and admin are both on port {}; give one of them another port",
+                listen.port()
+            ),
+        );
+    }
+    if !admin.ip().is_loopback() && !reader.has("admin.token") {
+        reader.problem_at("admin.address", "can be reached from other machines, and there is no admin.token; write `token: ${file:admin.token}` beside it, or listen on 127.0.0.1");
+    }
+}
+
+fn auth(config: &Config, reader: &mut Reader<'_>) {
+    if config.auth.anonymous && !config.auth.issuers.is_empty() {
+        reader.problem_at("auth.anonymous", "is true although there are issuers; remove it so that tokens are checked, or remove the issuers");
+    }
+    let nobody = !config.auth.anonymous && config.auth.issuers.is_empty();
+    if nobody && reader.has("auth") && reader.has_no_problem_below("auth") {
+        reader.problem_at("auth", "lets nobody in; write `issuers: [{ issuer: https://idp.example, audiences: [catalog] }]`, or `anonymous: true` to let everyone in");
+    }
+}
+
+fn issuers(config: &Config, reader: &mut Reader<'_>) {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (index, issuer) in config.auth.issuers.iter().enumerate() {
+        let key = format!("auth.issuers[{index}].issuer");
+        if let Some(first) = first.insert(&issuer.issuer, index) {
+            let place = reader.place(&format!("auth.issuers[{first}].issuer"));
+            reader.problem_at(
+                &key,
+                format!("is the issuer at {place} again; merge the two"),
+            );
+        }
+        if issuer.keys.source != KeySource::Discovery {
+            continue;
+        }
+        match issuer.issuer.parse::<Uri>() {
+            Ok(uri) if uri.scheme_str() == Some("https") && uri.host().is_some() => {}
+            Ok(uri) if uri.scheme_str() == Some("http") && uri.host().is_some() => {
+                if is_plain_http_abroad(&uri) {
+                    reader.problem_at(&key, "its keys would be discovered over plain http, where anyone on the way can put in their own; write an https:// issuer, or `keys: { file: jwks.json }`");
+                }
+            }
+            _ => reader.problem_at(&key, "is not an address, so its keys cannot be discovered; write `keys: { url: https://… }` or `keys: { file: jwks.json }` beside it"),
+        }
+    }
+}
+
+fn prefixes(config: &Config, reader: &mut Reader<'_>) {
+    let prefixes = &config.context.prefixes;
+    for (index, prefix) in prefixes.iter().enumerate() {
+        if let Some(other) = prefixes[..index]
+            .iter()
+            .find(|other| prefix.starts_with(*other) || other.starts_with(prefix))
+        {
+            reader.problem_at(
+                &format!("context.prefixes[{index}]"),
+                format!("a header could have this prefix and `{other}` too; remove one of them"),
+            );
+        }
+    }
+}
+
+fn mounts(config: &Config, reader: &mut Reader<'_>) {
+    let names: Vec<&str> = config.backends.keys().map(String::as_str).collect();
+    let mut first: HashMap<&[String], usize> = HashMap::new();
+    for (index, mount) in config.mounts.iter().enumerate() {
+        let known = mount.backend.is_empty() || reader.has(&format!("backends.{}", mount.backend));
+        if !known {
+            let cure = match nearest(&mount.backend, &names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the backends are {}", names.join(", ")),
+            };
+            reader.problem_at(
+                &format!("mounts[{index}].backend"),
+                format!("there is no backend of this name; {cure}"),
+            );
+        }
+        let key = format!("mounts[{index}].namespace");
+        if !reader.has_no_problem_below(&key) || !reader.has(&key) {
+            continue;
+        }
+        if let Some(first) = first.insert(&mount.namespace, index) {
+            let place = reader.place(&format!("mounts[{first}].namespace"));
+            reader.problem_at(&key, format!("[{}] is mounted at {place} already; one namespace has one backend, so remove one of the two", mount.namespace.join(", ")));
+        }
+    }
+}
+
+fn rules(config: &Config, reader: &mut Reader<'_>) {
+    let mut first: HashMap<&[String], usize> = HashMap::new();
+    for (index, rule) in config.authorization.iter().flatten().enumerate() {
+        if let Some(first) = first.insert(&rule.namespace, index) {
+            let place = reader.place(&format!("authorization[{first}].namespace"));
+            reader.problem_at(
+                &format!("authorization[{index}].namespace"),
+                format!(
+                    "has a rule at {place} already; one namespace has one rule, so merge the two"
+                ),
+            );
+        }
+    }
+}
+
+fn unused(config: &Config, reader: &mut Reader<'_>) {
+    for name in config.backends.keys() {
+        if !config.mounts.iter().any(|mount| mount.backend == *name)
+            && reader.has_no_problem_below("mounts")
+        {
+            reader.warn_at(
+                &format!("backends.{name}"),
+                "no mount uses this backend; mount it, or remove it",
+            );
+        }
+    }
+}
+
+/// Tables are locked by backend: one catalog under two names would escape that.
+fn same_catalog(config: &Config, reader: &mut Reader<'_>) {
+    let mut first: HashMap<&Uri, &str> = HashMap::new();
+    for (name, rest) in rest_backends(config) {
+        if let Some(other) = first.insert(&rest.uri, name) {
+            reader.warn_at(&format!("backends.{name}.properties.uri"), format!("is the catalog of backend `{other}` too, and batches through one do not see those through the other; use one backend and mount it twice"));
+        }
+    }
+}
+
+/// A caller's token is gone when a batch must be undone after a restart.
+fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
+    let mounted = |name: &str| config.mounts.iter().any(|mount| mount.backend == name);
+    let alone = config.backends.keys().filter(|name| mounted(name)).count() == 1;
+    for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
+        let coordinated = !(alone && config.backends[name].batch == BatchMode::Atomic);
+        let own = rest.service_authorization.is_some()
+            || rest.oauth.is_some()
+            || !rest.headers.is_empty();
+        if coordinated && !own && rest.authorization == Authorization::Forward {
+            reader.warn_at(&format!("backends.{name}"), "batches are undone with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
+        }
+    }
+}
+
+fn rest_backends(config: &Config) -> impl Iterator<Item = (&str, &RestConfig)> {
+    config
+        .backends
+        .iter()
+        .filter_map(|(name, backend)| match &backend.implementation {
+            Implementation::Rest(rest) => Some((name.as_str(), &**rest)),
+            Implementation::Dir(_) => None,
+        })
+}

@@ -1,0 +1,242 @@
+//! A section is a table of its keys, written once: read by the loader, shown by `/config`, described by the schema.
+//!
+//! [`Section::keys`] names every key with its field, its [`Kind`] and a line about it. Because the same table
+//! drives all three, a key cannot be loaded and missing from the schema, or the other way round.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::load::nearest;
+use super::load::reader::Reader;
+use super::load::yaml::{Key, Node, Value};
+
+/// A part of the file with a fixed set of keys.
+pub(super) trait Section: Sized {
+    /// Every key at its default; required ones at anything, since a file without them is refused.
+    fn blank() -> Self;
+    /// Names every key once.
+    fn keys(&mut self, keys: &mut Keys<'_, '_>);
+}
+
+/// What may stand at a key: how it is read, shown and described.
+pub(super) trait Kind {
+    /// What it becomes.
+    type Value;
+    /// In a sentence: "write {expects}".
+    fn expects(&self) -> String;
+    /// The value at `node`, or `None` after a problem was recorded.
+    fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value>;
+    /// As the file would have it; secrets masked.
+    fn show(&self, value: &Self::Value) -> Json;
+    /// JSON Schema of what the file may have.
+    fn schema(&self) -> Json;
+}
+
+/// The one doing the asking: see [`read`], [`show`] and [`describe`].
+pub(super) struct Keys<'k, 'e>(Mode<'k, 'e>);
+
+enum Mode<'k, 'e> {
+    Read {
+        entries: &'k [(Key, Node)],
+        known: Vec<&'static str>,
+        reader: &'k mut Reader<'e>,
+    },
+    Show(Map<String, Json>),
+    Describe {
+        properties: Map<String, Json>,
+        required: Vec<&'static str>,
+    },
+}
+
+/// Fills `section` from the table at `node`; keys that are absent or wrong keep what they have.
+pub(super) fn read<S: Section>(
+    section: &mut S,
+    node: &Node,
+    reader: &mut Reader<'_>,
+) -> Option<()> {
+    let Value::Table(entries) = &node.value else {
+        reader.mismatch(node.place, &node.value, &expects::<S>());
+        return None;
+    };
+    let mut keys = Keys(Mode::Read {
+        entries,
+        known: Vec::new(),
+        reader,
+    });
+    section.keys(&mut keys);
+    keys.refuse_unknown();
+    Some(())
+}
+
+/// `section` as the file would have it; secrets masked.
+pub(super) fn show<S: Section>(section: &mut S) -> Json {
+    let mut keys = Keys(Mode::Show(Map::new()));
+    section.keys(&mut keys);
+    match keys.0 {
+        Mode::Show(shown) => Json::Object(shown),
+        _ => Json::Null,
+    }
+}
+
+/// JSON Schema of a section; the defaults are those of [`Section::blank`].
+pub(super) fn describe<S: Section>() -> Json {
+    let mut keys = Keys(Mode::Describe {
+        properties: Map::new(),
+        required: Vec::new(),
+    });
+    S::blank().keys(&mut keys);
+    match keys.0 {
+        Mode::Describe {
+            properties,
+            required,
+        } => json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        }),
+        _ => Json::Null,
+    }
+}
+
+/// "a table with the keys …"
+pub(super) fn expects<S: Section>() -> String {
+    let described = describe::<S>();
+    let names: Vec<&str> = described["properties"]
+        .as_object()
+        .map(|properties| properties.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    format!("a table with keys such as {}", names.join(", "))
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a kind is made for the one key it stands at"
+)]
+impl Keys<'_, '_> {
+    /// A key that keeps its default when the file does not give it.
+    pub(super) fn key<K: Kind>(
+        &mut self,
+        name: &'static str,
+        field: &mut K::Value,
+        kind: K,
+        about: &'static str,
+    ) {
+        match &mut self.0 {
+            Mode::Read {
+                entries,
+                known,
+                reader,
+                ..
+            } => {
+                known.push(name);
+                if let Some((_, node)) = entries.iter().find(|(key, _)| key.name == name)
+                    && let Some(value) =
+                        reader.at(name, node.place, |reader| kind.read(node, reader))
+                {
+                    *field = value;
+                }
+            }
+            Mode::Show(shown) => {
+                let value = kind.show(field);
+                if !value.is_null() {
+                    shown.insert(name.to_owned(), value);
+                }
+            }
+            Mode::Describe { properties, .. } => {
+                let mut schema = kind.schema();
+                schema["description"] = json!(about);
+                let default = kind.show(field);
+                if !default.is_null() && !default.is_object() {
+                    schema["default"] = default;
+                }
+                properties.insert(name.to_owned(), schema);
+            }
+        }
+    }
+
+    /// A key that must be given; `missing` says what to write when it is not.
+    pub(super) fn required<K: Kind>(
+        &mut self,
+        name: &'static str,
+        field: &mut K::Value,
+        kind: K,
+        missing: &'static str,
+        about: &'static str,
+    ) {
+        match &mut self.0 {
+            Mode::Read {
+                entries, reader, ..
+            } => {
+                if !entries.iter().any(|(key, _)| key.name == name) {
+                    reader.problem_at(name, format!("is missing; {missing}"));
+                }
+            }
+            Mode::Describe { required, .. } => required.push(name),
+            Mode::Show(_) => {}
+        }
+        self.key(name, field, kind, about);
+        if let Mode::Describe { properties, .. } = &mut self.0
+            && let Some(Json::Object(schema)) = properties.get_mut(name)
+        {
+            schema.remove("default");
+        }
+    }
+
+    /// A key that is understood and checked, and refused until a later release makes it work.
+    pub(super) fn later<K: Kind>(
+        &mut self,
+        name: &'static str,
+        field: &mut K::Value,
+        kind: K,
+        about: &'static str,
+    ) {
+        match &mut self.0 {
+            Mode::Read {
+                entries, reader, ..
+            } => {
+                if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == name) {
+                    let place = key.place;
+                    reader.at(name, place, |reader| {
+                        reader.problem(
+                            place,
+                            "not supported yet; remove the key until a release that supports it",
+                        );
+                    });
+                }
+            }
+            Mode::Show(_) => return,
+            Mode::Describe { .. } => {}
+        }
+        self.key(name, field, kind, about);
+        if let Mode::Describe { properties, .. } = &mut self.0 {
+            properties[name]["description"] = json!(format!("Not supported yet. {about}"));
+        }
+    }
+
+    fn refuse_unknown(&mut self) {
+        let Mode::Read {
+            entries,
+            known,
+            reader,
+            ..
+        } = &mut self.0
+        else {
+            return;
+        };
+        for (key, _) in entries
+            .iter()
+            .filter(|(key, _)| !known.contains(&key.name.as_str()))
+        {
+            let cure = match nearest(&key.name, known) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => match super::schema::sections_with(&key.name).as_slice() {
+                    [] => format!("the keys here are {}", known.join(", ")),
+                    sections => format!("it belongs under {}", sections.join(" or ")),
+                },
+            };
+            reader.at(&key.name, key.place, |reader| {
+                reader.problem(key.place, format!("unknown key; {cure}"));
+            });
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What may stand at a key: single values, and lists, maps and tables of them.
+
+mod amount;
+mod compound;
+mod header;
+mod location;
+mod scalar;
+
+pub(super) use amount::{duration, percent, rate, size, whole};
+pub(super) use compound::{Shaped, list, map, maybe, shaped, table};
+pub(super) use header::{
+    bearer, context_key, context_name, header_prefix, header_value, sensitive,
+};
+pub(super) use location::{
+    address, base_uri, file, file_to_write, guarded_uri, is_plain_http_abroad, parse_base_uri,
+    url_path,
+};
+pub(super) use scalar::{
+    Scalar, algorithm, backend_name, choice, flag, name, secret, text, verbatim,
+};

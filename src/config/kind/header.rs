@@ -1,0 +1,127 @@
+//! Header names and values.
+
+use http::{HeaderName, HeaderValue};
+use serde_json::json;
+
+use super::scalar::{Scalar, printable, text_schema};
+use crate::config::Secret;
+use crate::config::load::reader::Text;
+use crate::config::secret::MASK;
+
+/// Headers that mean something to the gateway or to HTTP itself: a context prefix must not catch them.
+const RESERVED: [&str; 22] = [
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "traceparent",
+    "tracestate",
+    "upgrade",
+    "x-forwarded-for",
+    "x-request-id",
+];
+
+/// The beginning of a header name.
+pub(in crate::config) fn header_prefix() -> Scalar<String> {
+    Scalar::new(
+        "the beginning of a header name that ends with `-`, such as x-ns-ctx-",
+        text_schema(),
+        |text| {
+            let prefix = text.value.to_ascii_lowercase();
+            if prefix.len() > 64 || HeaderName::from_bytes(prefix.as_bytes()).is_err() {
+                return Err(format!("{} cannot begin a header name", text.shown()));
+            }
+            if let Some(caught) = RESERVED.iter().find(|name| name.starts_with(&prefix)) {
+                return Err(format!(
+                    "{} would take `{caught}` for context",
+                    text.shown()
+                ));
+            }
+            if !prefix.ends_with('-') {
+                return Err(format!("{} does not end with `-`", text.shown()));
+            }
+            Ok(prefix)
+        },
+        |prefix| json!(prefix),
+    )
+}
+
+/// A context key, in lower case: the rest of a header name.
+pub(in crate::config) fn context_key(key: &str) -> Result<String, String> {
+    let lower = key.to_ascii_lowercase();
+    match HeaderName::from_bytes(lower.as_bytes()) {
+        Ok(_) => Ok(lower),
+        Err(_) => Err(
+            "a context key travels as part of a header name; write letters, digits, `-` and `_`"
+                .to_owned(),
+        ),
+    }
+}
+
+/// [`context_key`] as a value.
+pub(in crate::config) fn context_name() -> Scalar<String> {
+    Scalar::new(
+        "a context key, such as team",
+        text_schema(),
+        |text| context_key(&text.value),
+        |key| json!(key),
+    )
+}
+
+/// The value of `Authorization`: scheme and credentials.
+pub(in crate::config) fn header_value() -> Scalar<HeaderValue> {
+    Scalar::new(
+        "the whole header value, such as `Bearer ${SERVICE_TOKEN}`",
+        text_schema(),
+        |text| {
+            let value = printable(text)?.trim();
+            let credentials = value
+                .split_once(' ')
+                .is_some_and(|(_, credentials)| !credentials.trim().is_empty());
+            if !credentials {
+                return Err("does not have a scheme and credentials".to_owned());
+            }
+            sensitive(value)
+        },
+        |_| json!(MASK),
+    )
+}
+
+/// `value` as a header value that is not shown by `Debug`.
+pub(in crate::config) fn sensitive(value: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_str(value)
+        .map_err(|_| "holds a character that no header value may have; remove line breaks and control characters".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The token of `Authorization: Bearer` (RFC 6750 2.1).
+pub(in crate::config) fn bearer() -> Scalar<Secret> {
+    Scalar::new(
+        "a token without spaces, such as ${file:admin.token}",
+        text_schema(),
+        |text: &Text| {
+            let token = printable(text)?;
+            let legal = token.bytes().all(|b| b.is_ascii_graphic());
+            if legal {
+                Ok(Secret::new(token))
+            } else {
+                Err("holds a space or a character outside ASCII".to_owned())
+            }
+        },
+        |_| json!(MASK),
+    )
+}

@@ -1,0 +1,169 @@
+//! Addresses, uris and files.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use http::Uri;
+use serde_json::json;
+
+use super::scalar::{Scalar, printable, text_schema};
+use crate::config::load::reader::Text;
+
+/// An IP address and a port.
+pub(in crate::config) fn address() -> Scalar<SocketAddr> {
+    Scalar::new(
+        "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080",
+        text_schema(),
+        |text| match text.value.parse::<SocketAddr>() {
+            Ok(address) => Ok(address),
+            Err(_) if text.value.parse::<std::net::IpAddr>().is_ok() => {
+                Err(format!("{} has no port", text.shown()))
+            }
+            Err(_) if text.value.starts_with(':') => {
+                Err(format!("{} has no IP address", text.shown()))
+            }
+            Err(_) => Err(format!("{} is not an address to listen on", text.shown())),
+        },
+        |address| json!(address.to_string()),
+    )
+}
+
+/// The base address of a catalog.
+pub(in crate::config) fn base_uri() -> Scalar<Uri> {
+    Scalar::new(BASE_URI, text_schema(), parse_base_uri, |uri| {
+        json!(uri.to_string())
+    })
+}
+
+const BASE_URI: &str = "an address such as http://127.0.0.1:2333 or https://catalog.example/base";
+
+/// [`base_uri`] for text that was read as part of something else.
+pub(in crate::config) fn parse_base_uri(text: &Text) -> Result<Uri, String> {
+    let uri = absolute(text).map_err(|wrong| {
+        if wrong.contains("; ") {
+            wrong
+        } else {
+            format!("{wrong}; write {BASE_URI}")
+        }
+    })?;
+    if uri.query().is_some() {
+        return Err("a base address has no query; remove what follows `?`".to_owned());
+    }
+    Ok(uri)
+}
+
+/// An address something secret is sent to, or trusted from: `https`, or `http` on this machine.
+pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
+    Scalar::new(
+        "an address such as https://idp.example/jwks",
+        text_schema(),
+        |text| {
+            let uri = absolute(text)?;
+            if is_plain_http_abroad(&uri) {
+                return Err("is plain http, which anyone on the way can read and change; write https:// (http:// is for loopback only)".to_owned());
+            }
+            Ok(uri)
+        },
+        |uri| json!(uri.to_string()),
+    )
+}
+
+/// Path and query of a request.
+pub(in crate::config) fn url_path() -> Scalar<String> {
+    Scalar::new(
+        "a path that begins with `/`, such as /health",
+        text_schema(),
+        |text| {
+            let path = printable(text)?;
+            let legal = path.starts_with('/')
+                && path.parse::<http::uri::PathAndQuery>().is_ok()
+                && !path.contains('#');
+            if legal {
+                Ok(path.to_owned())
+            } else {
+                Err(format!("{} is not a path", text.shown()))
+            }
+        },
+        |path| json!(path),
+    )
+}
+
+/// Whether `uri` leaves this machine unencrypted.
+pub(in crate::config) fn is_plain_http_abroad(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let ip = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<std::net::IpAddr>();
+    let loopback = host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback());
+    uri.scheme_str() == Some("http") && !loopback
+}
+
+/// A file that must be there.
+pub(in crate::config) fn file() -> Scalar<PathBuf> {
+    Scalar::new(
+        "the path of a file",
+        text_schema(),
+        |text| {
+            let path = text.resolve(printable(text)?);
+            match std::fs::File::open(&path).and_then(|file| file.metadata()) {
+                Ok(found) if found.is_file() => Ok(path),
+                Ok(_) => Err(format!("{} is not a file", path.display())),
+                Err(error) => Err(format!(
+                    "the file {} cannot be read ({error}); create it, or correct the path, which starts from the folder of the configuration file",
+                    path.display()
+                )),
+            }
+        },
+        |path| json!(path),
+    )
+}
+
+/// A file that will be made when it is needed.
+pub(in crate::config) fn file_to_write() -> Scalar<PathBuf> {
+    Scalar::new(
+        "the path of a file",
+        text_schema(),
+        |text| {
+            let path = text.resolve(printable(text)?);
+            if path.is_dir() {
+                return Err(format!(
+                    "{} is a folder; write the path of a file in it",
+                    path.display()
+                ));
+            }
+            Ok(path)
+        },
+        |path| json!(path),
+    )
+}
+
+fn absolute(text: &Text) -> Result<Uri, String> {
+    let value = printable(text)?;
+    if value.contains('#') {
+        return Err("an address here has no fragment; remove what follows `#`".to_owned());
+    }
+    let wrong = || format!("{} is not an address", text.shown());
+    let uri: Uri = value.parse().map_err(|_| wrong())?;
+    let authority = uri.authority().ok_or_else(wrong)?;
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        Some(_) => {
+            return Err(format!(
+                "{} has a scheme other than http and https",
+                text.shown()
+            ));
+        }
+        None => return Err(format!("{} has no scheme", text.shown())),
+    }
+    if authority.as_str().contains('@') {
+        return Err(
+            "an address here holds no user or password; send them with `headers.Authorization`"
+                .to_owned(),
+        );
+    }
+    if authority.host().is_empty() || authority.as_str().ends_with(':') {
+        return Err(wrong());
+    }
+    Ok(uri)
+}

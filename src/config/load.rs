@@ -1,0 +1,149 @@
+//! From a file to a [`Config`]: text, tree, sections, cross checks. Every problem is found in one go.
+
+mod placeholder;
+pub mod problem;
+pub(in crate::config) mod reader;
+pub(in crate::config) mod yaml;
+
+use std::io::Read;
+use std::path::Path;
+
+pub use problem::{Place, Problem, Problems};
+
+use super::keys::{self, Section};
+use super::{Config, check};
+use reader::{Found, Reader};
+
+/// A configuration file is at most this large.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A configuration the gateway can start with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What the file says, defaults filled in.
+    pub config: Config,
+    /// What its author should know.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads the file at `path`; placeholders are taken from this process's environment.
+///
+/// # Errors
+/// Everything that is wrong with the file.
+pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
+    let name = path.display().to_string();
+    let text = read(path).map_err(|(place, message)| alone(&name, place, message))?;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let base = absolute.parent().unwrap_or(Path::new(""));
+    from_str(&text, &name, base, &|name| std::env::var(name).ok())
+}
+
+/// Reads `text` as if it stood in `file_name` in the folder `base`; `env` is the environment.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn from_str(
+    text: &str,
+    file_name: &str,
+    base: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problems> {
+    let (config, found) = load(text, base, env);
+    let named = |found: Found| Problem {
+        file: file_name.to_owned(),
+        place: Some(found.place),
+        key: found.key,
+        message: found.message,
+        warning: found.warning,
+    };
+    let (warnings, errors): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .map(named)
+        .partition(|problem| problem.warning);
+    if errors.is_empty() {
+        Ok(Loaded { config, warnings })
+    } else {
+        Err(Problems { errors, warnings })
+    }
+}
+
+fn load(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> (Config, Vec<Found>) {
+    let mut config = Config::blank();
+    config.batch.log = reader::resolve(base, &config.batch.log);
+    let mut reader = Reader::new(base, env);
+    let tree = yaml::parse(text);
+    let broken = !tree.problems.is_empty();
+    for (place, message) in tree.problems {
+        reader.problem(place, message);
+    }
+    match tree.root {
+        Some(root) if !matches!(root.value, yaml::Value::Null) => {
+            let read = reader.at("", root.place, |reader| {
+                keys::read(&mut config, &root, reader)
+            });
+            for (name, backend) in &mut config.backends {
+                backend.name.clone_from(name);
+            }
+            if read.is_some() {
+                check::whole(&config, &mut reader);
+            }
+        }
+        _ if broken => {}
+        _ => reader.problem(
+            Place::START,
+            "there is nothing in this file; write at least `auth`, `backends` and `mounts`",
+        ),
+    }
+    (config, reader.finish())
+}
+
+fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
+    let mut content = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut content))
+        .map_err(|error| (None, format!("cannot be read ({error}); name the configuration with --config FILE or NSGATE_CONFIG")))?;
+    if content.len() as u64 > MAX_BYTES {
+        return Err((
+            None,
+            "is larger than 1MiB, which no configuration needs to be; name the right file"
+                .to_owned(),
+        ));
+    }
+    String::from_utf8(content).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let before = String::from_utf8_lossy(valid);
+        let last = before.rsplit('\n').next().unwrap_or_default();
+        let place = Place {
+            line: before.matches('\n').count() + 1,
+            column: last.chars().count() + 1,
+        };
+        (
+            Some(place),
+            "not UTF-8 text from here on; save the file as UTF-8".to_owned(),
+        )
+    })
+}
+
+fn alone(file: &str, place: Option<Place>, message: String) -> Problems {
+    let problem = Problem {
+        file: file.to_owned(),
+        place,
+        key: String::new(),
+        message,
+        warning: false,
+    };
+    Problems {
+        errors: vec![problem],
+        warnings: Vec::new(),
+    }
+}
+
+/// The known word that `word` was probably meant to be.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let plain = |word: &str| word.to_ascii_lowercase().replace('-', "_");
+    let word = plain(word);
+    let distance = |other: &str| strsim::damerau_levenshtein(&word, &plain(other));
+    let near = known.iter().map(|&other| (distance(other), other)).min()?;
+    let close = near.0 <= (word.chars().count() / 3).max(1);
+    (close && word.len() <= 64).then_some(near.1)
+}

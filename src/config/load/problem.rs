@@ -1,0 +1,79 @@
+//! What is wrong with a configuration, and where: one line each, in the form editors jump to.
+
+use std::fmt;
+
+/// A position in the file; line and column count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+}
+
+/// One thing to put right. Its text never holds the value of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file as it was named on the command line.
+    pub file: String,
+    /// Where in it; `None` when the file could not be read.
+    pub place: Option<Place>,
+    /// The key, as `backends.warehouse.properties.uri`; empty for the file as a whole.
+    pub key: String,
+    /// What was wrong; what would be right.
+    pub message: String,
+    /// The gateway would start all the same.
+    pub warning: bool,
+}
+
+/// Every error of one file, sorted by place; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Problems {
+    /// The errors.
+    pub errors: Vec<Problem>,
+    /// What was found besides.
+    pub warnings: Vec<Problem>,
+}
+
+impl Place {
+    /// The start of the file.
+    pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// `file:line:column: key: what was wrong; what would be right`
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(place) = self.place {
+            write!(f, ":{place}")?;
+        }
+        if self.warning {
+            f.write_str(": warning")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// One line a problem, errors and warnings together, sorted by place.
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all: Vec<&Problem> = self.errors.iter().chain(&self.warnings).collect();
+        all.sort_by_key(|problem| problem.place);
+        for (index, problem) in all.into_iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}

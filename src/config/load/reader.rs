@@ -1,0 +1,195 @@
+//! What reading a tree needs at hand: the key it is at, the sources of placeholders, and the problems so far.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::placeholder::{self, Sources};
+use super::problem::Place;
+use super::yaml::{Node, Value};
+
+/// Collects problems while the tree is read; a value that could not be read is left at its default.
+pub(in crate::config) struct Reader<'e> {
+    sources: Sources<'e>,
+    path: String,
+    places: HashMap<String, Place>,
+    found: Vec<Found>,
+}
+
+/// A problem before the file's name is put to it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::config) struct Found {
+    pub(in crate::config) place: Place,
+    pub(in crate::config) key: String,
+    pub(in crate::config) message: String,
+    pub(in crate::config) warning: bool,
+}
+
+/// A text value, placeholders replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::config) struct Text {
+    /// What it comes to.
+    pub(in crate::config) value: String,
+    /// As it stands in the file.
+    pub(in crate::config) raw: String,
+    /// Written without quotes.
+    pub(in crate::config) plain: bool,
+    /// The folder relative paths start from.
+    pub(in crate::config) base: PathBuf,
+}
+
+impl<'e> Reader<'e> {
+    pub(in crate::config) fn new(base: &'e Path, env: &'e dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            sources: Sources { base, env },
+            path: String::new(),
+            places: HashMap::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Reads what is at `key` below the current key.
+    pub(in crate::config) fn at<T>(
+        &mut self,
+        key: &str,
+        place: Place,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = self.path.clone();
+        self.path = join(&outer, key);
+        self.places.insert(self.path.clone(), place);
+        let value = read(self);
+        self.path = outer;
+        value
+    }
+
+    /// Records an error about the current key.
+    pub(in crate::config) fn problem(&mut self, place: Place, message: impl Into<String>) {
+        self.record(place, self.path.clone(), message.into(), false);
+    }
+
+    /// Records an error about `key` below the current key, at its own place or the nearest one above it.
+    pub(in crate::config) fn problem_at(&mut self, key: &str, message: impl Into<String>) {
+        let key = join(&self.path, key);
+        self.record(self.place(&key), key, message.into(), false);
+    }
+
+    /// The same as [`Reader::problem_at`], for something the gateway can start with.
+    pub(in crate::config) fn warn_at(&mut self, key: &str, message: impl Into<String>) {
+        let key = join(&self.path, key);
+        self.record(self.place(&key), key, message.into(), true);
+    }
+
+    /// Whether the file gives `key` below the current key.
+    pub(in crate::config) fn has(&self, key: &str) -> bool {
+        self.places.contains_key(&join(&self.path, key))
+    }
+
+    /// Whether nothing was wrong at the full key `key` or below it.
+    pub(in crate::config) fn has_no_problem_below(&self, key: &str) -> bool {
+        let below = |found: &Found| {
+            found
+                .key
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        !self
+            .found
+            .iter()
+            .any(|found| !found.warning && below(found))
+    }
+
+    /// Where the full key `key` stands, or the nearest key above it.
+    pub(in crate::config) fn place(&self, key: &str) -> Place {
+        let mut key = key;
+        loop {
+            if let Some(&place) = self.places.get(key) {
+                return place;
+            }
+            match key.rfind(['.', '[']) {
+                Some(end) => key = &key[..end],
+                None => return self.places.get("").copied().unwrap_or(Place::START),
+            }
+        }
+    }
+
+    /// The text at `node`, or `None` after a problem was recorded. `expects` says what belongs there.
+    pub(in crate::config) fn text(&mut self, node: &Node, expects: &str) -> Option<Text> {
+        let (raw, plain) = match &node.value {
+            Value::Scalar { text, plain } => (text, *plain),
+            other => {
+                self.mismatch(node.place, other, expects);
+                return None;
+            }
+        };
+        match placeholder::expand(raw, &self.sources) {
+            Ok(value) => Some(Text {
+                value: value.into_owned(),
+                raw: raw.clone(),
+                plain,
+                base: self.sources.base.to_owned(),
+            }),
+            Err(message) => {
+                self.problem(node.place, message);
+                None
+            }
+        }
+    }
+
+    /// Records that `value` is of the wrong shape.
+    pub(in crate::config) fn mismatch(&mut self, place: Place, value: &Value, expects: &str) {
+        let is = match value {
+            Value::Null => "has no value",
+            Value::Scalar { .. } => "is a single value",
+            Value::List(_) => "is a list",
+            Value::Table(_) => "is a table of keys",
+        };
+        self.problem(place, format!("{is}; write {expects}"));
+    }
+
+    /// Everything found, sorted by place.
+    pub(in crate::config) fn finish(mut self) -> Vec<Found> {
+        self.found.sort();
+        self.found.dedup();
+        self.found
+    }
+
+    fn record(&mut self, place: Place, key: String, message: String, warning: bool) {
+        self.found.push(Found {
+            place,
+            key,
+            message,
+            warning,
+        });
+    }
+}
+
+impl Text {
+    /// How a message may show the value: as the file has it, and only when it is short enough not to be a secret.
+    pub(in crate::config) fn shown(&self) -> String {
+        let harmless =
+            self.raw.len() <= 24 && !self.raw.contains(['@', ' ']) || self.raw != self.value;
+        if harmless {
+            format!("`{}`", self.raw)
+        } else {
+            "this".to_owned()
+        }
+    }
+
+    /// `path` as it is meant: relative ones start from the folder of the configuration file.
+    pub(in crate::config) fn resolve(&self, path: &str) -> PathBuf {
+        resolve(&self.base, path)
+    }
+}
+
+/// `path` below `base` unless it is absolute, without `.` in between.
+pub(in crate::config) fn resolve(base: &Path, path: impl AsRef<Path>) -> PathBuf {
+    base.join(path).components().collect()
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() || key.is_empty() || key.starts_with('[') {
+        format!("{path}{key}")
+    } else {
+        format!("{path}.{key}")
+    }
+}

@@ -1,0 +1,55 @@
+//! The configuration file as JSON Schema, for editors and pipelines.
+//!
+//! It is made from the same tables of keys that the loader reads by, so the two cannot drift apart.
+
+use serde_json::{Value as Json, json};
+
+use super::{Config, keys};
+
+/// JSON Schema (draft 2020-12) of the file as operators write it.
+#[must_use]
+pub fn json() -> Json {
+    let mut schema = keys::describe::<Config>();
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("nsgate configuration");
+    schema["description"] = json!(
+        "Any text may hold ${NAME}, taken from the environment, and ${file:PATH}, taken from a file."
+    );
+    schema
+}
+
+/// The sections that have a key `name`, as `limits` or `backends.NAME.pool`: at most three.
+pub(super) fn sections_with(name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(&keys::describe::<Config>(), "", name, &mut found);
+    found.truncate(3);
+    found
+}
+
+fn collect(schema: &Json, path: &str, name: &str, found: &mut Vec<String>) {
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
+    if let Some(properties) = schema["properties"].as_object() {
+        if properties.contains_key(name) {
+            found.push(if path.is_empty() {
+                "the top level".to_owned()
+            } else {
+                format!("`{path}`")
+            });
+        }
+        for (key, schema) in properties {
+            collect(schema, &below(key), name, found);
+        }
+    }
+    if schema["items"].is_object() {
+        collect(&schema["items"], &format!("{path}[]"), name, found);
+    }
+    if schema["additionalProperties"].is_object() {
+        collect(&schema["additionalProperties"], &below("NAME"), name, found);
+    }
+}
