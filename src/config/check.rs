@@ -166,6 +166,9 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
     let mounted = |name: &str| config.mounts.iter().any(|mount| mount.backend == name);
     let alone = config.backends.keys().filter(|name| mounted(name)).count() == 1;
     for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
+        if !reader.has_no_problem_below(&format!("backends.{name}")) {
+            continue;
+        }
         let coordinated = !(alone && config.backends[name].batch == BatchMode::Atomic);
         let own = rest.service_authorization.is_some()
             || rest.oauth.is_some()

@@ -186,7 +186,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
             let key = self.node(event, &span)?;
             let (event, span) = self.next()?;
             let mut value = self.node(event, &span)?;
-            if matches!(value.value, Value::Null) {
+            if matches!(value.value, Value::Null) || value.place.line > key.place.line {
                 value.place = key.place;
             }
             let (name, plain) = match key.value {
