@@ -1,0 +1,228 @@
+//! The sockets of a catalog: accepts, records, misbehaves as ordered, answers.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::{Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::answers::{self, Answer, Query};
+use super::faults::Fault;
+use super::operations::{self, Found, Sends};
+use super::{Running, Seen, Shared};
+
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Serves until the sender is dropped, then cuts every connection.
+pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> Running {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let accepting = async move {
+        let mut connections = JoinSet::new();
+        let accept = async {
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(connection(stream, shared.clone()));
+            }
+        };
+        tokio::select! {
+            () = accept => {}
+            _ = stopped => {}
+        }
+        connections.shutdown().await;
+    };
+    (stop, tokio::spawn(accepting))
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = stream.into_std() else {
+        return;
+    };
+    // A second handle on the socket: lingering for no time makes its close a reset.
+    let second = stream.try_clone().and_then(TcpStream::from_std);
+    let (Ok(second), Ok(stream)) = (second, TcpStream::from_std(stream)) else {
+        return;
+    };
+    let second = Arc::new(second);
+    let service = service_fn(move |request| {
+        let (shared, socket) = (shared.clone(), second.clone());
+        async move {
+            let answered = serve(&shared, request).await;
+            if answered.is_err() {
+                let _ = socket.set_zero_linger();
+            }
+            answered
+        }
+    });
+    let server = auto::Builder::new(TokioExecutor::new());
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// An error resets the connection.
+async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let path = path.strip_prefix(shared.base.as_str()).unwrap_or(path);
+    let found = operations::find(parts.method.as_str(), path);
+    let query = Query::parse(parts.uri.query());
+    let id = query.names(found.id.as_deref());
+
+    let orders = || shared.orders.lock().expect("not poisoned");
+    let streams = found.sends == Sends::Arrow;
+    let mut whole = Bytes::new();
+    let mut incoming = Some(body);
+    if !streams {
+        whole = incoming.take().map(read).expect("not taken").await?;
+    }
+    let faults = orders().take(found.name, &id);
+    let serial = record(shared, &parts, found.name, &id, &whole);
+    for fault in &faults {
+        match fault {
+            Fault::HoldBefore(gate) => gate.pass().await,
+            Fault::ResetBefore => return Err(io::Error::other("ordered to reset")),
+            Fault::Instead(status, body) => return Ok(plain(shared, *status, body)),
+            _ => {}
+        }
+    }
+    if let Some(body) = incoming {
+        whole = rows(shared, body).await?;
+        let kept = whole.clone();
+        shared.seen.send_modify(|all| {
+            let seen = all.iter_mut().find(|seen| seen.serial == serial);
+            seen.into_iter().for_each(|seen| seen.body = kept.clone());
+        });
+    }
+    let answer = act(shared, &found, &query, &whole);
+    finish(shared, &faults, &found, answer).await
+}
+
+async fn finish(
+    shared: &Shared,
+    faults: &[Fault],
+    found: &Found,
+    answer: Answer,
+) -> io::Result<Response<Body>> {
+    for fault in faults {
+        match fault {
+            Fault::HoldAfter(gate) => gate.pass().await,
+            Fault::ResetAfter => return Err(io::Error::other("ordered to reset")),
+            Fault::DoneBut(status, body) => return Ok(plain(shared, *status, body)),
+            Fault::HalfAnswer => return Ok(half(&answer.2)),
+            _ => {}
+        }
+    }
+    let rows = match found.name {
+        "query_table" => shared.rows_out.lock().expect("not poisoned").take(),
+        _ => None,
+    };
+    let (status, kind, body) = answer;
+    let mut response = match rows {
+        None => Response::new(Full::new(body).map_err(io::Error::other).boxed_unsync()),
+        Some(rows) => Response::new(
+            StreamBody::new(stream::unfold(rows, async |mut rows| {
+                let chunk = rows.recv().await?;
+                Some((Ok(Frame::data(chunk)), rows))
+            }))
+            .boxed_unsync(),
+        ),
+    };
+    *response.status_mut() = http::StatusCode::from_u16(status).expect("a status");
+    if let Some(kind) = kind {
+        let kind = http::HeaderValue::from_static(kind);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    let extra = shared.extra_headers.lock().expect("not poisoned").clone();
+    response.headers_mut().extend(extra);
+    Ok(response)
+}
+
+/// Canned, or decided by the store.
+fn act(shared: &Shared, found: &Found, query: &Query, body: &Bytes) -> Answer {
+    let canned = shared.canned.lock().expect("not poisoned");
+    if let Some(answer) = canned.get(found.name) {
+        return answer.clone();
+    }
+    let ways = *shared.ways.lock().expect("not poisoned");
+    let mut store = shared.store.lock().expect("not poisoned");
+    answers::answer(&mut store, ways, found, query, body)
+}
+
+fn record(
+    shared: &Shared,
+    parts: &http::request::Parts,
+    operation: &'static str,
+    id: &[String],
+    body: &Bytes,
+) -> usize {
+    let serial = shared.serials.fetch_add(1, Ordering::Relaxed);
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("", |target| target.as_str());
+    let seen = Seen {
+        serial,
+        operation,
+        id: id.to_vec(),
+        method: parts.method.to_string(),
+        target: target.to_owned(),
+        headers: parts.headers.clone(),
+        body: body.clone(),
+    };
+    shared.seen.send_modify(|all| all.push(seen));
+    serial
+}
+
+async fn read(body: Incoming) -> io::Result<Bytes> {
+    let collected = body.collect().await.map_err(io::Error::other)?;
+    Ok(collected.to_bytes())
+}
+
+/// Reads rows as fast as the test takes them, and keeps them only while they are few.
+async fn rows(shared: &Shared, mut body: Incoming) -> io::Result<Bytes> {
+    let sink = shared.rows_in.lock().expect("not poisoned").take();
+    let mut kept = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else {
+            continue;
+        };
+        match &sink {
+            Some(sink) => drop(sink.send(data).await),
+            None => kept.extend_from_slice(&data),
+        }
+    }
+    Ok(kept.freeze())
+}
+
+fn plain(shared: &Shared, status: u16, body: &'static str) -> Response<Body> {
+    let body = Full::new(Bytes::from_static(body.as_bytes()));
+    let mut response = Response::new(body.map_err(io::Error::other).boxed_unsync());
+    *response.status_mut() = http::StatusCode::from_u16(status).expect("a status");
+    let kind = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let extra = shared.extra_headers.lock().expect("not poisoned").clone();
+    response.headers_mut().extend(extra);
+    response
+}
+
+/// Promises the whole body, sends the first half and breaks.
+fn half(body: &Bytes) -> Response<Body> {
+    let first = body.slice(..body.len() / 2);
+    let broken = Err(io::Error::other("ordered to break"));
+    let frames = stream::iter([Ok(Frame::data(first)), broken]);
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, body.len().into());
+    let kind = http::HeaderValue::from_static("application/json");
+    headers.insert(header::CONTENT_TYPE, kind);
+    response
+}

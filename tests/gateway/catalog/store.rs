@@ -1,0 +1,355 @@
+//! What a catalog knows and how it decides, without sockets; the facts are those of the directory catalog behind
+//! its REST adapter, statuses and codes included.
+//!
+//! A version's content is what its staged manifest held. Creating a version consumes the staged manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+/// Names from the root down; empty is the root.
+pub type Id = Vec<String>;
+
+/// A refusal in the contract's shape: HTTP status, code, message.
+pub type Refusal = (u16, u64, String);
+
+/// What a decision answers: a JSON body, or nothing where the contract has none.
+pub type Decision = Result<Option<Value>, Refusal>;
+
+/// The whole state of one catalog.
+#[derive(Default)]
+pub struct Store {
+    namespaces: BTreeSet<Id>,
+    tables: BTreeMap<Id, BTreeMap<u64, Version>>,
+    staged: BTreeMap<String, String>,
+    tags: u64,
+}
+
+/// One version of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// What the manifest says.
+    pub content: String,
+    /// The object store's, new with every write.
+    pub e_tag: String,
+}
+
+/// The part of a listing that is asked for.
+#[derive(Default, Clone)]
+pub struct Page {
+    pub token: Option<String>,
+    pub limit: Option<i64>,
+    pub descending: bool,
+}
+
+impl Store {
+    /// Puts a manifest where writers put theirs, and returns its path.
+    pub fn stage(&mut self, path: &str, content: &str) -> String {
+        self.staged.insert(path.to_owned(), content.to_owned());
+        path.to_owned()
+    }
+
+    pub fn is_staged(&self, path: &str) -> bool {
+        self.staged.contains_key(path)
+    }
+
+    /// A table with versions `1..=latest`, and the namespaces above it.
+    pub fn seed(&mut self, id: &[&str], latest: u64) {
+        let id: Id = id.iter().map(ToString::to_string).collect();
+        for depth in 1..id.len() {
+            self.namespaces.insert(id[..depth].to_vec());
+        }
+        self.tables.insert(id.clone(), BTreeMap::new());
+        for version in 1..=latest {
+            self.put(&id, version, format!("seed {version}"));
+        }
+    }
+
+    pub fn seed_namespace(&mut self, id: &[&str]) {
+        for depth in 1..=id.len() {
+            let names = id[..depth].iter().map(ToString::to_string);
+            self.namespaces.insert(names.collect());
+        }
+    }
+
+    /// Version numbers and contents of a table, oldest first; `None`: no such table.
+    pub fn contents(&self, id: &[&str]) -> Option<Vec<(u64, String)>> {
+        let id: Id = id.iter().map(ToString::to_string).collect();
+        let versions = self.tables.get(&id)?.iter();
+        Some(versions.map(|(n, v)| (*n, v.content.clone())).collect())
+    }
+
+    /// Writes a version behind everybody's back.
+    pub fn put(&mut self, id: &[String], version: u64, content: String) {
+        self.tags += 1;
+        let e_tag = format!("\"{:x}\"", self.tags);
+        let versions = self.tables.entry(id.to_vec()).or_default();
+        versions.insert(version, Version { content, e_tag });
+    }
+
+    pub fn create_namespace(&mut self, id: &Id, body: &Map<String, Value>) -> Decision {
+        let Some((_, parent)) = id.split_last() else {
+            return Err((409, 2, "root namespace".into()));
+        };
+        if !parent.is_empty() && !self.namespaces.contains(parent) {
+            let parent = parent.join("$");
+            return Err((404, 1, format!("parent namespace '{parent}'")));
+        }
+        if !self.namespaces.insert(id.clone()) && body.get("mode") != Some(&json!("exist_ok")) {
+            return Err((409, 2, id.join("$")));
+        }
+        Ok(Some(json!({})))
+    }
+
+    pub fn list_namespaces(&self, id: &Id, page: &Page) -> Decision {
+        let names = children(self.namespaces.iter(), id);
+        Ok(Some(paged("namespaces", names, page)))
+    }
+
+    pub fn describe_namespace(&self, id: &Id) -> Decision {
+        self.namespace_exists(id)?;
+        Ok(Some(if id.is_empty() {
+            json!({"properties": {}})
+        } else {
+            json!({})
+        }))
+    }
+
+    pub fn namespace_exists(&self, id: &Id) -> Decision {
+        if id.is_empty() || self.namespaces.contains(id) {
+            return Ok(None);
+        }
+        Err((404, 1, id.join("$")))
+    }
+
+    pub fn drop_namespace(&mut self, id: &Id) -> Decision {
+        if id.is_empty() {
+            return Err((400, 13, "Root namespace cannot be dropped".into()));
+        }
+        self.namespace_exists(id)?;
+        let below = |other: &&Id| other.len() > id.len() && other.starts_with(id);
+        let inside =
+            self.namespaces.iter().filter(below).count() + self.tables.keys().filter(below).count();
+        if inside > 0 {
+            let message = format!("'{}' (contains {inside} child objects)", id.join("$"));
+            return Err((409, 3, message));
+        }
+        self.namespaces.remove(id);
+        Ok(Some(json!({})))
+    }
+
+    pub fn list_tables(&self, id: &Id, page: &Page) -> Decision {
+        let names = children(self.tables.keys(), id);
+        Ok(Some(paged("tables", names, page)))
+    }
+
+    pub fn list_all_tables(&self, delimiter: &str, page: &Page) -> Decision {
+        let names = self.tables.keys().map(|id| id.join(delimiter)).collect();
+        Ok(Some(paged("tables", names, page)))
+    }
+
+    pub fn table_exists(&self, id: &Id) -> Decision {
+        self.versions(id).map(|_| None)
+    }
+
+    pub fn describe_table(&self, id: &Id) -> Decision {
+        self.versions(id)?;
+        let (table, namespace) = id.split_last().ok_or_else(|| missing(id))?;
+        Ok(Some(json!({
+            "table": table, "namespace": namespace, "location": location(id), "table_uri": location(id),
+            "managed_versioning": true,
+        })))
+    }
+
+    /// `create` (with a first version) and `declare` (without).
+    pub fn create_table(&mut self, id: &Id, content: Option<String>) -> Decision {
+        if self.tables.contains_key(id) {
+            return Err((409, 5, id.last().cloned().unwrap_or_default()));
+        }
+        self.tables.insert(id.clone(), BTreeMap::new());
+        let Some(content) = content else {
+            return Ok(Some(
+                json!({"location": location(id), "managed_versioning": true}),
+            ));
+        };
+        self.put(id, 1, content);
+        Ok(Some(json!({"location": location(id), "version": 1})))
+    }
+
+    pub fn drop_table(&mut self, id: &Id) -> Decision {
+        if self.tables.remove(id).is_none() {
+            return Err((404, 4, id.last().cloned().unwrap_or_default()));
+        }
+        Ok(Some(json!({"id": id, "location": location(id)})))
+    }
+
+    /// `insert` and its like: the catalog itself makes the next version.
+    pub fn append(&mut self, id: &Id, content: String) -> Result<u64, Refusal> {
+        let next = self.latest(id)? + 1;
+        self.put(id, next, content);
+        Ok(next)
+    }
+
+    /// The latest version, 0 where there is none yet.
+    pub fn latest(&self, id: &Id) -> Result<u64, Refusal> {
+        let versions = self.versions(id)?;
+        Ok(versions.last_key_value().map_or(0, |(n, _)| *n))
+    }
+
+    /// Page tokens are version numbers; a directory catalog has none, others do.
+    pub fn list_versions(&self, id: &Id, page: &Page, longest: Option<usize>) -> Decision {
+        let versions = self.versions(id)?;
+        let mut numbers: Vec<u64> = versions.keys().copied().collect();
+        if page.descending {
+            numbers.reverse();
+        }
+        if let Some(after) = page.token.as_ref().and_then(|t| t.parse::<u64>().ok()) {
+            numbers.retain(|&n| {
+                if page.descending {
+                    n < after
+                } else {
+                    n > after
+                }
+            });
+        }
+        let asked = page.limit.and_then(|limit| usize::try_from(limit).ok());
+        let length = longest.into_iter().chain(asked).min();
+        let cut = length.is_some_and(|length| length < numbers.len());
+        numbers.truncate(length.unwrap_or(usize::MAX));
+        let listed = numbers.iter().map(|n| {
+            let mut version = shown(id, *n, &versions[n]);
+            version["timestamp_millis"] = json!(1_700_000_000_000_u64 + n);
+            version
+        });
+        let mut answer = json!({"versions": listed.collect::<Vec<_>>()});
+        if let (true, true, Some(last)) = (cut, longest.is_some(), numbers.last()) {
+            answer["page_token"] = json!(last.to_string());
+        }
+        Ok(Some(answer))
+    }
+
+    pub fn describe_version(&self, id: &Id, version: Option<u64>) -> Decision {
+        let versions = self.versions(id)?;
+        let found = match version {
+            Some(number) => versions.get_key_value(&number),
+            None => versions.last_key_value(),
+        };
+        let Some((number, found)) = found else {
+            let which = version.map_or("latest version".into(), |n| format!("version {n}"));
+            let message = format!("{which} for table table id '{}'", id.join("$"));
+            return Err((404, 11, message));
+        };
+        Ok(Some(json!({"version": shown(id, *number, found)})))
+    }
+
+    /// Existing with the same content: 200. Existing with other content, or nothing staged any more: 409, code 14.
+    /// Not latest+1: 409, code 14. Nothing staged: 400. Otherwise the staged manifest is moved to its final name.
+    pub fn create_version(&mut self, id: &Id, version: u64, staged: &str) -> Decision {
+        let versions = self.versions(id)?;
+        if let Some(existing) = versions.get(&version) {
+            if self.staged.get(staged) != Some(&existing.content) {
+                let at = location(id);
+                let message = format!(
+                    "Version {version} already exists for table at '{at}' with different content"
+                );
+                return Err((409, 14, message));
+            }
+            let answer = json!({"version": shown(id, version, existing)});
+            self.staged.remove(staged);
+            return Ok(Some(answer));
+        }
+        let latest = self.latest(id)?;
+        if version != latest + 1 {
+            let (at, expected) = (location(id), latest + 1);
+            let message = format!(
+                "Version CAS failed for table at '{at}': requested {version}, expected {expected} (latest {latest})"
+            );
+            return Err((409, 14, message));
+        }
+        let Some(content) = self.staged.remove(staged) else {
+            let at = location(id);
+            let message = format!(
+                "Staging manifest not found at '{staged}' for version {version} of table at '{at}'"
+            );
+            return Err((400, 13, message));
+        };
+        self.put(id, version, content);
+        let created = shown(id, version, &self.tables[id][&version]);
+        Ok(Some(json!({"version": created})))
+    }
+
+    /// End exclusive; a negative end is no end. Deletes whatever is there.
+    pub fn delete_versions(&mut self, id: &Id, ranges: &[(i64, i64)]) -> Decision {
+        let versions = self.tables.get_mut(id).ok_or_else(|| missing(id))?;
+        let before = versions.len();
+        versions.retain(|&version, _| {
+            let version = i64::try_from(version).unwrap_or(i64::MAX);
+            !ranges
+                .iter()
+                .any(|&(start, end)| version >= start && (end < 0 || version < end))
+        });
+        Ok(Some(json!({"deleted_count": before - versions.len()})))
+    }
+
+    /// All of `entries` or none.
+    pub fn create_versions(&mut self, entries: &[(Id, u64, String)]) -> Decision {
+        let (tables, staged) = (self.tables.clone(), self.staged.clone());
+        let mut created = Vec::new();
+        for (id, version, path) in entries {
+            match self.create_version(id, *version, path) {
+                Ok(answer) => created.extend(answer.map(|mut answer| answer["version"].take())),
+                Err(refusal) => {
+                    (self.tables, self.staged) = (tables, staged);
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(Some(
+            json!({"transaction_id": "the-catalogs-own", "versions": created}),
+        ))
+    }
+
+    fn versions(&self, id: &Id) -> Result<&BTreeMap<u64, Version>, Refusal> {
+        self.tables.get(id).ok_or_else(|| missing(id))
+    }
+}
+
+fn missing(id: &Id) -> Refusal {
+    (404, 4, format!("table id '{}'", id.join("$")))
+}
+
+fn location(id: &Id) -> String {
+    format!("file:///store/{}", id.join("$"))
+}
+
+fn shown(id: &Id, number: u64, version: &Version) -> Value {
+    json!({
+        "version": number,
+        "manifest_path": format!("store/{}/_versions/{:020}.manifest", id.join("$"), u64::MAX - number),
+        "manifest_size": version.content.len(),
+        "e_tag": version.e_tag,
+    })
+}
+
+fn children<'a>(all: impl Iterator<Item = &'a Id>, parent: &Id) -> Vec<String> {
+    let child = |id: &&Id| id.len() == parent.len() + 1 && id.starts_with(parent);
+    all.filter(child)
+        .filter_map(|id| id.last().cloned())
+        .collect()
+}
+
+fn paged(field: &str, mut names: Vec<String>, page: &Page) -> Value {
+    names.sort();
+    if let Some(after) = &page.token {
+        names.retain(|name| name > after);
+    }
+    let mut answer = json!({});
+    if let Some(limit) = page.limit.and_then(|limit| usize::try_from(limit).ok()) {
+        if limit < names.len() && limit > 0 {
+            answer["page_token"] = json!(names[limit - 1]);
+        }
+        names.truncate(limit);
+    }
+    answer[field] = json!(names);
+    answer
+}

@@ -1,0 +1,193 @@
+//! A client of the contract: sends what it is told, byte for byte, and reads the answer.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::catalog::faults::PATIENCE;
+
+/// The body of any request.
+pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// A client with a pool; cheap to clone, clones share the pool.
+#[derive(Clone)]
+pub struct Client {
+    address: SocketAddr,
+    inner: hyper_util::client::legacy::Client<HttpConnector, Body>,
+    headers: HeaderMap,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Client {
+    /// Speaks HTTP/1.1.
+    pub fn new(address: SocketAddr) -> Self {
+        Self::with(address, false)
+    }
+
+    /// Speaks HTTP/2 by prior knowledge.
+    pub fn h2(address: SocketAddr) -> Self {
+        Self::with(address, true)
+    }
+
+    fn with(address: SocketAddr, http2: bool) -> Self {
+        let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .http2_only(http2)
+            .build(HttpConnector::new());
+        Self {
+            address,
+            inner,
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// The same client with a header on every request.
+    pub fn header(&self, name: &'static str, value: &str) -> Self {
+        let mut other = self.clone();
+        let value = value.parse().expect("a header value");
+        other.headers.append(name, value);
+        other
+    }
+
+    /// The same client without a header.
+    pub fn without(&self, name: &str) -> Self {
+        let mut other = self.clone();
+        other.headers.remove(name);
+        other
+    }
+
+    pub async fn get(&self, target: &str) -> Reply {
+        let reply = self.send(Method::GET, target, empty()).await;
+        reply.unwrap_or_else(|error| panic!("GET {target}: {error}"))
+    }
+
+    /// POST with a JSON body.
+    pub async fn post(&self, target: &str, body: &Value) -> Reply {
+        self.post_bytes(target, body.to_string()).await
+    }
+
+    /// POST with these bytes as its JSON body.
+    pub async fn post_bytes(&self, target: &str, body: impl Into<Bytes>) -> Reply {
+        let client = self.typed("application/json");
+        let reply = client.send(Method::POST, target, full(body)).await;
+        reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
+    }
+
+    /// POST without a body.
+    pub async fn post_nothing(&self, target: &str) -> Reply {
+        let reply = self.send(Method::POST, target, empty()).await;
+        reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
+    }
+
+    /// POST with rows.
+    pub async fn post_rows(&self, target: &str, body: Body) -> Reply {
+        let client = self.typed("application/vnd.apache.arrow.stream");
+        let reply = client.send(Method::POST, target, body).await;
+        reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
+    }
+
+    /// An answer read to its end, or why there is none.
+    pub async fn send(&self, method: Method, target: &str, body: Body) -> Result<Reply, String> {
+        let response = self.open(method, target, body).await?;
+        let (parts, body) = response.into_parts();
+        let body = tokio::time::timeout(PATIENCE, body.collect()).await;
+        let body = body.map_err(|_| "no end of the answer")?;
+        Ok(Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: body.map_err(|error| error.to_string())?.to_bytes(),
+        })
+    }
+
+    /// An answer whose body is still to be read.
+    pub async fn open(
+        &self,
+        method: Method,
+        target: &str,
+        body: Body,
+    ) -> Result<http::Response<hyper::body::Incoming>, String> {
+        let uri = format!("http://{}{target}", self.address);
+        let mut request = Request::new(body);
+        *request.uri_mut() = uri.parse().map_err(|error| format!("{error}"))?;
+        *request.method_mut() = method;
+        request.headers_mut().extend(self.headers.clone());
+        let sent = tokio::time::timeout(PATIENCE, self.inner.request(request)).await;
+        sent.map_err(|_| "no answer")?
+            .map_err(|error| error.to_string())
+    }
+
+    fn typed(&self, kind: &str) -> Self {
+        match self.headers.contains_key("content-type") {
+            true => self.clone(),
+            false => self.header("content-type", kind),
+        }
+    }
+}
+
+impl Reply {
+    /// The body as JSON; panics where it is not.
+    pub fn json(&self) -> Value {
+        let parsed = serde_json::from_slice(&self.body);
+        parsed.unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Status and code of an error in the contract's shape; code `None` for other answers.
+    pub fn outcome(&self) -> (u16, Option<u64>) {
+        let body: Option<Value> = serde_json::from_slice(&self.body).ok();
+        let code = body.and_then(|body| body.get("code")?.as_u64());
+        (self.status, code)
+    }
+
+    /// The error's words.
+    pub fn words(&self) -> String {
+        self.json()["error"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Itself when it is a 200; panics otherwise.
+    pub fn ok(self) -> Self {
+        assert_eq!(self.status, StatusCode::OK, "{self:?}");
+        self
+    }
+}
+
+pub fn empty() -> Body {
+    full(Bytes::new())
+}
+
+pub fn full(body: impl Into<Bytes>) -> Body {
+    Full::new(body.into())
+        .map_err(std::io::Error::other)
+        .boxed_unsync()
+}
+
+/// Sends bytes as they are and returns what came back until the other side closed.
+pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let answer = tokio::time::timeout(PATIENCE, exchange).await;
+    answer.expect("the other side closes")
+}
