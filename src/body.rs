@@ -1,0 +1,254 @@
+//! The one body type of requests and responses: empty, in memory, from a connection, or any other stream.
+//!
+//! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::error::BoxError;
+
+/// A body of a request or a response.
+#[derive(Default)]
+pub struct Body {
+    source: Source,
+    observer: Option<Box<dyn Observer>>,
+}
+
+/// Sees a body go by, without touching it.
+pub trait Observer: Send {
+    /// `length` bytes went by.
+    fn data(&mut self, length: usize) {
+        let _ = length;
+    }
+
+    /// It is over. Called exactly once.
+    fn end(&mut self, how: End);
+}
+
+/// How a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// To its last byte.
+    Complete,
+    /// It broke, or its reader went away.
+    Aborted,
+}
+
+/// Why a body could not be read whole.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// It is longer than allowed.
+    #[error("the body is too large")]
+    TooLarge,
+    /// It broke off.
+    #[error("the body broke off")]
+    Broken(#[source] BoxError),
+}
+
+#[derive(Default)]
+enum Source {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Incoming(Incoming),
+    Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// `bytes`, in memory.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        if bytes.is_empty() {
+            return Self::empty();
+        }
+        Source::Full(bytes).into()
+    }
+
+    /// What comes in over a connection.
+    pub fn incoming(body: Incoming) -> Self {
+        Source::Incoming(body).into()
+    }
+
+    /// Any stream.
+    pub fn stream<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Source::Stream(Box::pin(body.map_err(Into::into))).into()
+    }
+
+    /// The same body once more, if it is in memory. Without its observer.
+    pub fn copy(&self) -> Option<Self> {
+        match &self.source {
+            Source::Empty => Some(Self::empty()),
+            Source::Full(bytes) => Some(Source::Full(bytes.clone()).into()),
+            Source::Incoming(_) | Source::Stream(_) => None,
+        }
+    }
+
+    /// Lets `observer` see it go by, after any that already does.
+    #[must_use]
+    pub fn observe(mut self, observer: Box<dyn Observer>) -> Self {
+        self.observer = Some(match self.observer.take() {
+            None => observer,
+            Some(first) => Box::new(Both(first, observer)),
+        });
+        self
+    }
+
+    /// Reads it whole, `limit` bytes at most. Trailers are dropped.
+    pub async fn collect_up_to(mut self, limit: usize) -> Result<Bytes, CollectError> {
+        if self.size_hint().lower() > limit as u64 {
+            return Err(CollectError::TooLarge);
+        }
+        let mut first = Bytes::new();
+        let mut all = BytesMut::new();
+        while let Some(frame) = self.frame().await {
+            let Ok(data) = frame.map_err(CollectError::Broken)?.into_data() else {
+                continue;
+            };
+            if first.len() + all.len() + data.len() > limit {
+                return Err(CollectError::TooLarge);
+            }
+            // A body that came in one piece is not copied.
+            if first.is_empty() && all.is_empty() {
+                first = data;
+            } else {
+                if all.is_empty() {
+                    let expected = self.size_hint().lower() as usize;
+                    all.reserve(first.len() + data.len() + expected.min(limit));
+                    all.extend_from_slice(&std::mem::take(&mut first));
+                }
+                all.extend_from_slice(&data);
+            }
+        }
+        Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+}
+
+impl From<Source> for Body {
+    fn from(source: Source) -> Self {
+        Self {
+            source,
+            observer: None,
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = std::task::ready!(self.source.poll_frame(cx));
+        if let Some(observer) = &mut self.observer {
+            let end = match &frame {
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        observer.data(data.len());
+                    }
+                    // A reader need not ask again once it knows the end.
+                    self.source.is_end_stream().then_some(End::Complete)
+                }
+                Some(Err(_)) => Some(End::Aborted),
+                None => Some(End::Complete),
+            };
+            if let Some(end) = end {
+                self.finish(end);
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.source.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Incoming(body) => body.size_hint(),
+            Source::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Body {
+    fn finish(&mut self, how: End) {
+        if let Some(mut observer) = self.observer.take() {
+            observer.end(how);
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if self.observer.is_some() {
+            // A body that was never more than empty is complete without being read.
+            let complete = self.source.is_end_stream();
+            self.finish(if complete {
+                End::Complete
+            } else {
+                End::Aborted
+            });
+        }
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Self::Incoming(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            Self::Stream(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Full(_) => false,
+            Self::Incoming(body) => body.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+}
+
+struct Both(Box<dyn Observer>, Box<dyn Observer>);
+
+impl Observer for Both {
+    fn data(&mut self, length: usize) {
+        self.0.data(length);
+        self.1.data(length);
+    }
+
+    fn end(&mut self, how: End) {
+        self.0.end(how);
+        self.1.end(how);
+    }
+}
+
+#[cfg(test)]
+mod tests;
