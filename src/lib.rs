@@ -4,3 +4,4 @@ pub mod body;
 pub mod config;
 pub mod error;
 pub mod protocol;
+pub mod route;

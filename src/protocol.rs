@@ -1,3 +1,6 @@
 //! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
 
 pub mod error;
+pub mod identifier;
+pub mod operation;
+pub mod query;

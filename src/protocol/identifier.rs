@@ -1,0 +1,297 @@
+//! Identifiers: paths of names, as `["prod","eu","t1"]`; as a string, joined by a delimiter.
+
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::error::Error;
+
+/// More names than this are no identifier.
+pub const MAX_NAMES: usize = 64;
+/// More bytes than this, over all names, are no identifier.
+pub const MAX_BYTES: usize = 8 << 10;
+
+/// All but the unreserved characters of RFC 3986, section 2.3.
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A path of names. None is empty, none contains NUL; no names at all is the root.
+///
+/// Cheap to clone and to compare. The order is that of the paths, name by name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identifier {
+    /// The names with a NUL between them: it sorts before every other character.
+    joined: Arc<str>,
+}
+
+/// Why something is not an identifier, or cannot be spelled with a delimiter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentifierError {
+    /// A `%` without two hexadecimal digits.
+    #[error("an identifier has a `%` that is not followed by two hexadecimal digits")]
+    PercentEncoding,
+    /// Bytes that are not UTF-8.
+    #[error("an identifier is not UTF-8")]
+    Utf8,
+    /// `a$$b`, `$a`, `a$`, or nothing at all.
+    #[error("an identifier has an empty name")]
+    EmptyName,
+    /// A name with a NUL.
+    #[error("a name in an identifier contains NUL")]
+    Nul,
+    /// More than [`MAX_NAMES`] or [`MAX_BYTES`].
+    #[error("an identifier has more than {MAX_NAMES} names or {MAX_BYTES} bytes")]
+    TooLong,
+    /// Joined with this delimiter it would be split differently.
+    #[error("the identifier {0} cannot be spelled with the delimiter {1:?}: use another one")]
+    Delimiter(String, String),
+}
+
+impl Identifier {
+    /// The root: no names.
+    pub fn root() -> Self {
+        Self {
+            joined: Arc::from(""),
+        }
+    }
+
+    /// Percent-decodes a path segment once and splits it. The delimiter alone is the root.
+    pub fn parse_segment(raw_segment: &str, delimiter: &str) -> Result<Self, IdentifierError> {
+        Self::parse(&decode_segment(raw_segment)?, delimiter)
+    }
+
+    /// Splits a decoded identifier. The delimiter alone is the root.
+    pub fn parse(text: &str, delimiter: &str) -> Result<Self, IdentifierError> {
+        if text == delimiter {
+            return Ok(Self::root());
+        }
+        if delimiter.is_empty() || !text.contains(delimiter) {
+            return Self::from_names([text]);
+        }
+        Self::from_names(text.split(delimiter))
+    }
+
+    /// From names in order.
+    pub fn from_names<N: AsRef<str>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<Self, IdentifierError> {
+        let mut joined = String::new();
+        for (count, name) in names.into_iter().enumerate() {
+            let name = name.as_ref();
+            if name.is_empty() {
+                return Err(IdentifierError::EmptyName);
+            }
+            if name.contains('\0') {
+                return Err(IdentifierError::Nul);
+            }
+            if count == MAX_NAMES || joined.len() + name.len() > MAX_BYTES {
+                return Err(IdentifierError::TooLong);
+            }
+            if count > 0 {
+                joined.push('\0');
+            }
+            joined.push_str(name);
+        }
+        Ok(Self {
+            joined: joined.into(),
+        })
+    }
+
+    /// The names in order; none for the root.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        // Splitting an empty string yields one empty name, which no identifier has.
+        self.joined.split('\0').filter(|name| !name.is_empty())
+    }
+
+    /// How many names there are.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "no names is the root: `is_root`"
+    )]
+    pub fn len(&self) -> usize {
+        match self.is_root() {
+            true => 0,
+            false => memchr::memchr_iter(0, self.joined.as_bytes()).count() + 1,
+        }
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.joined.is_empty()
+    }
+
+    /// The name at a place, counted from 0.
+    pub fn get(&self, place: usize) -> Option<&str> {
+        self.names().nth(place)
+    }
+
+    /// The last name.
+    pub fn last(&self) -> Option<&str> {
+        self.joined
+            .rsplit('\0')
+            .next()
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Whether `prefix` is this identifier or above it, by names and not by characters.
+    pub fn starts_with(&self, prefix: &Self) -> bool {
+        self.tail(prefix).is_some()
+    }
+
+    /// The identifier one name shorter; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        let end = self.joined.rfind('\0').unwrap_or(0);
+        Some(Self {
+            joined: Arc::from(&self.joined[..end]),
+        })
+    }
+
+    /// The names below `prefix`, if this identifier is it or is below it.
+    pub fn below<'a>(&'a self, prefix: &Self) -> Option<impl Iterator<Item = &'a str> + Clone> {
+        let tail = self.tail(prefix)?;
+        Some(tail.split('\0').filter(|name| !name.is_empty()))
+    }
+
+    /// This identifier with `from` at its start replaced by `to`.
+    pub fn rebase(&self, from: &Self, to: &Self) -> Option<Self> {
+        let tail = self.tail(from)?;
+        let between = if tail.is_empty() || to.is_root() {
+            ""
+        } else {
+            "\0"
+        };
+        Some(Self {
+            joined: [&*to.joined, between, tail].concat().into(),
+        })
+    }
+
+    /// The identifier with one more name.
+    pub fn join(&self, name: &str) -> Result<Self, IdentifierError> {
+        Self::from_names(self.names().chain([name]))
+    }
+
+    /// The identifier as a path segment, percent-encoded.
+    ///
+    /// An error if it would not be split into the same names again.
+    pub fn to_segment(&self, delimiter: &str) -> Result<String, IdentifierError> {
+        let joined = self.to_text(delimiter)?;
+        // URL parsers drop a segment that is `.`; a server's router does not drop `%2E`.
+        if joined.bytes().all(|byte| byte == b'.') {
+            return Ok(joined.replace('.', "%2E"));
+        }
+        Ok(utf8_percent_encode(&joined, RESERVED).to_string())
+    }
+
+    /// The names joined by a delimiter, not encoded; the delimiter alone for the root.
+    ///
+    /// An error if it would not be split into the same names again.
+    pub fn to_text(&self, delimiter: &str) -> Result<String, IdentifierError> {
+        if self.is_root() {
+            return Ok(delimiter.to_owned());
+        }
+        let text = self.joined.replace('\0', delimiter);
+        let survives = !delimiter.is_empty() && text.split(delimiter).eq(self.joined.split('\0'));
+        if survives {
+            Ok(text)
+        } else {
+            Err(IdentifierError::Delimiter(
+                format!("{self:?}"),
+                delimiter.to_owned(),
+            ))
+        }
+    }
+
+    /// A delimiter that can spell all of `identifiers`: `$` where possible.
+    pub fn delimiter_for(identifiers: &[&Self]) -> String {
+        let spells = |delimiter: &str| identifiers.iter().all(|id| id.to_text(delimiter).is_ok());
+        if let Some(delimiter) = ["$", "\u{1f}", "|", "/"].into_iter().find(|it| spells(it)) {
+            return delimiter.to_owned();
+        }
+        // Longer than any run of it in a name, and its ends are no part of its middle.
+        let mut delimiter = String::from("\u{1e}\u{1f}");
+        while !spells(&delimiter) {
+            delimiter.insert(1, '$');
+        }
+        delimiter
+    }
+
+    /// Keys of this identifier's prefixes of at most `names` names, longest first. Equal
+    /// identifiers, and no others, have equal keys.
+    pub(crate) fn prefix_keys(&self, names: usize) -> impl Iterator<Item = &str> {
+        let end = match names {
+            0 => 0,
+            _ => memchr::memchr_iter(0, self.joined.as_bytes())
+                .nth(names - 1)
+                .unwrap_or(self.joined.len()),
+        };
+        std::iter::successors(Some(&self.joined[..end]), |key| {
+            (!key.is_empty()).then(|| &key[..key.rfind('\0').unwrap_or(0)])
+        })
+    }
+
+    /// The longest of [`Identifier::prefix_keys`].
+    pub(crate) fn key(&self) -> Arc<str> {
+        Arc::clone(&self.joined)
+    }
+
+    fn tail(&self, prefix: &Self) -> Option<&str> {
+        let rest = self.joined.strip_prefix(&*prefix.joined)?;
+        if prefix.is_root() || rest.is_empty() {
+            return Some(rest);
+        }
+        rest.strip_prefix('\0')
+    }
+}
+
+/// Percent-decodes a path segment once.
+pub fn decode_segment(raw: &str) -> Result<std::borrow::Cow<'_, str>, IdentifierError> {
+    let mut rest = raw.as_bytes();
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        let digits = rest.get(at + 1..at + 3);
+        if !digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)) {
+            return Err(IdentifierError::PercentEncoding);
+        }
+        rest = &rest[at + 3..];
+    }
+    percent_decode_str(raw)
+        .decode_utf8()
+        .map_err(|_| IdentifierError::Utf8)
+}
+
+impl fmt::Display for Identifier {
+    /// The names joined by `$`, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() {
+            return f.write_str("$");
+        }
+        for (place, name) in self.names().enumerate() {
+            if place > 0 {
+                f.write_str("$")?;
+            }
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl From<IdentifierError> for Error {
+    fn from(why: IdentifierError) -> Self {
+        Self::invalid(why.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

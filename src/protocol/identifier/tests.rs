@@ -1,0 +1,153 @@
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use super::{Identifier, IdentifierError, MAX_NAMES};
+
+fn id(names: &[&str]) -> Identifier {
+    Identifier::from_names(names).unwrap()
+}
+
+#[test]
+fn a_segment_is_decoded_once_and_split_by_the_delimiter() {
+    let cases: [(&str, &str, &[&str]); 14] = [
+        ("t1", "$", &["t1"]),
+        ("prod%24t1", "$", &["prod", "t1"]),
+        ("prod$eu%24t1", "$", &["prod", "eu", "t1"]),
+        ("$", "$", &[]),
+        ("%24", "$", &[]),
+        ("%2F", "/", &[]),
+        ("a.b", ".", &["a", "b"]),
+        ("a.b", "$", &["a.b"]),
+        ("a::b::c", "::", &["a", "b", "c"]),
+        ("a%3A%3Ab:c", "::", &["a", "b:c"]),
+        ("%2524", "$", &["%24"]),
+        ("a%2Fb%24c", "$", &["a/b", "c"]),
+        ("caf%C3%A9%24%F0%9F%A6%80", "$", &["café", "🦀"]),
+        ("a%20b+c", "$", &["a b+c"]),
+    ];
+    for (raw, delimiter, names) in cases {
+        let parsed = Identifier::parse_segment(raw, delimiter).unwrap();
+        assert!(parsed.names().eq(names.iter().copied()), "{raw}");
+        assert_eq!(parsed.len(), names.len(), "{raw}");
+        assert_eq!(parsed.is_root(), names.is_empty(), "{raw}");
+        assert_eq!(parsed, id(names));
+        assert_eq!(parsed.last(), names.last().copied());
+    }
+}
+
+#[test]
+fn what_is_no_identifier_is_refused() {
+    let deep = ["a"; MAX_NAMES + 1].join("$");
+    let long = "a".repeat(9000);
+    let cases = [
+        ("a$$b", IdentifierError::EmptyName),
+        ("$a", IdentifierError::EmptyName),
+        ("a$", IdentifierError::EmptyName),
+        ("$$", IdentifierError::EmptyName),
+        ("", IdentifierError::EmptyName),
+        ("a%24%24b", IdentifierError::EmptyName),
+        ("a%00b", IdentifierError::Nul),
+        ("a%FFb", IdentifierError::Utf8),
+        ("a%C3", IdentifierError::Utf8),
+        ("a%", IdentifierError::PercentEncoding),
+        ("a%2", IdentifierError::PercentEncoding),
+        ("a%zzb", IdentifierError::PercentEncoding),
+        ("%é", IdentifierError::PercentEncoding),
+        (&deep, IdentifierError::TooLong),
+        (&long, IdentifierError::TooLong),
+    ];
+    for (raw, error) in cases {
+        assert_eq!(Identifier::parse_segment(raw, "$"), Err(error), "{raw}");
+    }
+}
+
+#[test]
+fn a_segment_is_split_into_the_names_it_was_made_of() {
+    let identifiers = [
+        id(&[]),
+        id(&["a"]),
+        id(&["a b", "c/d", "e%f"]),
+        id(&["é", "$"]),
+        id(&["a$", "b"]),
+        id(&["..", "."]),
+        id(&["a:", ":b", "|"]),
+        id(&["."]),
+    ];
+    let delimiters = ["$", "$$", ".", "/", "::", "%24", "a", " ", "é", "\u{1f}"];
+    for identifier in &identifiers {
+        for delimiter in delimiters {
+            if let Ok(segment) = identifier.to_segment(delimiter) {
+                let again = Identifier::parse_segment(&segment, delimiter).unwrap();
+                assert_eq!(&again, identifier, "{segment} {delimiter}");
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+                assert!(segment.bytes().all(plain), "{segment}");
+                assert!(!["", ".", ".."].contains(&&*segment));
+            }
+        }
+    }
+    assert_eq!(
+        id(&["prod", "t 1"]).to_segment("$").unwrap(),
+        "prod%24t%201"
+    );
+    assert!(id(&["a$", "b"]).to_segment("$").is_err());
+    assert!(id(&["a$", "b"]).to_segment("$$").is_err());
+    assert!(id(&["a", "$b"]).to_segment("$$").is_ok());
+    let delimiter = Identifier::delimiter_for(&identifiers.each_ref());
+    for identifier in &identifiers {
+        assert!(identifier.to_segment(&delimiter).is_ok());
+    }
+    let nasty = [id(&["$", "\u{1f}", "|", "/", ".~!", "\u{1e}$\u{1f}"])];
+    let delimiter = Identifier::delimiter_for(&nasty.each_ref());
+    assert!(nasty[0].to_segment(&delimiter).is_ok());
+}
+
+#[test]
+fn prefixes_are_of_names_and_not_of_characters() {
+    let deep = id(&["prod", "eu", "t1"]);
+    for (prefix, expected) in [
+        (id(&[]), true),
+        (id(&["prod"]), true),
+        (id(&["prod", "eu"]), true),
+        (deep.clone(), true),
+        (id(&["pro"]), false),
+        (id(&["prod", "e"]), false),
+        (id(&["prod", "eu", "t1", "x"]), false),
+    ] {
+        assert_eq!(deep.starts_with(&prefix), expected, "{prefix:?}");
+        assert_eq!(deep.below(&prefix).is_some(), expected);
+    }
+    let rebase = |from: &[&str], to: &[&str]| deep.rebase(&id(from), &id(to));
+    assert_eq!(rebase(&["prod"], &[]), Some(id(&["eu", "t1"])));
+    assert_eq!(rebase(&["prod", "eu", "t1"], &[]), Some(id(&[])));
+    assert_eq!(rebase(&[], &["x"]), Some(id(&["x", "prod", "eu", "t1"])));
+    assert_eq!(rebase(&["prod", "eu", "t1"], &["x"]), Some(id(&["x"])));
+    assert_eq!(rebase(&["lab"], &[]), None);
+    assert_eq!(deep.parent(), Some(id(&["prod", "eu"])));
+    assert_eq!(id(&["a"]).parent(), Some(id(&[])));
+    assert_eq!(id(&[]).parent(), None);
+    assert_eq!(id(&["prod"]).join("eu").unwrap(), id(&["prod", "eu"]));
+    assert_eq!(id(&[]).join("eu").unwrap(), id(&["eu"]));
+    assert_eq!(deep.to_string(), "prod$eu$t1");
+    assert_eq!(id(&[]).to_string(), "$");
+}
+
+#[test]
+fn identifiers_sort_name_by_name() {
+    let mut sorted = [
+        id(&["a!", "b"]),
+        id(&["a", "z"]),
+        id(&["b"]),
+        id(&["a"]),
+        id(&[]),
+    ];
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        [
+            id(&[]),
+            id(&["a"]),
+            id(&["a", "z"]),
+            id(&["a!", "b"]),
+            id(&["b"])
+        ]
+    );
+}

@@ -1,0 +1,61 @@
+//! The contract's operations: one table of facts, and what each request line asks for.
+//!
+//! Recognising a request allocates nothing. A path that could mean different things to different
+//! servers (dot segments, empty segments, `;`, `\`) is refused, never interpreted: the gateway
+//! must not authorize one operation while a catalog performs another.
+
+mod recognize;
+mod table;
+
+pub use recognize::{Target, Unrecognized, recognize};
+pub use table::Operation;
+
+/// What the `{id}` of a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A namespace, which has tables and namespaces below it.
+    Namespace,
+    /// A table.
+    Table,
+    /// A materialized view.
+    MaterializedView,
+    /// A transaction; its id is not a path of names that a mount could own.
+    Transaction,
+}
+
+/// Whether an operation may be asked again without harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Changes nothing.
+    Read,
+    /// May change something.
+    Write,
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Payload {
+    /// Nothing (some clients send `null` all the same).
+    None,
+    /// One JSON value.
+    Json,
+    /// An Arrow IPC stream of any length.
+    ArrowStream,
+    /// An Arrow IPC file of any length.
+    ArrowFile,
+}
+
+/// What an operation must hold while the catalog works on it, so that no batch is seen half done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lock {
+    /// No version can change its answer.
+    None,
+    /// Changes a table, or lets the catalog pick the table's latest version.
+    Shared,
+    /// Answers with versions: no lock, but the answer is filtered.
+    Versions,
+    /// Removes a namespace: waits for every table below it.
+    Namespace,
+    /// Is a batch and takes its own locks.
+    Batch,
+}

@@ -1,0 +1,171 @@
+//! From a request line to an operation.
+
+use http::{Method, StatusCode};
+
+use super::table::Place;
+use super::{Kind, Operation};
+use crate::error::Error;
+use crate::protocol::error::Code;
+
+/// What a request line asks for. The strings are slices of its path, still percent-encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The operation.
+    pub operation: Operation,
+    /// The `{id}` segment; `None` exactly where the operation's kind is `None`.
+    pub id: Option<&'a str>,
+    /// The `{index_name}` segment.
+    pub index_name: Option<&'a str>,
+}
+
+/// Why a request line is not an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrecognized {
+    /// No route has this path.
+    NoSuchRoute,
+    /// The path is a route, but only with the method named here.
+    WrongMethod {
+        /// For the `Allow` header.
+        allow: &'static str,
+    },
+    /// The path could mean different things to different servers; says what is wrong.
+    Ambiguous(&'static str),
+}
+
+/// Finds the operation of a request line. `path` is raw (as sent) and without the query.
+///
+/// As real catalogs do, it overlooks slashes at the end.
+pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrecognized> {
+    let path = path.trim_end_matches('/');
+    let rest = path.strip_prefix("/v1/").ok_or(Unrecognized::NoSuchRoute)?;
+    if let Some(why) = ambiguity(rest) {
+        return Err(Unrecognized::Ambiguous(why));
+    }
+    let (collection, below) = rest.split_once('/').unwrap_or((rest, ""));
+    if collection == "table"
+        && let Some(operation) = Operation::at(Place::Tables, below)
+    {
+        return expect_method(method, operation, None, None);
+    }
+    let place = match collection {
+        "namespace" => Place::Namespace,
+        "table" => Place::Table,
+        "materialized_view" => Place::MaterializedView,
+        "transaction" => Place::Transaction,
+        _ => return Err(Unrecognized::NoSuchRoute),
+    };
+    let (id, tail) = below.split_once('/').ok_or(Unrecognized::NoSuchRoute)?;
+    let (tail, index_name) = match place {
+        Place::Table => index_tail(tail),
+        _ => (tail, None),
+    };
+    match Operation::at(place, tail) {
+        Some(operation) => expect_method(method, operation, Some(id), index_name),
+        None => unlisted(place, id, tail),
+    }
+}
+
+/// Takes the index name out of `index/NAME/stats` and `index/NAME/drop`.
+fn index_tail(tail: &str) -> (&str, Option<&str>) {
+    let parts = tail
+        .strip_prefix("index/")
+        .and_then(|rest| rest.split_once('/'));
+    match parts {
+        Some((name, "stats")) => ("index/{index_name}/stats", Some(name)),
+        Some((name, "drop")) => ("index/{index_name}/drop", Some(name)),
+        _ => (tail, None),
+    }
+}
+
+fn expect_method<'a>(
+    method: &Method,
+    operation: Operation,
+    id: Option<&'a str>,
+    index_name: Option<&'a str>,
+) -> Result<Target<'a>, Unrecognized> {
+    match operation.method() {
+        Some(expected) if expected != method => Err(Unrecognized::WrongMethod {
+            allow: expected.as_str(),
+        }),
+        _ => Ok(Target {
+            operation,
+            id,
+            index_name,
+        }),
+    }
+}
+
+/// A tail that no listed operation has. Servers that decode before they route would see other
+/// segments than we do if a slash were encoded in it.
+fn unlisted<'a>(place: Place, id: &'a str, tail: &str) -> Result<Target<'a>, Unrecognized> {
+    if has_encoded(tail, b'/') || has_encoded(tail, b'\\') {
+        return Err(Unrecognized::Ambiguous(
+            "the path has an encoded slash after its identifier",
+        ));
+    }
+    let kind: Kind = place.kind().ok_or(Unrecognized::NoSuchRoute)?;
+    Ok(Target {
+        operation: Operation::Unlisted(kind),
+        id: Some(id),
+        index_name: None,
+    })
+}
+
+/// What makes a path mean different things to different servers, if anything does.
+fn ambiguity(path: &str) -> Option<&'static str> {
+    if path.bytes().any(|b| matches!(b, b';' | b'\\')) {
+        return Some("the path has a `;` or a `\\`: send them percent-encoded");
+    }
+    for segment in path.split('/') {
+        if segment.is_empty() {
+            return Some("the path has an empty segment");
+        }
+        if is_dots(segment) {
+            return Some("the path has a segment `.` or `..`");
+        }
+    }
+    None
+}
+
+/// `.` or `..`, with the dots encoded or not (RFC 3986, section 5.2.4, and what URL parsers make of `%2e`).
+fn is_dots(segment: &str) -> bool {
+    let mut rest = segment;
+    let mut dots = 0;
+    while let Some(after) = rest
+        .strip_prefix('.')
+        .or_else(|| rest.strip_prefix("%2e"))
+        .or_else(|| rest.strip_prefix("%2E"))
+    {
+        rest = after;
+        dots += 1;
+    }
+    rest.is_empty() && (dots == 1 || dots == 2)
+}
+
+fn has_encoded(text: &str, byte: u8) -> bool {
+    text.as_bytes().windows(3).any(|three| {
+        three[0] == b'%'
+            && std::str::from_utf8(&three[1..])
+                .is_ok_and(|hex| u8::from_str_radix(hex, 16) == Ok(byte))
+    })
+}
+
+impl From<Unrecognized> for Error {
+    /// The contract has no code for a route that does not exist; 0 is nearest, and the status is HTTP's own.
+    fn from(why: Unrecognized) -> Self {
+        match why {
+            Unrecognized::NoSuchRoute => Self::new(Code::Unsupported, "no operation has this path")
+                .with_status(StatusCode::NOT_FOUND),
+            Unrecognized::WrongMethod { allow } => Self::new(
+                Code::Unsupported,
+                format!("this operation is asked for with {allow}"),
+            )
+            .with_status(StatusCode::METHOD_NOT_ALLOWED)
+            .allow(allow),
+            Unrecognized::Ambiguous(why) => Self::invalid(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The table of operations, in the contract's order, and typed access to its columns.
+
+use http::{Method, StatusCode};
+
+use super::{Access, Kind, Lock, Payload};
+
+/// The facts about one operation.
+struct Facts {
+    name: &'static str,
+    method: Option<Method>,
+    place: Place,
+    access: Access,
+    request_body: Payload,
+    response_body: Payload,
+    success: StatusCode,
+    request_id_fields: &'static [&'static str],
+    response_id_fields: &'static [&'static str],
+    lock: Lock,
+    data: bool,
+}
+
+/// Where a path goes after `/v1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// `/table` itself, without an identifier.
+    Tables,
+    /// `/namespace/{id}`.
+    Namespace,
+    /// `/table/{id}`.
+    Table,
+    /// `/materialized_view/{id}`.
+    MaterializedView,
+    /// `/transaction/{id}`.
+    Transaction,
+}
+
+impl Place {
+    pub(super) fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Tables => None,
+            Self::Namespace => Some(Kind::Namespace),
+            Self::Table => Some(Kind::Table),
+            Self::MaterializedView => Some(Kind::MaterializedView),
+            Self::Transaction => Some(Kind::Transaction),
+        }
+    }
+}
+
+/// Whether the time an operation takes grows with the table's data.
+macro_rules! weight {
+    (quick) => {
+        false
+    };
+    (data) => {
+        true
+    };
+}
+
+macro_rules! operations {
+    ($($variant:ident $name:literal $method:ident $place:ident $tail:literal $access:ident
+       $request:ident $response:ident $success:ident
+       [$($request_field:literal)*] [$($response_field:literal)*] $lock:ident $weight:ident;)*) => {
+        /// An operation of the contract, or one of the same shape that this version does not know.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "the contract's own names say it")]
+        pub enum Operation {
+            $($variant,)*
+            /// Not in the contract as known here; forwarded as a write on what `{id}` names.
+            Unlisted(Kind),
+        }
+
+        impl Operation {
+            /// Every operation of the contract, in the contract's order.
+            pub const LISTED: [Self; 54] = [$(Self::$variant,)*];
+
+            fn facts(self) -> &'static Facts {
+                match self {
+                    $(Self::$variant => { static FACTS: Facts = Facts {
+                        name: $name,
+                        method: Some(Method::$method),
+                        place: Place::$place,
+                        access: Access::$access,
+                        request_body: Payload::$request,
+                        response_body: Payload::$response,
+                        success: StatusCode::$success,
+                        request_id_fields: &[$($request_field),*],
+                        response_id_fields: &[$($response_field),*],
+                        lock: Lock::$lock,
+                        data: weight!($weight),
+                    }; &FACTS })*
+                    Self::Unlisted(kind) => unlisted(kind),
+                }
+            }
+
+            /// The operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
+            pub(super) fn at(place: Place, tail: &str) -> Option<Self> {
+                match (place, tail) {
+                    $((Place::$place, $tail) => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    // variant, name, method, place, rest of the path, access, request, response, success, id fields of the request, of the response, lock, weight
+    CreateNamespace "create_namespace" POST Namespace "create" Write Json Json OK ["id"] [] None quick;
+    ListNamespaces "list_namespaces" GET Namespace "list" Read None Json OK [] [] None quick;
+    DescribeNamespace "describe_namespace" POST Namespace "describe" Read Json Json OK ["id"] [] None quick;
+    DropNamespace "drop_namespace" POST Namespace "drop" Write Json Json OK ["id"] [] Namespace quick;
+    NamespaceExists "namespace_exists" POST Namespace "exists" Read Json None OK ["id"] [] None quick;
+    ListTables "list_tables" GET Namespace "table/list" Read None Json OK [] [] None quick;
+    ListAllTables "list_all_tables" GET Tables "" Read None Json OK [] ["tables"] None quick;
+    RegisterTable "register_table" POST Table "register" Write Json Json OK ["id"] [] Shared quick;
+    DescribeTable "describe_table" POST Table "describe" Read Json Json OK ["id"] ["namespace"] None quick;
+    TableExists "table_exists" POST Table "exists" Read Json None OK ["id"] [] None quick;
+    DropTable "drop_table" POST Table "drop" Write None Json OK [] ["id"] Shared quick;
+    DeregisterTable "deregister_table" POST Table "deregister" Write Json Json OK ["id"] ["id"] Shared quick;
+    RestoreTable "restore_table" POST Table "restore" Write Json Json OK ["id"] [] Shared quick;
+    RenameTable "rename_table" POST Table "rename" Write Json Json OK ["id" "new_namespace_id"] [] Shared quick;
+    UpdateTableSchemaMetadata "update_table_schema_metadata" POST Table "schema_metadata/update" Write Json Json OK [] [] Shared quick;
+    ListTableVersions "list_table_versions" POST Table "version/list" Read None Json OK [] [] Versions quick;
+    CreateTableVersion "create_table_version" POST Table "version/create" Write Json Json OK ["id"] [] Shared quick;
+    DescribeTableVersion "describe_table_version" POST Table "version/describe" Read Json Json OK ["id"] [] Versions quick;
+    BatchDeleteTableVersions "batch_delete_table_versions" POST Table "version/delete" Write Json Json OK ["id"] [] Shared quick;
+    BatchCreateTableVersions "batch_create_table_versions" POST Tables "version/batch-create" Write Json Json OK ["entries"] [] Batch quick;
+    BatchCommitTables "batch_commit_tables" POST Tables "batch-commit" Write Json Json OK ["operations"] [] Batch quick;
+    AlterTableAlterColumns "alter_table_alter_columns" POST Table "alter_columns" Write Json Json OK ["id"] [] Shared data;
+    UpdateFieldMetadata "update_field_metadata" POST Table "update_field_metadata" Write Json Json OK ["id"] [] Shared quick;
+    AlterTableDropColumns "alter_table_drop_columns" POST Table "drop_columns" Write Json Json OK ["id"] [] Shared data;
+    GetTableStats "get_table_stats" POST Table "stats" Read Json Json OK ["id"] [] Shared data;
+    InsertIntoTable "insert_into_table" POST Table "insert" Write ArrowStream Json OK [] [] Shared data;
+    MergeInsertIntoTable "merge_insert_into_table" POST Table "merge_insert" Write ArrowStream Json OK [] [] Shared data;
+    UpdateTable "update_table" POST Table "update" Write Json Json OK ["id"] [] Shared data;
+    DeleteFromTable "delete_from_table" POST Table "delete" Write Json Json OK ["id"] [] Shared data;
+    QueryTable "query_table" POST Table "query" Read Json ArrowFile OK ["id"] [] Shared data;
+    CountTableRows "count_table_rows" POST Table "count_rows" Read Json Json OK ["id"] [] Shared data;
+    CreateTable "create_table" POST Table "create" Write ArrowStream Json OK [] [] Shared data;
+    ExplainTableQueryPlan "explain_table_query_plan" POST Table "explain_plan" Read Json Json OK ["id"] [] Shared data;
+    AnalyzeTableQueryPlan "analyze_table_query_plan" POST Table "analyze_plan" Read Json Json OK ["id"] [] Shared data;
+    AlterTableAddColumns "alter_table_add_columns" POST Table "add_columns" Write Json Json OK ["id"] [] Shared data;
+    AlterTableBackfillColumns "alter_table_backfill_columns" POST Table "backfill_column" Write Json Json ACCEPTED ["id"] [] Shared data;
+    RefreshMaterializedView "refresh_materialized_view" POST MaterializedView "refresh" Write Json Json ACCEPTED ["id"] [] Shared data;
+    CreateMaterializedView "create_materialized_view" POST MaterializedView "create" Write Json Json CREATED ["id"] [] Shared data;
+    CreateTableIndex "create_table_index" POST Table "create_index" Write Json Json OK ["id"] [] Shared data;
+    CreateTableScalarIndex "create_table_scalar_index" POST Table "create_scalar_index" Write Json Json OK ["id"] [] Shared data;
+    ListTableIndices "list_table_indices" POST Table "index/list" Read Json Json OK ["id"] [] Shared quick;
+    DescribeTableIndexStats "describe_table_index_stats" POST Table "index/{index_name}/stats" Read Json Json OK ["id"] [] Shared quick;
+    DropTableIndex "drop_table_index" POST Table "index/{index_name}/drop" Write None Json OK [] [] Shared quick;
+    ListTableTags "list_table_tags" POST Table "tags/list" Read None Json OK [] [] None quick;
+    GetTableTagVersion "get_table_tag_version" POST Table "tags/version" Read Json Json OK ["id"] [] None quick;
+    DeclareTable "declare_table" POST Table "declare" Write Json Json OK ["id"] [] Shared quick;
+    CreateTableTag "create_table_tag" POST Table "tags/create" Write Json Json OK ["id"] [] Shared quick;
+    DeleteTableTag "delete_table_tag" POST Table "tags/delete" Write Json Json OK ["id"] [] Shared quick;
+    UpdateTableTag "update_table_tag" POST Table "tags/update" Write Json Json OK ["id"] [] Shared quick;
+    ListTableBranches "list_table_branches" POST Table "branches/list" Read None Json OK [] [] None quick;
+    CreateTableBranch "create_table_branch" POST Table "branches/create" Write Json Json OK ["id"] [] Shared quick;
+    DeleteTableBranch "delete_table_branch" POST Table "branches/delete" Write Json Json OK ["id"] [] Shared quick;
+    DescribeTransaction "describe_transaction" POST Transaction "describe" Read Json Json OK ["id"] [] None quick;
+    AlterTransaction "alter_transaction" POST Transaction "alter" Write Json Json OK ["id"] [] None quick;
+}
+
+/// An operation this version does not know could be anything, so it is treated as the heaviest of its kind.
+fn unlisted(kind: Kind) -> &'static Facts {
+    const fn facts(place: Place, lock: Lock) -> Facts {
+        Facts {
+            name: "unlisted",
+            method: None,
+            place,
+            access: Access::Write,
+            request_body: Payload::Json,
+            response_body: Payload::Json,
+            success: StatusCode::OK,
+            request_id_fields: &["id"],
+            response_id_fields: &[],
+            lock,
+            data: true,
+        }
+    }
+    match kind {
+        Kind::Namespace => {
+            static FACTS: Facts = facts(Place::Namespace, Lock::Namespace);
+            &FACTS
+        }
+        Kind::Table => {
+            static FACTS: Facts = facts(Place::Table, Lock::Shared);
+            &FACTS
+        }
+        Kind::MaterializedView => {
+            static FACTS: Facts = facts(Place::MaterializedView, Lock::Shared);
+            &FACTS
+        }
+        Kind::Transaction => {
+            static FACTS: Facts = facts(Place::Transaction, Lock::None);
+            &FACTS
+        }
+    }
+}
+
+impl Operation {
+    /// The contract's name, e.g. `describe_table`; `unlisted` for all others. Fit for a metric label.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The one method of its route; `None` where any will do.
+    pub fn method(self) -> Option<&'static Method> {
+        self.facts().method.as_ref()
+    }
+
+    /// Whether it may be asked again without harm.
+    pub fn access(self) -> Access {
+        self.facts().access
+    }
+
+    /// What its `{id}` names; `None` for routes without one.
+    pub fn kind(self) -> Option<Kind> {
+        self.facts().place.kind()
+    }
+
+    /// What clients send. An unlisted operation is only said to be JSON: look at its content type.
+    pub fn request_body(self) -> Payload {
+        self.facts().request_body
+    }
+
+    /// What a successful answer carries.
+    pub fn response_body(self) -> Payload {
+        self.facts().response_body
+    }
+
+    /// The status of a successful answer.
+    pub fn success(self) -> StatusCode {
+        self.facts().success
+    }
+
+    /// What it must hold while the catalog works on it.
+    pub fn lock(self) -> Lock {
+        self.facts().lock
+    }
+
+    /// Fields of the request's body that carry identifiers.
+    pub fn request_id_fields(self) -> &'static [&'static str] {
+        self.facts().request_id_fields
+    }
+
+    /// Fields of the response's body that carry identifiers.
+    pub fn response_id_fields(self) -> &'static [&'static str] {
+        self.facts().response_id_fields
+    }
+
+    /// Whether it reads or writes rows, so that `data_timeout` bounds it and not `response_timeout`.
+    pub fn is_data(self) -> bool {
+        self.facts().data
+    }
+}

@@ -1,0 +1,201 @@
+//! The query string of a request: read as forms are (`application/x-www-form-urlencoded`), and
+//! changed without touching the bytes of other parameters.
+
+use std::borrow::Cow;
+
+use percent_encoding::{percent_decode, utf8_percent_encode};
+
+use super::identifier::RESERVED;
+use crate::error::Error;
+
+/// The delimiter where the query names none.
+pub const DEFAULT_DELIMITER: &str = "$";
+/// A longer delimiter is refused.
+pub const MAX_DELIMITER_BYTES: usize = 64;
+
+/// A raw query string, without its `?`.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    raw: &'a str,
+}
+
+/// Why a parameter cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// Two servers could pick different ones.
+    #[error("the query parameter `{0}` is given more than once")]
+    Repeated(&'static str),
+    /// Its bytes are not UTF-8 once decoded.
+    #[error("the query parameter `{0}` is not UTF-8")]
+    Utf8(&'static str),
+    /// Empty, longer than [`MAX_DELIMITER_BYTES`], or with a NUL.
+    #[error(
+        "the query parameter `delimiter` must have 1 to {MAX_DELIMITER_BYTES} bytes and no NUL"
+    )]
+    Delimiter,
+}
+
+impl<'a> Query<'a> {
+    /// Reads a raw query; nothing is checked yet.
+    pub fn new(raw: Option<&'a str>) -> Self {
+        Self {
+            raw: raw.unwrap_or(""),
+        }
+    }
+
+    /// The request's delimiter, `$` if it names none.
+    pub fn delimiter(&self) -> Result<Cow<'a, str>, QueryError> {
+        let Some(delimiter) = self.get("delimiter")? else {
+            return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
+        };
+        let fits = (1..=MAX_DELIMITER_BYTES).contains(&delimiter.len());
+        if fits && !delimiter.contains('\0') {
+            Ok(delimiter)
+        } else {
+            Err(QueryError::Delimiter)
+        }
+    }
+
+    /// The decoded value of a parameter that may be given once.
+    pub fn get(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryError> {
+        let mut values = self.pairs().filter(|pair| pair.is(name));
+        let Some(first) = values.next() else {
+            return Ok(None);
+        };
+        if values.next().is_some() {
+            return Err(QueryError::Repeated(name));
+        }
+        decode_form(first.value)
+            .map(Some)
+            .ok_or(QueryError::Utf8(name))
+    }
+
+    /// The query with one parameter set; all others keep their bytes and their order.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> String {
+        let mut query = self.without(name);
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(name);
+        query.push('=');
+        query.extend(utf8_percent_encode(value, RESERVED));
+        query
+    }
+
+    /// The query without one parameter; all others keep their bytes and their order.
+    #[must_use]
+    pub fn without(&self, name: &str) -> String {
+        let mut query = String::with_capacity(self.raw.len());
+        for pair in self.pairs().filter(|pair| !pair.is(name)) {
+            if !query.is_empty() {
+                query.push('&');
+            }
+            query.push_str(pair.raw);
+        }
+        query
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = Pair<'a>> + use<'a> {
+        self.raw
+            .split('&')
+            .filter(|raw| !raw.is_empty())
+            .map(|raw| {
+                let (name, value) = raw.split_once('=').unwrap_or((raw, ""));
+                Pair { raw, name, value }
+            })
+    }
+}
+
+struct Pair<'a> {
+    raw: &'a str,
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Pair<'_> {
+    /// Whether a server that decodes names would take this pair for `name`.
+    fn is(&self, name: &str) -> bool {
+        self.name == name || decode_form(self.name).is_some_and(|decoded| decoded == name)
+    }
+}
+
+fn decode_form(raw: &str) -> Option<Cow<'_, str>> {
+    if !raw.contains('+') {
+        return percent_decode(raw.as_bytes()).decode_utf8().ok();
+    }
+    let spaced = raw.replace('+', " ");
+    let decoded = percent_decode(spaced.as_bytes()).decode_utf8().ok()?;
+    Some(Cow::Owned(decoded.into_owned()))
+}
+
+impl From<QueryError> for Error {
+    fn from(why: QueryError) -> Self {
+        Self::invalid(why.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+    use super::{Query, QueryError};
+
+    fn query(raw: &str) -> Query<'_> {
+        Query::new(Some(raw))
+    }
+
+    #[test]
+    fn the_delimiter_is_decoded_as_forms_are() {
+        let cases = [
+            ("", "$"),
+            ("limit=3", "$"),
+            ("delimiter=%24", "$"),
+            ("a=1&delimiter=.&b=2", "."),
+            ("%64elimiter=%2F", "/"),
+            ("delimiter=::", "::"),
+            ("delimiter=+", " "),
+            ("delimiter=%E2%86%92", "→"),
+            ("&&delimiter=%2B&", "+"),
+        ];
+        for (raw, delimiter) in cases {
+            assert_eq!(query(raw).delimiter().unwrap(), delimiter, "{raw}");
+        }
+        assert_eq!(Query::new(None).delimiter().unwrap(), "$");
+    }
+
+    #[test]
+    fn a_delimiter_that_servers_could_read_differently_is_refused() {
+        let long = format!("delimiter={}", "x".repeat(65));
+        let cases = [
+            ("delimiter=a&delimiter=b", QueryError::Repeated("delimiter")),
+            (
+                "delimiter=a&%64elimiter=a",
+                QueryError::Repeated("delimiter"),
+            ),
+            ("delimiter=", QueryError::Delimiter),
+            ("delimiter", QueryError::Delimiter),
+            ("delimiter=%00", QueryError::Delimiter),
+            (&long, QueryError::Delimiter),
+            ("delimiter=%FF", QueryError::Utf8("delimiter")),
+        ];
+        for (raw, error) in cases {
+            assert_eq!(query(raw).delimiter(), Err(error), "{raw}");
+        }
+    }
+
+    #[test]
+    fn changing_one_parameter_keeps_the_bytes_of_the_others() {
+        let raw = "on=a%20b&page_token=x&on=%41+c&empty=&flag";
+        assert_eq!(
+            query(raw).with("page_token", "a$b c"),
+            "on=a%20b&on=%41+c&empty=&flag&page_token=a%24b%20c"
+        );
+        assert_eq!(
+            query(raw).without("page_token"),
+            "on=a%20b&on=%41+c&empty=&flag"
+        );
+        assert_eq!(query("").with("limit", "1"), "limit=1");
+        assert_eq!(query("%6cimit=2").with("limit", "1"), "limit=1");
+    }
+}

@@ -1,0 +1,124 @@
+//! The route table: which backend serves an identifier. Immutable and pure.
+//!
+//! Looking up costs one hash a name of the identifier at most, however many mounts there are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Kind;
+
+/// A prefix of the tree that clients see, and who serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The prefix as clients spell it.
+    pub namespace: Identifier,
+    /// The backend's index among all backends in order of their names.
+    pub backend: usize,
+    /// The backend's name.
+    pub backend_name: Arc<str>,
+    /// The prefix as the catalog spells it.
+    pub backend_namespace: Identifier,
+}
+
+/// All mounts.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Sorted by namespace, so that those below an identifier are neighbours.
+    mounts: Vec<Arc<Mount>>,
+    /// The place in `mounts` of each namespace's key.
+    exact: HashMap<Arc<str>, usize>,
+    /// The most names that a mount's namespace has.
+    deepest: usize,
+}
+
+impl Mount {
+    /// Whether clients and the catalog spell identifiers alike, so that no byte need change.
+    pub fn keeps_path(&self) -> bool {
+        self.namespace == self.backend_namespace
+    }
+
+    /// The catalog's spelling of an identifier that this mount owns.
+    pub fn to_catalog(&self, id: &Identifier) -> Identifier {
+        debug_assert!(
+            id.starts_with(&self.namespace),
+            "{id:?} is not below the mount"
+        );
+        id.rebase(&self.namespace, &self.backend_namespace)
+            .unwrap_or_else(|| id.clone())
+    }
+
+    /// The clients' spelling of a catalog's identifier; `None` if it is outside of the mount.
+    pub fn to_client(&self, id: &Identifier) -> Option<Identifier> {
+        id.rebase(&self.backend_namespace, &self.namespace)
+    }
+}
+
+impl Table {
+    /// A table of `mounts`. Of two with the same namespace, which configuration refuses, one is lost.
+    pub fn new(mut mounts: Vec<Mount>) -> Self {
+        mounts.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+        mounts.dedup_by(|a, b| a.namespace == b.namespace);
+        let exact = mounts
+            .iter()
+            .enumerate()
+            .map(|(place, mount)| (mount.namespace.key(), place))
+            .collect();
+        let deepest = mounts.iter().map(|mount| mount.namespace.len()).max();
+        Self {
+            mounts: mounts.into_iter().map(Arc::new).collect(),
+            exact,
+            deepest: deepest.unwrap_or(0),
+        }
+    }
+
+    /// The mount with the longest prefix of names of `id`.
+    pub fn find(&self, id: &Identifier) -> Option<&Arc<Mount>> {
+        id.prefix_keys(self.deepest)
+            .find_map(|prefix| self.exact.get(prefix))
+            .map(|&place| &self.mounts[place])
+    }
+
+    /// As [`Table::find`], or the contract's answer for what nobody serves.
+    pub fn owner(&self, id: &Identifier, kind: Kind) -> Result<&Arc<Mount>, Error> {
+        self.find(id).ok_or_else(|| match kind {
+            Kind::Namespace => Error::new(
+                Code::NamespaceNotFound,
+                format!("namespace {id} is not served here"),
+            ),
+            Kind::Table | Kind::MaterializedView => Error::new(
+                Code::TableNotFound,
+                format!("table {id} is not served here"),
+            ),
+            Kind::Transaction => Error::new(
+                Code::TransactionNotFound,
+                format!("transaction {id} is not known here"),
+            ),
+        })
+    }
+
+    /// The mounts strictly below `id`, sorted by namespace.
+    pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Arc<Mount>> {
+        let first = self.mounts.partition_point(|mount| mount.namespace <= *id);
+        self.mounts[first..]
+            .iter()
+            .take_while(move |mount| mount.namespace.starts_with(id))
+    }
+
+    /// The names right below `id` that lead to mounts, sorted.
+    pub fn next_names_below(&self, id: &Identifier) -> BTreeSet<&str> {
+        self.below(id)
+            .filter_map(|mount| mount.namespace.below(id)?.next())
+            .collect()
+    }
+
+    /// All mounts, sorted by namespace.
+    pub fn mounts(&self) -> &[Arc<Mount>] {
+        &self.mounts
+    }
+}
+
+#[cfg(test)]
+mod tests;
