@@ -67,6 +67,11 @@ impl Config {
     }
 }
 
+const BACKENDS: &str = "backends, such as `warehouse: { implementation: rest, properties: { uri: http://127.0.0.1:2333 } }`";
+const MOUNTS: &str = "mounts, such as [{ namespace: [prod], backend: warehouse }]";
+const RULES: &str =
+    "rules, such as [{ namespace: [prod], read: { scope: catalog.read }, write: { deny: true } }]";
+
 impl Section for Config {
     fn blank() -> Self {
         Self::default()
@@ -107,21 +112,21 @@ impl Section for Config {
         keys.required(
             "backends",
             &mut self.backends,
-            map(1, backend_name, shaped()),
+            map(1, BACKENDS, backend_name, shaped()),
             "name the catalogs, as `backends: { warehouse: { implementation: rest, properties: { uri: http://127.0.0.1:2333 } } }`",
             "The catalogs, by name.",
         );
         keys.required(
             "mounts",
             &mut self.mounts,
-            list(1, shaped()),
+            list(1, MOUNTS, shaped()),
             "say which namespace belongs to which backend, as `mounts: [{ namespace: [prod], backend: warehouse }]`",
             "Which namespace prefix belongs to which backend.",
         );
         keys.later(
             "authorization",
             &mut self.authorization,
-            maybe(list(0, table())),
+            maybe(list(0, RULES, table())),
             "The rule with the longest prefix decides, none: denied. Absent: any authenticated caller may do anything.",
         );
         keys.key(

@@ -117,6 +117,8 @@ impl Default for Keys {
     }
 }
 
+const ISSUERS: &str = "issuers, such as [{ issuer: https://idp.example, audiences: [catalog] }]";
+
 impl Section for Auth {
     fn blank() -> Self {
         Self::default()
@@ -126,7 +128,7 @@ impl Section for Auth {
         keys.key(
             "issuers",
             &mut self.issuers,
-            list(0, table()),
+            list(0, ISSUERS, table()),
             "Identity providers whose tokens are accepted.",
         );
         keys.key(
@@ -156,14 +158,18 @@ impl Section for Issuer {
         keys.required(
             "audiences",
             &mut self.audiences,
-            list(1, text("an audience, such as catalog")),
+            list(
+                1,
+                "audiences, such as [catalog]",
+                text("an audience, such as catalog"),
+            ),
             "write the `aud` of tokens that are meant for this gateway, such as [catalog]",
             "The token's `aud` must hold one of these.",
         );
         keys.key(
             "algorithms",
             &mut self.algorithms,
-            list(1, algorithm()),
+            list(1, "algorithms, such as [RS256, ES256]", algorithm()),
             "The token's `alg` must be one of these, and must fit the key.",
         );
         keys.key(
@@ -179,14 +185,23 @@ impl Section for Issuer {
             leeway,
             "Clock difference forgiven in `exp` and `nbf`.",
         );
-        let values = list(0, text("a value of the claim"));
+        let values = list(
+            0,
+            "values, such as [acme, umbrella]; [] means any value",
+            text("a value of the claim"),
+        );
         keys.key(
             "require",
             &mut self.require,
-            map(0, claim, values),
+            map(0, "claims, such as { tenant: [acme] }", claim, values),
             "Claims a token must have: any one of the values; [] means present.",
         );
-        let set = map(0, context_key, text("the name of a claim"));
+        let set = map(
+            0,
+            "context keys and claims, such as { tenant: tenant }",
+            context_key,
+            text("the name of a claim"),
+        );
         keys.key(
             "context",
             &mut self.context,

@@ -60,6 +60,9 @@ fn issuers(config: &Config, reader: &mut Reader<'_>) {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for (index, issuer) in config.auth.issuers.iter().enumerate() {
         let key = format!("auth.issuers[{index}].issuer");
+        if issuer.issuer.is_empty() {
+            continue;
+        }
         if let Some(first) = first.insert(&issuer.issuer, index) {
             let place = reader.place(&format!("auth.issuers[{first}].issuer"));
             reader.problem_at(
@@ -67,7 +70,8 @@ fn issuers(config: &Config, reader: &mut Reader<'_>) {
                 format!("is the issuer at {place} again; merge the two"),
             );
         }
-        if issuer.keys.source != KeySource::Discovery {
+        let read = reader.has_no_problem_below(&key) && reader.has(&key);
+        if issuer.keys.source != KeySource::Discovery || !read {
             continue;
         }
         match issuer.issuer.parse::<Uri>() {
@@ -155,7 +159,9 @@ fn unused(config: &Config, reader: &mut Reader<'_>) {
 fn same_catalog(config: &Config, reader: &mut Reader<'_>) {
     let mut first: HashMap<&Uri, &str> = HashMap::new();
     for (name, rest) in rest_backends(config) {
-        if let Some(other) = first.insert(&rest.uri, name) {
+        if let Some(other) = first.insert(&rest.uri, name)
+            && sound(reader, name)
+        {
             reader.warn_at(&format!("backends.{name}.properties.uri"), format!("is the catalog of backend `{other}` too, and batches through one do not see those through the other; use one backend and mount it twice"));
         }
     }
@@ -166,7 +172,7 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
     let mounted = |name: &str| config.mounts.iter().any(|mount| mount.backend == name);
     let alone = config.backends.keys().filter(|name| mounted(name)).count() == 1;
     for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
-        if !reader.has_no_problem_below(&format!("backends.{name}")) {
+        if !sound(reader, name) {
             continue;
         }
         let coordinated = !(alone && config.backends[name].batch == BatchMode::Atomic);
@@ -177,6 +183,10 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
             reader.warn_at(&format!("backends.{name}"), "batches are undone with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
         }
     }
+}
+
+fn sound(reader: &Reader<'_>, name: &str) -> bool {
+    reader.has_no_problem_below(&format!("backends.{name}"))
 }
 
 fn rest_backends(config: &Config) -> impl Iterator<Item = (&str, &RestConfig)> {

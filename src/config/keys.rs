@@ -42,6 +42,7 @@ enum Mode<'k, 'e> {
     },
     Show(Map<String, Json>),
     Describe {
+        names: Vec<&'static str>,
         properties: Map<String, Json>,
         required: Vec<&'static str>,
     },
@@ -80,6 +81,7 @@ pub(super) fn show<S: Section>(section: &mut S) -> Json {
 /// JSON Schema of a section; the defaults are those of [`Section::blank`].
 pub(super) fn describe<S: Section>() -> Json {
     let mut keys = Keys(Mode::Describe {
+        names: Vec::new(),
         properties: Map::new(),
         required: Vec::new(),
     });
@@ -88,6 +90,7 @@ pub(super) fn describe<S: Section>() -> Json {
         Mode::Describe {
             properties,
             required,
+            ..
         } => json!({
             "type": "object",
             "properties": properties,
@@ -100,12 +103,21 @@ pub(super) fn describe<S: Section>() -> Json {
 
 /// "a table with the keys …"
 pub(super) fn expects<S: Section>() -> String {
-    let described = describe::<S>();
-    let names: Vec<&str> = described["properties"]
-        .as_object()
-        .map(|properties| properties.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    format!("a table with keys such as {}", names.join(", "))
+    let mut keys = Keys(Mode::Describe {
+        names: Vec::new(),
+        properties: Map::new(),
+        required: Vec::new(),
+    });
+    S::blank().keys(&mut keys);
+    match keys.0 {
+        Mode::Describe {
+            names, required, ..
+        } if required.is_empty() => {
+            format!("a table with keys such as {}", names.join(", "))
+        }
+        Mode::Describe { required, .. } => format!("a table with the keys {}", required.join(", ")),
+        _ => String::new(),
+    }
 }
 
 #[allow(
@@ -142,7 +154,10 @@ impl Keys<'_, '_> {
                     shown.insert(name.to_owned(), value);
                 }
             }
-            Mode::Describe { properties, .. } => {
+            Mode::Describe {
+                names, properties, ..
+            } => {
+                names.push(name);
                 let mut schema = kind.schema();
                 schema["description"] = json!(about);
                 let default = kind.show(field);

@@ -141,7 +141,7 @@ impl Section for ContextConfig {
         keys.key(
             "prefixes",
             &mut self.prefixes,
-            list(1, header_prefix()),
+            list(1, "prefixes, such as [x-ns-ctx-]", header_prefix()),
             "Headers that are context; the first prefix is also written upstream.",
         );
         keys.key(

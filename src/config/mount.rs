@@ -76,6 +76,7 @@ pub(super) struct AccessFile {
     deny: bool,
 }
 
+const NAMES: &str = "names, such as [prod, eu]; [] is the root";
 const NAMESPACE: &str = "write a list of names such as [prod, eu]; [] is the root";
 
 impl Section for MountFile {
@@ -91,7 +92,7 @@ impl Section for MountFile {
         keys.required(
             "namespace",
             &mut self.namespace,
-            list(0, name()),
+            list(0, NAMES, name()),
             NAMESPACE,
             "The prefix as clients spell it; [] is the fallback.",
         );
@@ -105,7 +106,7 @@ impl Section for MountFile {
         keys.key(
             "backend_namespace",
             &mut self.backend_namespace,
-            maybe(list(0, name())),
+            maybe(list(0, NAMES, name())),
             "The prefix as the catalog spells it; absent: the same.",
         );
     }
@@ -148,7 +149,7 @@ impl Section for AuthorizationRule {
         keys.required(
             "namespace",
             &mut self.namespace,
-            list(0, name()),
+            list(0, NAMES, name()),
             NAMESPACE,
             "The prefix it covers; [] covers everything.",
         );
@@ -195,7 +196,11 @@ impl Section for AccessFile {
         keys.key(
             "any_of",
             &mut self.any_of,
-            maybe(list(1, text("a value of the claim"))),
+            maybe(list(
+                1,
+                "values, such as [hr]",
+                text("a value of the claim"),
+            )),
             "Values of `claim`.",
         );
         keys.key("deny", &mut self.deny, flag(), "Nobody may.");

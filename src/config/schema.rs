@@ -35,7 +35,7 @@ fn collect(schema: &Json, path: &str, name: &str, found: &mut Vec<String>) {
         }
     };
     if let Some(properties) = schema["properties"].as_object() {
-        if properties.contains_key(name) {
+        if properties.contains_key(name) || has_pattern_for(schema, name) {
             found.push(if path.is_empty() {
                 "the top level".to_owned()
             } else {
@@ -53,3 +53,16 @@ fn collect(schema: &Json, path: &str, name: &str, found: &mut Vec<String>) {
         collect(&schema["additionalProperties"], &below("NAME"), name, found);
     }
 }
+
+fn has_pattern_for(schema: &Json, name: &str) -> bool {
+    let patterns = schema["patternProperties"].as_object();
+    let prefix = |pattern: &String| pattern.trim_start_matches('^').replace("\\.", "");
+    patterns.is_some_and(|patterns| {
+        patterns
+            .keys()
+            .any(|pattern| name.starts_with(&prefix(pattern)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,7 @@ impl Section for Telemetry {
         keys.key(
             "access_log_context",
             &mut self.access_log_context,
-            list(0, context_name()),
+            list(0, "context keys, such as [team]", context_name()),
             "Context keys that appear in it.",
         );
         keys.later(

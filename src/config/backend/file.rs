@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, Uri};
+use serde_json::{Value as Json, json};
 
 use super::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientTls, DirConfig, Health, Implementation,
     ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
-use crate::config::keys::{Keys, Section};
+use crate::config::keys::{Keys, Kind, Section};
 use crate::config::kind::{
     Shaped, base_uri, choice, header_prefix, header_value, list, map, maybe, parse_base_uri,
     sensitive, shaped, table, verbatim,
 };
 use crate::config::load::nearest;
 use crate::config::load::reader::{Reader, Text};
+use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,7 +77,9 @@ pub(in crate::config) struct BackendFile {
 
 impl Section for BackendFile {
     fn blank() -> Self {
-        BackendConfig::rest("", Uri::default()).to_file()
+        let mut blank = BackendConfig::rest("", Uri::default()).to_file();
+        blank.properties.clear();
+        blank
     }
 
     fn keys(&mut self, keys: &mut Keys<'_, '_>) {
@@ -89,14 +93,14 @@ impl Section for BackendFile {
         keys.required(
             "properties",
             &mut self.properties,
-            map(0, |name| Ok(name.to_owned()), verbatim("a single value, as in `headers.X-API-Key: ${KEY}`")),
+            Properties,
             "write `properties: { uri: http://… }` for rest, or `properties: { root: ./data }` for dir",
             "rest: uri, and headers.NAME for each header to send. dir: root, and what else the directory implementation knows.",
         );
         keys.key(
             "endpoints",
             &mut self.endpoints,
-            list(0, base_uri()),
+            list(0, "addresses, such as [http://127.0.0.1:2334]", base_uri()),
             "Further base addresses of the same catalog.",
         );
         keys.key(
@@ -210,6 +214,53 @@ impl Shaped for BackendConfig {
     }
 }
 
+/// `properties`: what they are depends on the implementation, so they are read as text first.
+struct Properties;
+
+impl Kind for Properties {
+    type Value = BTreeMap<String, Text>;
+
+    fn expects(&self) -> String {
+        self.texts().expects()
+    }
+
+    fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
+        self.texts().read(node, reader)
+    }
+
+    fn show(&self, value: &Self::Value) -> Json {
+        self.texts().show(value)
+    }
+
+    fn schema(&self) -> Json {
+        let text = |about: &str| {
+            let mut schema = verbatim("").schema();
+            schema["description"] = json!(about);
+            schema
+        };
+        json!({
+            "type": "object",
+            "properties": {
+                "uri": text("rest: the base address; a path in it is kept as a prefix."),
+                "root": text("dir: the folder or bucket."),
+            },
+            "patternProperties": { "^headers\\.": text("rest: sent as the header of this name.") },
+            "additionalProperties": text("dir: for the implementation."),
+        })
+    }
+}
+
+impl Properties {
+    fn texts(&self) -> impl Kind<Value = BTreeMap<String, Text>> {
+        map(
+            0,
+            "properties, such as { uri: http://127.0.0.1:2333 }",
+            |name| Ok(name.to_owned()),
+            verbatim("a single value, as in `headers.X-API-Key: ${KEY}`"),
+        )
+    }
+}
+
 fn rest(
     file: BackendFile,
     properties: &BTreeMap<String, Text>,
@@ -286,10 +337,17 @@ fn static_header(
     }
     if sent.iter().any(|(other, _)| *other == name) {
         return Err(format!(
-            "the header `{name}` is given twice, names in capitals and without being the same; keep one"
+            "is the header `{name}` again, since capitals make no difference; keep one of them"
         ));
     }
-    Ok((name, sensitive(text.value.trim())?))
+    let value = text.value.trim();
+    if value.is_empty() {
+        return Err(format!(
+            "{} is empty; give it a value, or remove the header",
+            text.shown()
+        ));
+    }
+    Ok((name, sensitive(value)?))
 }
 
 fn unknown_property(name: &str) -> String {

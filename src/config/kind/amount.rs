@@ -139,11 +139,25 @@ fn with_unit(text: &Text, units: &[(&str, u64)]) -> Result<u64, String> {
             text.shown()
         ));
     };
+    let time = units.contains(&("ms", 1));
     if unit.is_empty() {
-        return Err(format!("{} has no unit", text.shown()));
+        let unit = if time { "s" } else { "B" };
+        return Err(format!(
+            "{} has no unit; write {number}{unit} if you mean {}",
+            text.shown(),
+            if time { "seconds" } else { "bytes" }
+        ));
     }
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!("{} has a unit that is not known", text.shown()));
+        let known = if time {
+            "ms, s, m and h, such as 250ms, 5s or 1h"
+        } else {
+            "B, KiB, MiB and GiB, such as 64KiB or 8MiB"
+        };
+        return Err(format!(
+            "{} ends with a unit that does not exist; the units are {known}, without a space before them",
+            text.shown()
+        ));
     };
     number
         .checked_mul(*factor)
@@ -161,6 +175,16 @@ fn within(text: &Text, number: u64, min: u64, max: u64) -> Result<(), String> {
 }
 
 fn in_units(number: u64, units: &[(&str, u64)]) -> String {
+    if number == 0 {
+        return format!(
+            "0{}",
+            if units.contains(&("s", 1000)) {
+                "s"
+            } else {
+                "B"
+            }
+        );
+    }
     let exact = units
         .iter()
         .find(|(_, factor)| number >= *factor && number.is_multiple_of(*factor));

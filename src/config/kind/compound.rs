@@ -29,18 +29,24 @@ pub(in crate::config) fn shaped<T: Shaped>() -> impl Kind<Value = T> {
     ShapedTable(PhantomData)
 }
 
-/// `[…]` with at least `min` items.
-pub(in crate::config) fn list<K: Kind>(min: usize, item: K) -> impl Kind<Value = Vec<K::Value>> {
-    List { min, item }
+/// `[…]` with at least `min` items; `of` completes "a list of …".
+pub(in crate::config) fn list<K: Kind>(
+    min: usize,
+    of: &'static str,
+    item: K,
+) -> impl Kind<Value = Vec<K::Value>> {
+    List { min, of, item }
 }
 
-/// A table whose keys are the operator's; `key` checks each, and may change its spelling.
+/// A table whose keys are the operator's; `of` completes "a table of …", `key` checks each name and may change
+/// its spelling.
 pub(in crate::config) fn map<K: Kind>(
     min: usize,
+    of: &'static str,
     key: fn(&str) -> Result<String, String>,
     item: K,
 ) -> impl Kind<Value = BTreeMap<String, K::Value>> {
-    Dictionary { min, key, item }
+    Dictionary { min, of, key, item }
 }
 
 /// A value that may be absent altogether.
@@ -52,10 +58,12 @@ struct Table<S>(PhantomData<S>);
 struct ShapedTable<T>(PhantomData<T>);
 struct List<K> {
     min: usize,
+    of: &'static str,
     item: K,
 }
 struct Dictionary<K> {
     min: usize,
+    of: &'static str,
     key: fn(&str) -> Result<String, String>,
     item: K,
 }
@@ -109,7 +117,7 @@ impl<K: Kind> Kind for List<K> {
     type Value = Vec<K::Value>;
 
     fn expects(&self) -> String {
-        format!("a list, `[ … ]`, of {}", self.item.expects())
+        format!("a list of {}", self.of)
     }
 
     fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
@@ -146,7 +154,7 @@ impl<K: Kind> Kind for Dictionary<K> {
     type Value = BTreeMap<String, K::Value>;
 
     fn expects(&self) -> String {
-        format!("a table of names, each with {}", self.item.expects())
+        format!("a table of {}", self.of)
     }
 
     fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {

@@ -7,7 +7,7 @@ use http::Uri;
 use serde_json::json;
 
 use super::scalar::{Scalar, printable, text_schema};
-use crate::config::load::reader::Text;
+use crate::config::load::reader::{Text, unreadable};
 
 /// An IP address and a port.
 pub(in crate::config) fn address() -> Scalar<SocketAddr> {
@@ -109,10 +109,7 @@ pub(in crate::config) fn file() -> Scalar<PathBuf> {
             match std::fs::File::open(&path).and_then(|file| file.metadata()) {
                 Ok(found) if found.is_file() => Ok(path),
                 Ok(_) => Err(format!("{} is not a file", path.display())),
-                Err(error) => Err(format!(
-                    "the file {} cannot be read ({error}); create it, or correct the path, which starts from the folder of the configuration file",
-                    path.display()
-                )),
+                Err(error) => Err(unreadable(&path, &error)),
             }
         },
         |path| json!(path),
@@ -143,18 +140,20 @@ fn absolute(text: &Text) -> Result<Uri, String> {
     if value.contains('#') {
         return Err("an address here has no fragment; remove what follows `#`".to_owned());
     }
+    if !value.contains("://") {
+        return Err(format!(
+            "{} has no scheme; write http:// or https:// before the host",
+            text.shown()
+        ));
+    }
     let wrong = || format!("{} is not an address", text.shown());
     let uri: Uri = value.parse().map_err(|_| wrong())?;
     let authority = uri.authority().ok_or_else(wrong)?;
-    match uri.scheme_str() {
-        Some("http" | "https") => {}
-        Some(_) => {
-            return Err(format!(
-                "{} has a scheme other than http and https",
-                text.shown()
-            ));
-        }
-        None => return Err(format!("{} has no scheme", text.shown())),
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(format!(
+            "{} has a scheme other than http and https",
+            text.shown()
+        ));
     }
     if authority.as_str().contains('@') {
         return Err(

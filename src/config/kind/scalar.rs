@@ -141,12 +141,14 @@ pub(in crate::config) fn flag() -> Scalar<bool> {
             }
             "true" => Ok(true),
             "false" => Ok(false),
-            "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "True" | "TRUE" => {
-                Err(format!("{} is text in YAML 1.2; write true", text.shown()))
-            }
-            "no" | "No" | "NO" | "off" | "Off" | "OFF" | "False" | "FALSE" => {
-                Err(format!("{} is text in YAML 1.2; write false", text.shown()))
-            }
+            "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "True" | "TRUE" => Err(format!(
+                "{} is no truth value here; write true",
+                text.shown()
+            )),
+            "no" | "No" | "NO" | "off" | "Off" | "OFF" | "False" | "FALSE" => Err(format!(
+                "{} is no truth value here; write false",
+                text.shown()
+            )),
             _ => Err("is neither true nor false".to_owned()),
         },
         |flag| json!(flag),
@@ -158,7 +160,7 @@ pub(in crate::config) fn choice<T: Copy + PartialEq + 'static>(
     choices: &'static [(&'static str, T)],
 ) -> Scalar<T> {
     let names: Vec<&'static str> = choices.iter().map(|&(name, _)| name).collect();
-    let expects = names.join(" or ");
+    let expects = one_of(&names);
     let schema = json!({ "anyOf": [{ "enum": names }, placeholder_schema()] });
     Scalar::new(
         expects,
@@ -208,6 +210,14 @@ pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
             found.map_or(Json::Null, |(name, _)| json!(name))
         },
     )
+}
+
+/// "a, b or c"
+fn one_of(names: &[&str]) -> String {
+    match names {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// Where a schema wants a number or a word, a placeholder may stand instead.

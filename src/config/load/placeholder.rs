@@ -114,15 +114,10 @@ fn resolve(name: &str, sources: &Sources<'_>) -> Result<String, String> {
 
 fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    let fail = |error: std::io::Error| {
-        format!(
-            "the file {shown} cannot be read ({error}); create it, or correct the path, which starts from the folder of the configuration file"
-        )
-    };
     let mut content = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut content))
-        .map_err(fail)?;
+        .map_err(|error| super::reader::unreadable(path, &error))?;
     if content.len() as u64 > MAX_FILE {
         return Err(format!(
             "the file {shown} is larger than 64KiB; a file named here holds one value"
@@ -169,7 +164,7 @@ mod tests {
     fn a_missing_source_is_named() {
         for (raw, expected) in [
             ("${NOPE}", "variable NOPE is not set"),
-            ("${file:nope}", "nope cannot be read"),
+            ("${file:nope}", "there is no file /nonexistent/nope"),
             ("${a-b}", "`${a-b}` is neither"),
             ("${}", "`${}` is neither"),
             ("${KEY", "is not closed"),

@@ -143,7 +143,11 @@ impl<'e> Reader<'e> {
             Value::List(_) => "is a list",
             Value::Table(_) => "is a table of keys",
         };
-        self.problem(place, format!("{is}; write {expects}"));
+        let remove = match value {
+            Value::Null if !self.path.ends_with(']') => ", or remove the key",
+            _ => "",
+        };
+        self.problem(place, format!("{is}; write {expects}{remove}"));
     }
 
     /// Everything found, sorted by place.
@@ -166,8 +170,7 @@ impl<'e> Reader<'e> {
 impl Text {
     /// How a message may show the value: as the file has it, and only when it is short enough not to be a secret.
     pub(in crate::config) fn shown(&self) -> String {
-        let harmless =
-            self.raw.len() <= 24 && !self.raw.contains(['@', ' ']) || self.raw != self.value;
+        let harmless = self.short() || self.raw != self.value;
         if harmless {
             format!("`{}`", self.raw)
         } else {
@@ -175,9 +178,30 @@ impl Text {
         }
     }
 
+    fn short(&self) -> bool {
+        let amount = self.raw.starts_with(|c: char| c.is_ascii_digit());
+        self.raw.len() <= 24 && !self.raw.contains('@') && (amount || !self.raw.contains(' '))
+    }
+
     /// `path` as it is meant: relative ones start from the folder of the configuration file.
     pub(in crate::config) fn resolve(&self, path: &str) -> PathBuf {
         resolve(&self.base, path)
+    }
+}
+
+/// Why a file could not be read, and what to do about it.
+pub(in crate::config) fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => format!(
+            "there is no file {path}; create it, or correct the path, which starts from the folder of the configuration"
+        ),
+        std::io::ErrorKind::PermissionDenied => format!(
+            "this user may not read the file {path}; change its owner or mode, or run as another user"
+        ),
+        _ => format!(
+            "the file {path} cannot be read ({error}); put right what the system complains about"
+        ),
     }
 }
 

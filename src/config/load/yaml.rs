@@ -43,15 +43,15 @@ pub(in crate::config) struct Key {
 
 /// What reading a text came to.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(in crate::config) struct Tree {
     /// `None` when there is no document, or the text is not YAML.
-    pub(super) root: Option<Node>,
+    pub(in crate::config) root: Option<Node>,
     /// What was wrong with the text itself.
-    pub(super) problems: Vec<(Place, String)>,
+    pub(in crate::config) problems: Vec<(Place, String)>,
 }
 
 /// Reads the one document of `text`.
-pub(super) fn parse(text: &str) -> Tree {
+pub(in crate::config) fn parse(text: &str) -> Tree {
     if let Some(place) = placeholder::reserved(text) {
         return Tree::failed(
             place,
@@ -193,7 +193,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
                 Value::Scalar { text, plain } => (text, plain),
                 Value::Null => ("null".to_owned(), false),
                 Value::List(_) | Value::Table(_) => {
-                    self.problems.push((key.place, "a key must be text; `{` and `[` begin a value, so put quotes around it if it is text".to_owned()));
+                    self.problems.push((key.place, "this key is a list or a table; a key is text, and in quotes it may begin with `{` or `[`".to_owned()));
                     continue;
                 }
             };
@@ -299,6 +299,8 @@ fn hint(text: &str, place: Place, message: &str) -> String {
     let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
     let cure = if indent.contains('\t') {
         "a tab indents this line: use spaces"
+    } else if message.contains("block mapping") || message.contains("indentation") {
+        "the keys of one table begin in the same column: look at the indentation here and above"
     } else if message.contains("nest") || message.contains("recursion") {
         "nothing in a configuration is nested more than a few levels deep"
     } else if message.contains("anchor") {

@@ -1,0 +1,302 @@
+//! The configuration as an operator meets it: what `check` says about broken files, and that the shipped ones load.
+//!
+//! `configuration/broken/NAME.yaml` is a broken file, `NAME.expected` exactly what is said about it, with FOLDER for
+//! the folder. Written anew when `NSGATE_WRITE_EXPECTED` is set: read every line as the operator would before keeping it.
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nsgate::config::load::{self, Loaded, Problems};
+use nsgate::config::{
+    BatchConfig, Config, ContextConfig, Implementation, Issuer, KeySource, Limits, Listen, Pool,
+    Telemetry,
+};
+
+/// The environment of the broken files: one variable with a value that must never be shown, one without any.
+const ENVIRONMENT: [(&str, &str); 2] = [("SECRET", "hunter2"), ("EMPTY", "")];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configuration/broken")
+}
+
+fn environment(name: &str) -> Option<String> {
+    let found = ENVIRONMENT.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| (*value).to_owned())
+}
+
+/// Broken files, by name; those about a build without directories only in one.
+fn broken() -> Vec<String> {
+    let files = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names = files.filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned));
+    let mut names: Vec<String> = names
+        .filter(|name| !(cfg!(feature = "dir") && name.contains("dir")))
+        .collect();
+    names.sort();
+    names
+}
+
+fn load_broken(name: &str) -> Result<Loaded, Problems> {
+    let path = folder().join(format!("{name}.yaml"));
+    match String::from_utf8(std::fs::read(&path).unwrap()) {
+        Ok(text) => load::from_str(&text, &format!("{name}.yaml"), &folder(), &environment),
+        Err(_) => load::from_path(&path).map_err(|mut problems| {
+            problems.errors[0].file = format!("{name}.yaml");
+            problems
+        }),
+    }
+}
+
+fn plain(said: &str) -> String {
+    said.trim_end()
+        .replace(folder().to_str().unwrap(), "FOLDER")
+}
+
+#[test]
+fn each_broken_file_gets_exactly_its_messages() {
+    let names = broken();
+    assert!(names.len() >= 30, "{} broken files", names.len());
+    let mut wrong = Vec::new();
+    for name in names {
+        let said = match load_broken(&name) {
+            Ok(_) => "nothing is wrong".to_owned(),
+            Err(problems) => plain(&problems.to_string()),
+        };
+        let file = folder().join(format!("{name}.expected"));
+        if std::env::var_os("NSGATE_WRITE_EXPECTED").is_some() {
+            std::fs::write(&file, format!("{said}\n")).unwrap();
+        }
+        let expected = std::fs::read_to_string(&file).unwrap_or_default();
+        if said != expected.trim_end() {
+            wrong.push(format!("{name}:\n  expected\n{expected}\n  said\n{said}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn check_prints_the_same_and_exits_with_1() {
+    for name in broken() {
+        let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+            .args(["check", "--config", &format!("{name}.yaml")])
+            .env_clear()
+            .envs(ENVIRONMENT)
+            .current_dir(folder())
+            .output()
+            .unwrap();
+        let said = plain(&String::from_utf8(output.stderr).unwrap());
+        let expected = std::fs::read_to_string(folder().join(format!("{name}.expected"))).unwrap();
+        assert_eq!(said, expected.trim_end(), "{name}");
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(output.stdout.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn each_message_names_the_place_and_the_cure_and_no_secret() {
+    for name in broken() {
+        let problems = load_broken(&name).unwrap_err();
+        for problem in problems.errors.iter().chain(&problems.warnings) {
+            let line = problem.to_string();
+            assert!(problem.place.is_some(), "{line}");
+            let cure = problem.message.split_once("; ").map(|(_, cure)| cure);
+            assert!(cure.is_some_and(|cure| cure.len() >= 9), "{line}");
+            assert!(!line.contains("hunter"), "{line}");
+        }
+        let places: Vec<_> = problems
+            .errors
+            .iter()
+            .map(|problem| problem.place)
+            .collect();
+        assert!(places.is_sorted(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_a_configuration_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.yaml");
+    std::fs::write(&huge, "# so much to say\n".repeat(70_000)).unwrap();
+    for (path, expected) in [
+        (huge.as_path(), "larger than 1MiB"),
+        (&folder.path().join("none.yaml"), "cannot be read"),
+        (folder.path(), "cannot be read"),
+    ] {
+        let said = load::from_path(path).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// `config/NAME` loaded as if every file and variable it mentions were there.
+fn shipped(name: &str) -> Loaded {
+    let folder = tempfile::tempdir().unwrap();
+    for file in [
+        "admin.token",
+        "lake.token",
+        "idp-ca.pem",
+        "lake-ca.pem",
+        "client.crt",
+        "client.key",
+        "jwks.json",
+    ] {
+        std::fs::write(folder.path().join(file), format!("from-{file}\n")).unwrap();
+    }
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("config")
+            .join(name),
+    )
+    .unwrap();
+    let base = folder.path().to_str().unwrap();
+    let env = |name: &str| match name {
+        "NSGATE_QUICKSTART_DIR" => Some(base.to_owned()),
+        "WAREHOUSE_URI" => Some("http://127.0.0.1:2333".to_owned()),
+        "LAKE_URI" => Some("http://127.0.0.1:2334".to_owned()),
+        "WAREHOUSE_KEY" | "WAREHOUSE_SERVICE_TOKEN" => Some(format!("from-{name}")),
+        _ => None,
+    };
+    load::from_str(&text, name, folder.path(), &env).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn the_example_loads_and_shows_the_defaults() {
+    let Loaded { config, warnings } = shipped("gateway.yaml");
+    assert_eq!(warnings, []);
+    assert_eq!(config.listen, Listen::default());
+    assert_eq!(
+        config.admin.token.as_ref().unwrap().expose(),
+        "from-admin.token"
+    );
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.context, ContextConfig::default());
+    let log = config.batch.log.clone();
+    assert!(
+        log.is_absolute() && log.ends_with("data/batches.redb"),
+        "{}",
+        log.display()
+    );
+    assert_eq!(
+        BatchConfig {
+            log: BatchConfig::default().log,
+            ..config.batch
+        },
+        BatchConfig::default()
+    );
+    assert_eq!(
+        Telemetry {
+            access_log_context: Vec::new(),
+            ..config.telemetry
+        },
+        Telemetry::default()
+    );
+
+    let issuer = &config.auth.issuers[0];
+    let default = Issuer::new("https://idp.example", "catalog");
+    assert_eq!(
+        (&issuer.algorithms, issuer.leeway),
+        (&default.algorithms, default.leeway)
+    );
+    assert_eq!(issuer.keys.source, KeySource::Discovery);
+
+    let Implementation::Rest(rest) = &config.backends["warehouse"].implementation else {
+        panic!("rest")
+    };
+    assert_eq!(rest.pool, Pool::default());
+    assert_eq!(rest.headers[0].0, "x-api-key");
+    assert_eq!(
+        rest.service_authorization.as_ref().unwrap(),
+        "Bearer from-WAREHOUSE_SERVICE_TOKEN"
+    );
+    assert_eq!(config.mounts[0].backend_namespace, ["prod"]);
+    assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
+}
+
+#[test]
+fn nothing_shown_of_a_configuration_holds_a_secret() {
+    let config = shipped("gateway.yaml").config;
+    for shown in [config.redacted().to_string(), format!("{config:?}")] {
+        for secret in ["from-admin.token", "from-lake.token", "from-WAREHOUSE"] {
+            assert!(!shown.contains(secret), "{secret} in {shown}");
+        }
+    }
+    let shown = config.redacted();
+    assert_eq!(shown["admin"]["token"], "***");
+    assert_eq!(
+        shown["backends"]["warehouse"]["service_authorization"],
+        "***"
+    );
+    assert_eq!(
+        shown["backends"]["warehouse"]["properties"]["headers.x-api-key"],
+        "***"
+    );
+    assert_eq!(
+        shown["backends"]["warehouse"]["properties"]["uri"],
+        "http://127.0.0.1:2333/"
+    );
+}
+
+#[test]
+fn the_quickstart_loads_without_a_warning() {
+    let Loaded { config, warnings } = shipped("quickstart.yaml");
+    assert_eq!(warnings, []);
+    assert_eq!(
+        config.auth.issuers[0].issuer,
+        "https://quickstart.nsgate.test"
+    );
+    assert!(matches!(&config.auth.issuers[0].keys.source, KeySource::File(path) if path.ends_with("jwks.json")));
+    assert_eq!(config.mounts[1].namespace, ["research", "lake"]);
+    assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
+}
+
+#[cfg(feature = "dir")]
+#[test]
+fn the_embedded_configuration_loads() {
+    let config = shipped("embedded.yaml").config;
+    let Implementation::Dir(dir) = &config.backends["lab"].implementation else {
+        panic!("dir")
+    };
+    assert!(Path::new(&dir.properties["root"]).is_absolute());
+}
+
+#[test]
+fn the_least_configuration_is_the_defaults() {
+    let text = "
+auth: { anonymous: true }
+backends: { lab: { implementation: rest, properties: { uri: http://127.0.0.1:2333 } } }
+mounts: [{ namespace: [no, 2024], backend: lab }]";
+    let loaded = load::from_str(text, "least.yaml", Path::new("/etc/nsgate"), &|_| None).unwrap();
+    assert_eq!(loaded.warnings.len(), 1, "no credentials of its own");
+    assert_eq!(
+        loaded.config.mounts[0].namespace,
+        ["no", "2024"],
+        "names are text, whatever they look like"
+    );
+    let Config {
+        listen,
+        limits,
+        batch,
+        ..
+    } = loaded.config;
+    assert_eq!((listen, limits), (Listen::default(), Limits::default()));
+    assert_eq!(batch.log, Path::new("/etc/nsgate/data/batches.redb"));
+}
+
+#[test]
+fn anchors_and_merges_spare_repetition() {
+    let text = "
+auth: { anonymous: true }
+backends:
+  a: &a { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none, pool: { max_idle: 7 } }
+  b: { <<: *a, properties: { uri: http://127.0.0.1:2 } }
+mounts: [{ namespace: [a], backend: a }, { namespace: [b], backend: b }]";
+    let config = load::from_str(text, "merge.yaml", Path::new("/"), &|_| None)
+        .unwrap()
+        .config;
+    let Implementation::Rest(rest) = &config.backends["b"].implementation else {
+        panic!("rest")
+    };
+    assert_eq!((rest.pool.max_idle, rest.uri.port_u16()), (7, Some(2)));
+    assert_eq!(config.backends["b"].name, "b");
+}
