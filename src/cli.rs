@@ -19,6 +19,21 @@ pub(crate) enum Command {
     Check(ConfigFile),
     /// Print the JSON Schema of the configuration
     Schema,
+    /// Say which mount and backend serve an identifier, and the path sent upstream
+    Explain(Explain),
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    /// What stands between the names
+    #[arg(long, value_name = "TEXT", default_value = "$", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) delimiter: String,
+    /// The identifier as clients spell it, such as 'prod$eu$t1'; the delimiter alone is the root
+    #[arg(value_name = "ID")]
+    pub(crate) identifier: String,
 }
 
 /// The configuration to work with.

@@ -1,6 +1,7 @@
 //! The program: arguments, configuration, run. Nothing else ends the process.
 
 mod cli;
+mod explain;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,6 +19,9 @@ const BAD_INPUT: u8 = 1;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(file) => check(&file),
+        Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
+            explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
+        }),
         Command::Schema => Ok(format!("{:#}", schema::json())),
     };
     match result {
@@ -39,16 +43,26 @@ struct Failure {
     message: String,
 }
 
+impl Failure {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "it is what map_err hands over"
+    )]
+    fn bad_input(message: impl ToString) -> Self {
+        Self {
+            exit_code: BAD_INPUT,
+            message: message.to_string(),
+        }
+    }
+}
+
 fn check(file: &ConfigFile) -> Result<String, Failure> {
     loaded(file).map(|_| "ok".to_owned())
 }
 
 /// The configuration, its warnings said.
 fn loaded(file: &ConfigFile) -> Result<Loaded, Failure> {
-    let loaded = load::from_path(&file.config).map_err(|problems| Failure {
-        exit_code: BAD_INPUT,
-        message: problems.to_string(),
-    })?;
+    let loaded = load::from_path(&file.config).map_err(Failure::bad_input)?;
     let mut warnings = String::new();
     for warning in &loaded.warnings {
         let _ = writeln!(warnings, "{warning}");

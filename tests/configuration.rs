@@ -245,7 +245,9 @@ fn the_quickstart_loads_without_a_warning() {
         config.auth.issuers[0].issuer,
         "https://quickstart.nsgate.test"
     );
-    assert!(matches!(&config.auth.issuers[0].keys.source, KeySource::File(path) if path.ends_with("jwks.json")));
+    assert!(
+        matches!(&config.auth.issuers[0].keys.source, KeySource::File(path) if path.ends_with("jwks.json"))
+    );
     assert_eq!(config.mounts[1].namespace, ["research", "lake"]);
     assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
 }
@@ -299,4 +301,58 @@ mounts: [{ namespace: [a], backend: a }, { namespace: [b], backend: b }]";
     };
     assert_eq!((rest.pool.max_idle, rest.uri.port_u16()), (7, Some(2)));
     assert_eq!(config.backends["b"].name, "b");
+}
+
+#[test]
+fn explain_says_where_an_identifier_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("jwks.json"), "{}").unwrap();
+    let explain = |id: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+            .args(["explain", id])
+            .env_clear()
+            .env(
+                "NSGATE_CONFIG",
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("config/quickstart.yaml"),
+            )
+            .env("NSGATE_QUICKSTART_DIR", folder.path())
+            .env("WAREHOUSE_URI", "http://127.0.0.1:2333/base")
+            .env("LAKE_URI", "http://127.0.0.1:2334")
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+        (output.status.code(), said.concat())
+    };
+    for (id, code, expected) in [
+        (
+            "prod$t 1",
+            0,
+            vec![
+                "[\"prod\"]",
+                "warehouse (rest",
+                "/base/v1/namespace/prod%24t%201/",
+                "/base/v1/table/prod%24t%201/",
+                "kept",
+            ],
+        ),
+        (
+            "research$lake$t",
+            0,
+            vec!["lake (rest", "/v1/table/t/", "rewritten"],
+        ),
+        ("research$lake", 0, vec!["/v1/namespace/%24/"]),
+        (
+            "research",
+            0,
+            vec!["none", "[\"research\", \"lake\"] on lake"],
+        ),
+        ("other", 1, vec!["no mount serves [\"other\"]"]),
+        ("prod$$t", 1, vec!["empty name"]),
+    ] {
+        let (status, said) = explain(id);
+        assert_eq!(status, Some(code), "{id}: {said}");
+        for part in expected {
+            assert!(said.contains(part), "{id}: {part} is not in {said}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::load::reader::Reader;
 /// One entry of `mounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// The prefix as clients spell it; `[]` is the fallback. No name is empty.
+    /// The prefix as clients spell it; `[]` is the fallback. At most 16 names, none empty, none over 256 bytes.
     pub namespace: Vec<String>,
     /// The backend that serves it: a key of `backends`.
     pub backend: String,
@@ -76,6 +76,8 @@ pub(super) struct AccessFile {
     deny: bool,
 }
 
+/// A prefix has at most this many names.
+const MAX_NAMES: usize = 16;
 const NAMES: &str = "names, such as [prod, eu]; [] is the root";
 const NAMESPACE: &str = "write a list of names such as [prod, eu]; [] is the root";
 
@@ -115,7 +117,18 @@ impl Section for MountFile {
 impl Shaped for Mount {
     type File = MountFile;
 
-    fn from_file(file: MountFile, _: &mut Reader<'_>) -> Option<Self> {
+    fn from_file(file: MountFile, reader: &mut Reader<'_>) -> Option<Self> {
+        for (key, names) in [
+            ("namespace", Some(&file.namespace)),
+            ("backend_namespace", file.backend_namespace.as_ref()),
+        ] {
+            if names.is_some_and(|names| names.len() > MAX_NAMES) {
+                reader.problem_at(
+                    key,
+                    format!("has more than {MAX_NAMES} names; mount it further up"),
+                );
+            }
+        }
         Some(Self {
             backend_namespace: file
                 .backend_namespace

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use http::Uri;
 use serde_json::json;
 
-use super::scalar::{Scalar, printable, text_schema};
+use super::scalar::{Scalar, printable, string_schema};
 use crate::config::load::reader::{Text, unreadable};
 
 /// An IP address and a port.
 pub(in crate::config) fn address() -> Scalar<SocketAddr> {
     Scalar::new(
         "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080",
-        text_schema(),
+        string_schema(),
         |text| match text.value.parse::<SocketAddr>() {
             Ok(address) => Ok(address),
             Err(_) if text.value.parse::<std::net::IpAddr>().is_ok() => {
@@ -30,7 +30,7 @@ pub(in crate::config) fn address() -> Scalar<SocketAddr> {
 
 /// The base address of a catalog.
 pub(in crate::config) fn base_uri() -> Scalar<Uri> {
-    Scalar::new(BASE_URI, text_schema(), parse_base_uri, |uri| {
+    Scalar::new(BASE_URI, string_schema(), parse_base_uri, |uri| {
         json!(uri.to_string())
     })
 }
@@ -56,7 +56,7 @@ pub(in crate::config) fn parse_base_uri(text: &Text) -> Result<Uri, String> {
 pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
     Scalar::new(
         "an address such as https://idp.example/jwks",
-        text_schema(),
+        string_schema(),
         |text| {
             let uri = absolute(text)?;
             if is_plain_http_abroad(&uri) {
@@ -72,7 +72,7 @@ pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
 pub(in crate::config) fn url_path() -> Scalar<String> {
     Scalar::new(
         "a path that begins with `/`, such as /health",
-        text_schema(),
+        string_schema(),
         |text| {
             let path = printable(text)?;
             let legal = path.starts_with('/')
@@ -103,7 +103,7 @@ pub(in crate::config) fn is_plain_http_abroad(uri: &Uri) -> bool {
 pub(in crate::config) fn file() -> Scalar<PathBuf> {
     Scalar::new(
         "the path of a file",
-        text_schema(),
+        string_schema(),
         |text| {
             let path = text.resolve(printable(text)?);
             match std::fs::File::open(&path).and_then(|file| file.metadata()) {
@@ -120,7 +120,7 @@ pub(in crate::config) fn file() -> Scalar<PathBuf> {
 pub(in crate::config) fn file_to_write() -> Scalar<PathBuf> {
     Scalar::new(
         "the path of a file",
-        text_schema(),
+        string_schema(),
         |text| {
             let path = text.resolve(printable(text)?);
             if path.is_dir() {

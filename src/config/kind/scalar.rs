@@ -9,6 +9,9 @@ use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
 use crate::config::{Algorithm, Secret};
 
+/// A name of a namespace path has at most this many bytes.
+const MAX_NAME: usize = 256;
+
 type Parse<T> = Box<dyn Fn(&Text) -> Result<T, String>>;
 
 /// A single value that is parsed from text.
@@ -72,6 +75,11 @@ pub(super) fn text_schema() -> Json {
     json!({ "type": ["string", "number", "boolean"] })
 }
 
+/// JSON Schema of what is never a bare number or truth value.
+pub(super) fn string_schema() -> Json {
+    json!({ "type": "string" })
+}
+
 /// Text that is not empty and has no control characters. `expects` completes "write …".
 pub(in crate::config) fn text(expects: &str) -> Scalar<String> {
     Scalar::new(
@@ -109,6 +117,7 @@ pub(in crate::config) fn name() -> Scalar<String> {
         text_schema(),
         |text| match text.value.as_str() {
             "" => Err("an empty name".to_owned()),
+            name if name.len() > MAX_NAME => Err(format!("a name of more than {MAX_NAME} bytes")),
             name if name.chars().any(char::is_control) => {
                 Err("a control character in a name".to_owned())
             }

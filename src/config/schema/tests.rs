@@ -68,7 +68,9 @@ fn violations(schema: &Json, value: &Json, path: &str, found: &mut Vec<String>) 
     {
         found.push(format!("{path}: is none of the words"));
     }
-    let placeholder = schema["pattern"].as_str().is_some_and(|pattern| pattern.starts_with("\\$"));
+    let placeholder = schema["pattern"]
+        .as_str()
+        .is_some_and(|pattern| pattern.starts_with("\\$"));
     if placeholder && !value.as_str().unwrap_or_default().contains("${") {
         found.push(format!("{path}: is no placeholder"));
     }

@@ -1,0 +1,122 @@
+//! `nsgate explain`: which mount and backend serve an identifier, and what the catalog is asked for.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use nsgate::config::{Config, Implementation};
+use nsgate::protocol::identifier::Identifier;
+use nsgate::route::{Mount, Table};
+
+use crate::cli::Explain;
+
+/// A few lines about the identifier.
+///
+/// # Errors
+/// It is no identifier, or nobody serves it.
+pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String> {
+    let id = Identifier::parse(&asked.identifier, &asked.delimiter)
+        .map_err(|error| error.to_string())?;
+    let routes = routes(config)?;
+    let mut said = String::new();
+    match routes.find(&id) {
+        Some(mount) => owned(&mut said, config, mount, &id, &asked.delimiter)?,
+        None if routes.below(&id).next().is_none() => return Err(nobody(config, &id)),
+        None => line(
+            &mut said,
+            "mount",
+            "none; the gateway itself lists what is below",
+        ),
+    }
+    for mount in routes.below(&id) {
+        line(
+            &mut said,
+            "below it",
+            &format!("{:?} on {}", names(&mount.namespace), mount.backend_name),
+        );
+    }
+    Ok(said.trim_end().to_owned())
+}
+
+fn owned(
+    said: &mut String,
+    config: &Config,
+    mount: &Mount,
+    id: &Identifier,
+    delimiter: &str,
+) -> Result<(), String> {
+    let upstream = mount.to_catalog(id);
+    line(said, "mount", &format!("{:?}", names(&mount.namespace)));
+    match &config.backends[&*mount.backend_name].implementation {
+        Implementation::Rest(rest) => {
+            line(
+                said,
+                "backend",
+                &format!("{} (rest, {})", mount.backend_name, rest.uri),
+            );
+            let segment = upstream
+                .to_segment(delimiter)
+                .map_err(|error| error.to_string())?;
+            let base = rest.uri.path().trim_end_matches('/');
+            line(
+                said,
+                "as a namespace",
+                &format!("{base}/v1/namespace/{segment}/…"),
+            );
+            if !upstream.is_root() {
+                line(said, "as a table", &format!("{base}/v1/table/{segment}/…"));
+            }
+        }
+        Implementation::Dir(_) => {
+            line(said, "backend", &format!("{} (dir)", mount.backend_name));
+            line(said, "identifier there", &format!("{:?}", names(&upstream)));
+        }
+    }
+    let spelling = if mount.keeps_path() {
+        "kept, byte for byte"
+    } else {
+        "rewritten, in paths and bodies"
+    };
+    line(said, "identifiers", spelling);
+    Ok(())
+}
+
+fn nobody(config: &Config, id: &Identifier) -> String {
+    let mounts: Vec<String> = config
+        .mounts
+        .iter()
+        .map(|mount| format!("{:?}", mount.namespace))
+        .collect();
+    format!(
+        "no mount serves {:?}; the mounts are {}",
+        names(id),
+        mounts.join(" ")
+    )
+}
+
+fn line(said: &mut String, what: &str, value: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(said, "{what:<18}{value}");
+}
+
+fn names(id: &Identifier) -> Vec<&str> {
+    id.names().collect()
+}
+
+fn routes(config: &Config) -> Result<Table, String> {
+    let mount = |mount: &nsgate::config::Mount| {
+        let backend = config
+            .backends
+            .keys()
+            .position(|name| *name == mount.backend)?;
+        Some(Mount {
+            namespace: Identifier::from_names(&mount.namespace).ok()?,
+            backend,
+            backend_name: Arc::from(mount.backend.as_str()),
+            backend_namespace: Identifier::from_names(&mount.backend_namespace).ok()?,
+        })
+    };
+    let mounts: Option<Vec<Mount>> = config.mounts.iter().map(mount).collect();
+    mounts
+        .map(Table::new)
+        .ok_or_else(|| "a mount is not what configuration promises".to_owned())
+}
