@@ -17,7 +17,7 @@ def main():
     properties = {"root": root, "table_version_tracking_enabled": "true"}
     adapter = RestAdapter("dir", properties, port=port)
     adapter.start()
-    print(adapter.port, flush=True)
+    print("port", adapter.port, flush=True)
     sys.stdin.read()
     adapter.stop()
 

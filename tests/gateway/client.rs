@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::catalog::faults::PATIENCE;
+use super::PATIENCE;
 
 /// The body of any request.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;

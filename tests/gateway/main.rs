@@ -9,3 +9,5 @@
 
 mod catalog;
 mod client;
+
+use catalog::faults::PATIENCE;

@@ -1,0 +1,54 @@
+"""What real clients do around a batch.
+
+usage: batches.py make URI TOKEN TABLE...      makes tables of three rows
+       batches.py append URI TOKEN TABLE...    publishes a version of each
+       batches.py stage URI TOKEN TABLE...     stages a version of each; prints the entries
+       batches.py look URI TOKEN TABLE...      prints what a reader of each sees
+       batches.py versions URI TOKEN TABLE...  prints the versions of each
+
+A TABLE is spelled with `$`.
+"""
+
+import json
+import sys
+
+import lance
+import lance_namespace as ln
+
+from staging import connect, rows, stage
+
+
+def make(client, id):
+    for depth in range(1, len(id)):
+        try:
+            client.create_namespace(ln.CreateNamespaceRequest(id=id[:depth]))
+        except ln.NamespaceAlreadyExistsError:
+            pass
+    lance.write_dataset(rows(0, 3), namespace_client=client, table_id=id, mode="create")
+
+
+def append(client, id):
+    lance.write_dataset(rows(100, 1), namespace_client=client, table_id=id, mode="append")
+
+
+def look(client, id):
+    dataset = lance.dataset(namespace_client=client, table_id=id)
+    return {"version": dataset.version, "rows": dataset.count_rows(), "versions": versions(client, id)}
+
+
+def versions(client, id):
+    return [version.version for version in client.list_table_versions(ln.ListTableVersionsRequest(id=id)).versions]
+
+
+def stage_rows(client, id):
+    return stage(client, id, rows(3, 2))
+
+
+def main():
+    action, uri, token, tables = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+    client = connect(uri, {"Authorization": f"Bearer {token}"})
+    actions = {"make": make, "append": append, "stage": stage_rows, "look": look, "versions": versions}
+    print(json.dumps([actions[action](client, table.split("$")) for table in tables]))
+
+
+main()

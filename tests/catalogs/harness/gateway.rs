@@ -1,0 +1,199 @@
+//! The gateway binary, with a configuration made for it and a token it accepts.
+
+use std::fs;
+use std::process::{Command, ExitStatus};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Process, block_on};
+use crate::client::{Client, Reply};
+
+const ISSUER: &str = "https://issuer.test";
+const AUDIENCE: &str = "catalog";
+
+/// A catalog and where it is mounted.
+pub struct Behind<'a> {
+    pub name: &'a str,
+    pub uri: String,
+    pub namespace: &'a [&'a str],
+    /// The mount's names are taken off: the catalog's root is mounted.
+    pub rerooted: bool,
+    /// Further keys of the backend.
+    pub more: Value,
+}
+
+impl<'a> Behind<'a> {
+    /// Mounted with its path kept.
+    pub fn kept(name: &'a str, uri: String, namespace: &'a [&'a str]) -> Self {
+        Self {
+            name,
+            uri,
+            namespace,
+            rerooted: false,
+            more: json!({}),
+        }
+    }
+
+    /// Its root mounted at `namespace`.
+    pub fn rerooted(name: &'a str, uri: String, namespace: &'a [&'a str]) -> Self {
+        Self {
+            rerooted: true,
+            ..Self::kept(name, uri, namespace)
+        }
+    }
+
+    fn backend(&self) -> Value {
+        let mut backend = json!({
+            "implementation": "rest",
+            "properties": { "uri": self.uri },
+            "service_authorization": "Bearer of-the-gateway",
+        });
+        let more = self.more.as_object().unwrap().clone();
+        backend.as_object_mut().unwrap().extend(more);
+        backend
+    }
+
+    fn mount(&self) -> Value {
+        let mut mount = json!({ "namespace": self.namespace, "backend": self.name });
+        if self.rerooted {
+            mount["backend_namespace"] = json!([]);
+        }
+        mount
+    }
+}
+
+/// A running gateway; its batch log outlives a restart.
+pub struct Gateway {
+    folder: TempDir,
+    token: String,
+    process: Option<Process>,
+    address: String,
+    admin: String,
+}
+
+impl Gateway {
+    pub fn before(catalogs: &[Behind<'_>]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let token = dev_token(&folder);
+        let backends = catalogs.iter().map(|it| (it.name.to_owned(), it.backend()));
+        let config = json!({
+            "listen": { "address": "127.0.0.1:0" },
+            "admin": { "address": "127.0.0.1:0" },
+            "auth": { "issuers": [{
+                "issuer": ISSUER,
+                "audiences": [AUDIENCE],
+                "algorithms": ["RS256", "ES256", "EdDSA"],
+                "keys": { "file": "jwks.json" },
+            }] },
+            "backends": backends.collect::<serde_json::Map<_, _>>(),
+            "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
+            "batch": { "log": "batches.redb", "slot_cooldown": "1s" },
+            "telemetry": { "log": "text" },
+        });
+        // JSON is YAML.
+        fs::write(folder.path().join("gateway.yaml"), config.to_string()).unwrap();
+        let mut gateway = Self {
+            folder,
+            token,
+            process: None,
+            address: String::new(),
+            admin: String::new(),
+        };
+        gateway.start();
+        gateway
+    }
+
+    fn start(&mut self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        let config = self.folder.path().join("gateway.yaml");
+        command.args(["serve", "--config"]).arg(config);
+        let process = Process::start(&mut command);
+        self.address = process.word_after("nsgate listening on http://");
+        self.admin = process.word_after("nsgate admin on http://");
+        self.process = Some(process);
+    }
+
+    /// Kill -9.
+    pub fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.process.take().unwrap().terminate()
+    }
+
+    /// Starts it with the same configuration and the same batch log; its addresses change.
+    pub fn again(&mut self) {
+        self.process = None;
+        self.start();
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    pub fn uri(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// A client that shows the token and sends JSON.
+    pub fn client(&self) -> Client {
+        let bearer = format!("Bearer {}", self.token);
+        Client::new(self.address.parse().unwrap())
+            .header("authorization", &bearer)
+            .header("content-type", "application/json")
+    }
+
+    pub fn post(&self, target: &str, body: &Value) -> Reply {
+        block_on(self.client().post(target, body))
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.process.as_ref().map(Process::said).unwrap_or_default()
+    }
+
+    /// A number of kB from `/proc/PID/status`, such as `VmHWM`.
+    pub fn memory(&self, field: &str) -> u64 {
+        let id = self.process.as_ref().unwrap().id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// Prints what the gateway logged where a test fails.
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the gateway said:\n{}", self.log());
+        }
+    }
+}
+
+fn dev_token(folder: &TempDir) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    command.args(["dev-token", "--dir"]).arg(folder.path());
+    command.args([
+        "--issuer",
+        ISSUER,
+        "--audience",
+        AUDIENCE,
+        "--subject",
+        "tester",
+    ]);
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{errors}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}

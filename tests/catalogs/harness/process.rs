@@ -1,0 +1,99 @@
+//! A child process whose lines are kept and can be waited for.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::PATIENCE;
+
+/// Ends with its owner: killed when dropped.
+pub struct Process {
+    child: Child,
+    output: Arc<Output>,
+}
+
+#[derive(Default)]
+struct Output {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+impl Process {
+    /// Starts `command` with its standard input open and what it prints kept.
+    pub fn start(command: &mut Command) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let started = command.spawn();
+        let mut child = started.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = Arc::new(Output::default());
+        output.keep(child.stdout.take().unwrap());
+        output.keep(child.stderr.take().unwrap());
+        Self { child, output }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The word that follows `mark` in the first line that has it.
+    pub fn word_after(&self, mark: &str) -> String {
+        let word = |line: &String| {
+            let (_, rest) = line.split_once(mark)?;
+            let end = rest.find(|c: char| c.is_whitespace() || c == '"');
+            Some(rest[..end.unwrap_or(rest.len())].to_owned())
+        };
+        let lines = self.output.lines.lock().unwrap();
+        let (lines, waited) = self
+            .output
+            .more
+            .wait_timeout_while(lines, PATIENCE, |lines| {
+                !lines.iter().any(|l| word(l).is_some())
+            })
+            .unwrap();
+        assert!(
+            !waited.timed_out(),
+            "it never said {mark:?}, but:\n{}",
+            lines.join("\n")
+        );
+        lines.iter().find_map(word).unwrap()
+    }
+
+    /// Everything it has printed.
+    pub fn said(&self) -> String {
+        self.output.lines.lock().unwrap().join("\n")
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        super::eventually("the process to end", || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Output {
+    fn keep(self: &Arc<Self>, from: impl Read + Send + 'static) {
+        let output = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                output.lines.lock().unwrap().push(line);
+                output.more.notify_all();
+            }
+        });
+    }
+}

@@ -1,0 +1,97 @@
+//! The Python environment of the tests: made once, below the target directory.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::file;
+
+const MISSING: &str = "The tests with real catalogs need Python 3.11 or newer with venv and pip: \
+    install python3-venv, or set NSGATE_SKIP_REAL=1 to skip tests with real catalogs.";
+
+/// An interpreter that has the packages of `requirements.txt`.
+pub struct Python {
+    interpreter: PathBuf,
+}
+
+impl Python {
+    /// `None` where the tests with real catalogs are to be skipped, which it says.
+    pub fn ready() -> Option<&'static Self> {
+        static READY: OnceLock<Python> = OnceLock::new();
+        if std::env::var_os("NSGATE_SKIP_REAL").is_some_and(|value| value == "1") {
+            eprintln!("SKIPPED: NSGATE_SKIP_REAL=1, no test with real catalogs runs");
+            return None;
+        }
+        Some(READY.get_or_init(|| Self {
+            interpreter: made(Path::new(env!("CARGO_TARGET_TMPDIR"))),
+        }))
+    }
+
+    /// A command that runs one of the scripts beside the tests.
+    pub fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.interpreter);
+        command.args(["-W", "ignore"]).arg(file(name));
+        // The gateway's address is on this machine; a proxy has no part in it.
+        command
+            .env("NO_PROXY", "*")
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// Runs a script and reads the JSON it prints.
+    pub fn run(&self, name: &str, arguments: &[&str]) -> Value {
+        let output = self.script(name).args(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name} {arguments:?}:\n{errors}");
+        let read = serde_json::from_slice(&output.stdout);
+        read.unwrap_or_else(|error| panic!("{name}: {error}\n{errors}"))
+    }
+}
+
+/// The interpreter of the environment in `folder`, made if it is not there; one process makes it, others wait.
+fn made(folder: &Path) -> PathBuf {
+    let requirements = file("requirements.txt");
+    let mut hasher = DefaultHasher::new();
+    fs::read(&requirements).unwrap().hash(&mut hasher);
+    let home = folder.join(format!("catalogs-venv-{:016x}", hasher.finish()));
+    let interpreter = home.join("bin").join("python");
+    let complete = home.join("complete");
+
+    fs::create_dir_all(folder).unwrap();
+    let lock = File::create(home.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    if !complete.exists() {
+        let _ = fs::remove_dir_all(&home);
+        eprintln!(
+            "making the Python environment of the tests in {}",
+            home.display()
+        );
+        done(Command::new("python3").args(["-m", "venv"]).arg(&home));
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ];
+        done(Command::new(&interpreter).args(pip).arg(&requirements));
+        File::create(complete).unwrap();
+    }
+    interpreter
+}
+
+fn done(command: &mut Command) {
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            panic!("{command:?} failed:\n{errors}\n{MISSING}")
+        }
+        Err(error) => panic!("{command:?}: {error}\n{MISSING}"),
+    }
+}

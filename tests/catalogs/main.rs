@@ -1,0 +1,23 @@
+//! The gateway in front of real catalogs, used by real clients.
+//!
+//! Needs Python 3.11 or newer with `venv` and `pip`; the first test makes an environment of its own below
+//! `target/`. `NSGATE_SKIP_REAL=1` passes every test here by, and says so.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests say what they expect; nobody links against them"
+)]
+
+mod batches;
+#[path = "../gateway/client.rs"]
+mod client;
+mod clients;
+mod differential;
+mod harness;
+mod prometheus;
+mod streaming;
+mod transport;
+
+use harness::PATIENCE;

@@ -1,0 +1,91 @@
+//! A real Prometheus understands what the gateway says of itself.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on, eventually};
+
+#[test]
+fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
+    let Some(python) = Python::ready() else {
+        return;
+    };
+    needs("prometheus");
+    needs("promtool");
+    let catalog = Catalog::start(python);
+    let gateway = Gateway::before(&[Behind::kept("warehouse", catalog.uri(), &[])]);
+    let described = gateway.post("/v1/namespace/%24/describe", &json!({ "id": [] }));
+    assert_eq!(described.status, 200, "{described:?}");
+
+    let metrics = Client::new(gateway.admin().parse().unwrap());
+    let metrics = block_on(metrics.get("/metrics")).ok();
+    check(&metrics.body);
+
+    let folder = TempDir::new().unwrap();
+    let prometheus = scraping(gateway.admin(), &folder);
+    let address = prometheus.word_after("Listening on\" address=");
+    let asks = Client::new(address.parse().unwrap());
+    let value = |query: &str| {
+        let answer = block_on(asks.get(&format!("/api/v1/query?query={query}"))).json();
+        let sample: Option<&Value> = answer["data"]["result"].get(0);
+        sample.map(|sample| sample["value"][1].clone())
+    };
+    let up = eventually("a scrape", || value("up").filter(|up| up == "1"));
+    assert_eq!(up, "1");
+    let counted = eventually("the request to be counted", || {
+        value(
+            "nsgate_requests_total%7Boperation=%22describe_namespace%22,backend=%22warehouse%22%7D",
+        )
+    });
+    assert_eq!(counted, "1");
+}
+
+fn needs(program: &str) {
+    let found = Command::new(program).arg("--version").output();
+    assert!(
+        found.is_ok(),
+        "{program} is missing: install the package `prometheus`, or set NSGATE_SKIP_REAL=1"
+    );
+}
+
+/// `promtool check metrics`.
+fn check(metrics: &[u8]) {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(metrics).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "promtool: {said}"
+    );
+}
+
+fn scraping(target: &str, folder: &TempDir) -> Process {
+    let config = json!({
+        "global": { "scrape_interval": "1s" },
+        "scrape_configs": [{
+            "job_name": "nsgate",
+            "static_configs": [{ "targets": [target] }],
+        }],
+    });
+    let file = folder.path().join("prometheus.yml");
+    fs::write(&file, config.to_string()).unwrap();
+    let mut command = Command::new("prometheus");
+    command
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!("--storage.tsdb.path={}", folder.path().display()))
+        .arg("--web.listen-address=127.0.0.1:0");
+    Process::start(&mut command)
+}
