@@ -129,6 +129,25 @@ fn a_file_that_cannot_be_a_configuration_is_refused() {
     }
 }
 
+#[test]
+fn whatever_is_left_of_a_file_is_answered() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config/gateway.yaml"))
+            .unwrap();
+    let load = |text: &str| load::from_str(text, "cut.yaml", &folder(), &|_| Some("x".to_owned()));
+    for at in (0..text.len()).step_by(11) {
+        let (start, end) = (
+            text.get(..at).unwrap_or_default(),
+            text.get(at + 5..).unwrap_or_default(),
+        );
+        assert!(load(start).is_err(), "cut off at {at}");
+        for glue in ["", "{", "\"", "\t", ": ", "- "] {
+            // Without those five bytes it may be whole or broken; either is an answer.
+            let _ = load(&format!("{start}{glue}{end}"));
+        }
+    }
+}
+
 /// `config/NAME` loaded as if every file and variable it mentions were there.
 fn shipped(name: &str) -> Loaded {
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 mod file;
 mod parts;
+mod properties;
 
 use std::collections::BTreeMap;
 use std::fmt;

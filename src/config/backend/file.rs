@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, Uri};
-use serde_json::{Value as Json, json};
 
+use super::properties::{
+    Properties, dir_properties, rest_properties, static_header, unknown_property,
+};
 use super::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientTls, DirConfig, Health, Implementation,
     ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
-use crate::config::keys::{Keys, Kind, Section};
+use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
-    Shaped, base_uri, choice, header_prefix, header_value, list, map, maybe, parse_base_uri,
-    sensitive, shaped, table, verbatim,
+    Shaped, base_uri, choice, header_prefix, header_value, list, maybe, parse_base_uri, shaped,
+    table,
 };
-use crate::config::load::nearest;
 use crate::config::load::reader::{Reader, Text};
-use crate::config::load::yaml::Node;
-use crate::config::secret::MASK;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ImplementationName {
@@ -122,6 +121,12 @@ impl Section for BackendFile {
             "Client credentials or token exchange, instead of service_authorization.",
         );
         keys.key("managed_versioning", &mut self.managed_versioning, choice(&VERSIONINGS), "`set` answers true in describe and declare, so that clients commit through the catalog.");
+        self.connection(keys);
+    }
+}
+
+impl BackendFile {
+    fn connection(&mut self, keys: &mut Keys<'_, '_>) {
         keys.key(
             "tls",
             &mut self.tls,
@@ -214,53 +219,6 @@ impl Shaped for BackendConfig {
     }
 }
 
-/// `properties`: what they are depends on the implementation, so they are read as text first.
-struct Properties;
-
-impl Kind for Properties {
-    type Value = BTreeMap<String, Text>;
-
-    fn expects(&self) -> String {
-        self.texts().expects()
-    }
-
-    fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value> {
-        self.texts().read(node, reader)
-    }
-
-    fn show(&self, value: &Self::Value) -> Json {
-        self.texts().show(value)
-    }
-
-    fn schema(&self) -> Json {
-        let text = |about: &str| {
-            let mut schema = verbatim("").schema();
-            schema["description"] = json!(about);
-            schema
-        };
-        json!({
-            "type": "object",
-            "properties": {
-                "uri": text("rest: the base address; a path in it is kept as a prefix."),
-                "root": text("dir: the folder or bucket."),
-            },
-            "patternProperties": { "^headers\\.": text("rest: sent as the header of this name.") },
-            "additionalProperties": text("dir: for the implementation."),
-        })
-    }
-}
-
-impl Properties {
-    fn texts(&self) -> impl Kind<Value = BTreeMap<String, Text>> {
-        map(
-            0,
-            "properties, such as { uri: http://127.0.0.1:2333 }",
-            |name| Ok(name.to_owned()),
-            verbatim("a single value, as in `headers.X-API-Key: ${KEY}`"),
-        )
-    }
-}
-
 fn rest(
     file: BackendFile,
     properties: &BTreeMap<String, Text>,
@@ -296,7 +254,7 @@ fn rest(
         .chain([&uri])
         .any(|uri| uri.scheme_str() == Some("https"));
     if file.tls.is_some() && !encrypted {
-        reader.problem_at("tls", "has no meaning for a catalog at http://; write https:// in properties.uri, or remove tls");
+        reader.warn_at("tls", "has no effect on a catalog at http://; write https:// in properties.uri, or remove tls");
     }
     Some(RestConfig {
         uri,
@@ -311,55 +269,6 @@ fn rest(
         breaker: file.breaker,
         retry: file.retry,
     })
-}
-
-fn static_header(
-    name: &str,
-    text: &Text,
-    sent: &[(HeaderName, HeaderValue)],
-) -> Result<(HeaderName, HeaderValue), String> {
-    const OWN: [&str; 9] = [
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "transfer-encoding",
-        "upgrade",
-    ];
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-        "is not the name of a header; write headers.NAME with letters, digits and `-`".to_owned()
-    })?;
-    if OWN.contains(&name.as_str()) {
-        return Err(format!("`{name}` is set by the gateway itself; remove it"));
-    }
-    if sent.iter().any(|(other, _)| *other == name) {
-        return Err(format!(
-            "is the header `{name}` again, since capitals make no difference; keep one of them"
-        ));
-    }
-    let value = text.value.trim();
-    if value.is_empty() {
-        return Err(format!(
-            "{} is empty; give it a value, or remove the header",
-            text.shown()
-        ));
-    }
-    Ok((name, sensitive(value)?))
-}
-
-fn unknown_property(name: &str) -> String {
-    let near = if name.to_ascii_lowercase().starts_with("header") {
-        Some("headers.NAME")
-    } else {
-        nearest(name, &["uri"])
-    };
-    match near {
-        Some(near) => format!("unknown property; did you mean `{near}`?"),
-        None => "unknown property; a rest backend has `uri` and `headers.NAME`".to_owned(),
-    }
 }
 
 fn dir(properties: BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<DirConfig> {
@@ -393,35 +302,4 @@ fn dir(properties: BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<Di
     Some(DirConfig {
         properties: properties.into_iter().map(resolved).collect(),
     })
-}
-
-fn rest_properties(rest: &RestConfig) -> BTreeMap<String, Text> {
-    let headers = rest
-        .headers
-        .iter()
-        .map(|(name, _)| (format!("headers.{name}"), shown(MASK)));
-    headers
-        .chain([("uri".to_owned(), shown(&rest.uri.to_string()))])
-        .collect()
-}
-
-/// Credentials of object stores are properties too, under names that only the implementation knows.
-fn dir_properties(dir: &DirConfig) -> BTreeMap<String, Text> {
-    let harmless = |name: &str, value: &str| {
-        name == "root"
-            || matches!(value, "true" | "false")
-            || value.bytes().all(|b| b.is_ascii_digit())
-    };
-    let show = |(name, value): (&String, &String)| {
-        let value = if harmless(name, value) { value } else { MASK };
-        (name.clone(), shown(value))
-    };
-    dir.properties.iter().map(show).collect()
-}
-
-fn shown(value: &str) -> Text {
-    Text {
-        value: value.to_owned(),
-        ..Text::default()
-    }
 }
