@@ -1,6 +1,10 @@
 //! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
 
+pub mod batch;
 pub mod error;
 pub mod identifier;
+mod json;
 pub mod operation;
 pub mod query;
+pub mod rewrite;
+pub mod shape;

@@ -19,7 +19,7 @@ pub enum Kind {
     Table,
     /// A materialized view.
     MaterializedView,
-    /// A transaction; its id is not a path of names that a mount could own.
+    /// A transaction. Some catalogs name it below its table, others alone.
     Transaction,
 }
 

@@ -61,11 +61,11 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     };
     match Operation::at(place, tail) {
         Some(operation) => expect_method(method, operation, Some(id), index_name),
-        None => unlisted(place, id, tail),
+        None => unlisted(place, id, tail, index_name),
     }
 }
 
-/// Takes the index name out of `index/NAME/stats` and `index/NAME/drop`.
+/// Takes the index name out of `index/NAME/…`.
 fn index_tail(tail: &str) -> (&str, Option<&str>) {
     let parts = tail
         .strip_prefix("index/")
@@ -73,7 +73,8 @@ fn index_tail(tail: &str) -> (&str, Option<&str>) {
     match parts {
         Some((name, "stats")) => ("index/{index_name}/stats", Some(name)),
         Some((name, "drop")) => ("index/{index_name}/drop", Some(name)),
-        _ => (tail, None),
+        Some((name, _)) => (tail, Some(name)),
+        None => (tail, None),
     }
 }
 
@@ -97,7 +98,12 @@ fn expect_method<'a>(
 
 /// A tail that no listed operation has. Servers that decode before they route would see other
 /// segments than we do if a slash were encoded in it.
-fn unlisted<'a>(place: Place, id: &'a str, tail: &str) -> Result<Target<'a>, Unrecognized> {
+fn unlisted<'a>(
+    place: Place,
+    id: &'a str,
+    tail: &str,
+    index_name: Option<&'a str>,
+) -> Result<Target<'a>, Unrecognized> {
     if has_encoded(tail, b'/') || has_encoded(tail, b'\\') {
         return Err(Unrecognized::Ambiguous(
             "the path has an encoded slash after its identifier",
@@ -107,7 +113,7 @@ fn unlisted<'a>(place: Place, id: &'a str, tail: &str) -> Result<Target<'a>, Unr
     Ok(Target {
         operation: Operation::Unlisted(kind),
         id: Some(id),
-        index_name: None,
+        index_name,
     })
 }
 

@@ -85,6 +85,8 @@ fn an_operation_this_version_does_not_know_is_a_write_on_what_its_path_names() {
             let target = recognize(&method, path).unwrap();
             assert_eq!(target.operation, Operation::Unlisted(kind), "{path}");
             assert_eq!(target.id, path.split('/').nth(3));
+            let index_name = path.contains("/index/").then_some("i");
+            assert_eq!(target.index_name, index_name);
             assert_eq!(target.operation.access(), Access::Write);
         }
     }

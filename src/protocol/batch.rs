@@ -1,0 +1,196 @@
+//! The request of a batch: table versions to create, all or none.
+
+use bytes::Bytes;
+
+use super::identifier::Identifier;
+use super::json::{Document, Edits, Member, names, spell, string};
+use super::shape::{Fields, require};
+use crate::error::Error;
+
+/// A `batch-create` request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchRequest {
+    /// Its entries in order; at least one.
+    pub entries: Vec<BatchEntry>,
+}
+
+/// One table version to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchEntry {
+    /// The table, as the client spells it. Not the root.
+    pub id: Identifier,
+    /// The version's number: at most `i64::MAX`, as in the contract.
+    pub version: u64,
+    /// Where the staged manifest is. Not empty.
+    pub manifest_path: String,
+    /// The manifest's size in bytes.
+    pub manifest_size: Option<i64>,
+    /// The object store's tag of the manifest.
+    pub e_tag: Option<String>,
+    /// How manifest files are named.
+    pub naming_scheme: Option<String>,
+    /// The branch; `None` is the main one.
+    pub branch: Option<String>,
+    /// The entry's own bytes, without `identity` and `context`.
+    raw: Bytes,
+}
+
+/// Reads a batch. 400, code 13, naming the entry and its field, e.g. `entries[2].version`;
+/// also for more than `max_entries`.
+pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
+    let document = Document::new(body)?;
+    let mut list = None;
+    let mut fields = Fields::default();
+    if !document.is_nothing() {
+        document.members(document.text, "the body", &mut |member| {
+            if member.name == "entries" {
+                fields.once(&member, "")?;
+                list = Some(member.value);
+            }
+            Ok(())
+        })?;
+    }
+    let list = list.ok_or_else(|| Error::invalid("`entries` is required"))?;
+    let mut entries = Vec::new();
+    document.elements(list, "`entries`", &mut |index, raw| {
+        if index == max_entries {
+            return Err(Error::invalid(format!(
+                "`entries[{index}]`: a batch has at most {max_entries} entries"
+            )));
+        }
+        entries.push(entry(raw, index)?);
+        Ok(())
+    })?;
+    require(
+        !entries.is_empty(),
+        "entries",
+        "a list with at least one entry",
+    )?;
+    Ok(BatchRequest { entries })
+}
+
+impl BatchEntry {
+    /// The entry's own bytes with another identifier: the body of a single create.
+    pub fn body_for(&self, table: &Identifier) -> Bytes {
+        let Ok(document) = Document::new(&self.raw) else {
+            return self.raw.clone();
+        };
+        let mut edits = Edits::default();
+        let walked = document.members(document.text, "the entry", &mut |member| {
+            if member.name == "id" {
+                edits.replace(document.span(member.value), spell(table));
+            }
+            Ok(())
+        });
+        debug_assert!(walked.is_ok(), "an entry that was read can be read again");
+        edits.apply(&self.raw)
+    }
+}
+
+/// What has been read of an entry so far.
+#[derive(Default)]
+struct Draft {
+    id: Option<Identifier>,
+    version: Option<u64>,
+    manifest_path: Option<String>,
+    manifest_size: Option<i64>,
+    e_tag: Option<String>,
+    naming_scheme: Option<String>,
+    branch: Option<String>,
+}
+
+fn entry(raw: &str, index: usize) -> Result<BatchEntry, Error> {
+    let path = format!("entries[{index}].");
+    let document = Document { text: raw };
+    let mut draft = Draft::default();
+    let mut fields = Fields::default();
+    let mut edits = Edits::default();
+    let mut removed = 0;
+    document.members(raw, &format!("`entries[{index}]`"), &mut |member| {
+        if matches!(&*member.name, "identity" | "context") {
+            edits.remove(document, &member, removed);
+            removed += 1;
+            return Ok(());
+        }
+        draft.take(&member, &path, &mut fields)
+    })?;
+    let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));
+    Ok(BatchEntry {
+        id: draft.id.ok_or_else(|| missing("id"))?,
+        version: draft.version.ok_or_else(|| missing("version"))?,
+        manifest_path: draft
+            .manifest_path
+            .ok_or_else(|| missing("manifest_path"))?,
+        manifest_size: draft.manifest_size,
+        e_tag: draft.e_tag,
+        naming_scheme: draft.naming_scheme,
+        branch: draft.branch,
+        raw: edits.apply(&Bytes::copy_from_slice(raw.as_bytes())),
+    })
+}
+
+impl Draft {
+    fn take(&mut self, member: &Member<'_>, path: &str, fields: &mut Fields) -> Result<(), Error> {
+        let known = [
+            "id",
+            "version",
+            "manifest_path",
+            "manifest_size",
+            "e_tag",
+            "naming_scheme",
+            "branch",
+        ];
+        if !known.contains(&&*member.name) {
+            return Ok(());
+        }
+        fields.once(member, path)?;
+        let field = format!("{path}{}", member.name);
+        match &*member.name {
+            "id" => {
+                self.id = names(member.value, &field)?.filter(|id| !id.is_root());
+                require(self.id.is_some(), &field, "an array of at least one name")
+            }
+            "version" => {
+                self.version = version(member.value);
+                let shape = "an integer from 0 to 9223372036854775807";
+                require(self.version.is_some(), &field, shape)
+            }
+            "manifest_path" => {
+                let text = string(member.value).filter(|text| !text.is_empty());
+                self.manifest_path = text.map(|text| text.into_owned());
+                require(
+                    self.manifest_path.is_some(),
+                    &field,
+                    "a string that is not empty",
+                )
+            }
+            "manifest_size" => {
+                self.manifest_size = member.value.parse().ok();
+                let fits = self.manifest_size.is_some() || member.value == "null";
+                require(fits, &field, "an integer")
+            }
+            _ => self.take_text(member, &field),
+        }
+    }
+
+    fn take_text(&mut self, member: &Member<'_>, field: &str) -> Result<(), Error> {
+        let text = string(member.value).map(|text| text.into_owned());
+        require(text.is_some() || member.value == "null", field, "a string")?;
+        match &*member.name {
+            "e_tag" => self.e_tag = text,
+            "naming_scheme" => self.naming_scheme = text,
+            _ => self.branch = text,
+        }
+        Ok(())
+    }
+}
+
+/// A version's number, exact: JSON has no other spelling of a whole number than its digits.
+fn version(raw: &str) -> Option<u64> {
+    let digits = raw.bytes().all(|byte| byte.is_ascii_digit());
+    let number: i64 = raw.parse().ok().filter(|_| digits)?;
+    u64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests;

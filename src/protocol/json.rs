@@ -1,0 +1,255 @@
+//! JSON as bytes with places: what is looked at is found by its span, all else is left as it is.
+//!
+//! Values that nobody asked for are skipped without building them and without recursion, so
+//! neither a deep nor a wide document costs more than its own size.
+
+mod edit;
+mod names;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::Error;
+
+pub(super) use edit::Edits;
+pub(super) use names::{Agreement, agreement, names, spell};
+
+/// A JSON text that is or has been UTF-8, whose slices know where they stand in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Document<'a> {
+    pub(super) text: &'a str,
+}
+
+/// A member of an object.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    /// The key, decoded.
+    pub(super) name: Cow<'a, str>,
+    /// Whether the key is spelled with escapes.
+    pub(super) escaped: bool,
+    /// The value as it is spelled.
+    pub(super) value: &'a str,
+    /// From the key's first quote to the value's end.
+    pub(super) span: Range<usize>,
+    /// Where the value before it ends; `None` for the first member.
+    pub(super) previous_end: Option<usize>,
+    /// How many members come before it.
+    pub(super) place: usize,
+}
+
+impl<'a> Document<'a> {
+    /// A request's body; 400 if it is not UTF-8 (RFC 8259, section 8.1).
+    pub(super) fn new(body: &'a [u8]) -> Result<Self, Error> {
+        std::str::from_utf8(body)
+            .map(|text| Self { text })
+            .map_err(|_| Error::invalid("the body is not UTF-8"))
+    }
+
+    /// Whether there is nothing in it: no bytes, or `null`, which clients send where a body has no meaning.
+    pub(super) fn is_nothing(self) -> bool {
+        let text = self.text.trim_matches([' ', '\t', '\r', '\n']);
+        text.is_empty() || text == "null"
+    }
+
+    /// Where a slice of this document stands in it.
+    pub(super) fn span(self, part: &'a str) -> Range<usize> {
+        let start = part.as_ptr().addr() - self.text.as_ptr().addr();
+        start..start + part.len()
+    }
+
+    /// Shows each member of the object `part`, which is this document or a slice of it.
+    /// `what` names it in the error for anything that is not an object.
+    pub(super) fn members(
+        self,
+        part: &'a str,
+        what: &str,
+        see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut refusal = None;
+        let mut last = None;
+        let mut place = 0;
+        let mut step = |key: &'a str, value: &'a str| {
+            let end = self.span(value).end;
+            let (name, escaped) = decode_key(key);
+            let member = Member {
+                name,
+                escaped,
+                value,
+                span: self.span(key).start..end,
+                previous_end: last.replace(end),
+                place,
+            };
+            place += 1;
+            see(member)
+        };
+        let mut reader = serde_json::Deserializer::from_str(part);
+        let walk = Walk {
+            step: &mut step,
+            refusal: &mut refusal,
+        };
+        let outcome = reader
+            .deserialize_map(Members(walk))
+            .and_then(|()| reader.end());
+        finish(outcome, refusal, part, what, "an object")
+    }
+
+    /// Shows each element of the array `part` with its index.
+    pub(super) fn elements(
+        self,
+        part: &'a str,
+        what: &str,
+        see: &mut dyn FnMut(usize, &'a str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut refusal = None;
+        let mut index = 0;
+        let mut step = |_: &'a str, value: &'a str| {
+            index += 1;
+            see(index - 1, value)
+        };
+        let mut reader = serde_json::Deserializer::from_str(part);
+        let walk = Walk {
+            step: &mut step,
+            refusal: &mut refusal,
+        };
+        let outcome = reader
+            .deserialize_seq(Elements(walk))
+            .and_then(|()| reader.end());
+        finish(outcome, refusal, part, what, "an array")
+    }
+}
+
+/// A key's text and whether it has escapes. A key that cannot be decoded names nothing we know.
+fn decode_key(raw: &str) -> (Cow<'_, str>, bool) {
+    let inner = raw
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(raw);
+    if !inner.contains('\\') {
+        return (Cow::Borrowed(inner), false);
+    }
+    let decoded = serde_json::from_str(raw).map_or(Cow::Borrowed(inner), Cow::Owned);
+    (decoded, true)
+}
+
+fn finish(
+    outcome: Result<(), serde_json::Error>,
+    refusal: Option<Error>,
+    part: &str,
+    what: &str,
+    shape: &str,
+) -> Result<(), Error> {
+    let Err(why) = outcome else { return Ok(()) };
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let first = part
+        .trim_start_matches([' ', '\t', '\r', '\n'])
+        .chars()
+        .next();
+    let fits = match shape {
+        "an object" => first == Some('{'),
+        _ => first == Some('['),
+    };
+    Err(if fits {
+        Error::invalid(format!("{what} is not valid JSON: {why}"))
+    } else {
+        Error::invalid(format!("{what} must be {shape}"))
+    })
+}
+
+/// What a walk calls for each member (key and value) or element (an empty key).
+struct Walk<'w, 'a> {
+    step: &'w mut dyn FnMut(&'a str, &'a str) -> Result<(), Error>,
+    /// Our own error, which would lose its kind inside of the reader's.
+    refusal: &'w mut Option<Error>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn take<E: serde::de::Error>(&mut self, key: &'a str, value: &'a str) -> Result<(), E> {
+        (self.step)(key, value).map_err(|refusal| {
+            *self.refusal = Some(refusal);
+            E::custom("refused")
+        })
+    }
+}
+
+struct Members<'w, 'a>(Walk<'w, 'a>);
+
+impl<'a> Visitor<'a> for Members<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&'a RawValue, &'a RawValue>()? {
+            self.0.take(key.get(), value.get())?;
+        }
+        Ok(())
+    }
+}
+
+struct Elements<'w, 'a>(Walk<'w, 'a>);
+
+impl<'a> Visitor<'a> for Elements<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element::<&'a RawValue>()? {
+            self.0.take("", value.get())?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a string value, borrowed where it has no escapes; `None` if it is not a string.
+pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    struct Text;
+    impl<'a> Visitor<'a> for Text {
+        type Value = Cow<'a, str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_borrowed_str<E: serde::de::Error>(self, text: &'a str) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(text))
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Cow::Owned(text.to_owned()))
+        }
+    }
+    impl<'a> DeserializeSeed<'a> for Text {
+        type Value = Cow<'a, str>;
+
+        fn deserialize<D: serde::Deserializer<'a>>(
+            self,
+            reader: D,
+        ) -> Result<Self::Value, D::Error> {
+            reader.deserialize_str(self)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(raw);
+    let text = Text.deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(text)
+}
+
+/// A name from a body for use in a message, cut where it is long.
+pub(super) fn brief(name: &str) -> &str {
+    &name[..name.floor_char_boundary(64)]
+}
+
+#[cfg(test)]
+mod tests;

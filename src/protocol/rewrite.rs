@@ -1,0 +1,12 @@
+//! What the gateway checks and changes in JSON bodies: identifiers, `identity`, `context`.
+//!
+//! A request's body must agree with its route; otherwise a caller could be authorized for one
+//! table and act on another. What is not governed here keeps its bytes: unknown fields, the
+//! spelling of numbers, white space. A body in which nothing changes is not copied.
+
+mod field;
+mod request;
+mod response;
+
+pub use request::{Asked, Checked, named, request};
+pub use response::response;

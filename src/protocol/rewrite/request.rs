@@ -1,0 +1,320 @@
+//! The body of a request.
+
+use bytes::Bytes;
+
+use super::field::{Field, Guard};
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::json::{
+    Agreement, Document, Edits, Member, agreement, brief, names, spell, string,
+};
+use crate::protocol::operation::Operation;
+
+/// What the request line says, which the body must not contradict.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The operation.
+    pub operation: Operation,
+    /// The route's identifier as clients spell it, for operations that have one.
+    pub id: Option<&'a Identifier>,
+    /// The route's index name, decoded.
+    pub index_name: Option<&'a str>,
+}
+
+/// A body that agrees with its route, as the catalog must see it.
+#[derive(Debug)]
+pub struct Checked {
+    /// The body; the very same bytes where nothing had to change.
+    pub body: Bytes,
+    /// Whether an `identity` was taken out.
+    pub identity_removed: bool,
+    /// Whether it asks for `load_detailed_metadata`.
+    pub with_details: bool,
+    /// For a rename, the table's new identifier as clients spell it.
+    pub destination: Option<Identifier>,
+}
+
+/// Checks a request's body and prepares it for the catalog.
+///
+/// `locate` is asked for the catalog's spelling of each identifier in it: `None` keeps the bytes;
+/// its error is the answer to the request (e.g. 406 for an identifier of another mount).
+/// `keep_context` is shown each entry of `context` and says whether it stays in the body.
+///
+/// Nothing at all and `null` are legal and stay as they are. 400, code 13: anything else that is
+/// not an object; a governed field that is given twice, spelled with escapes or of the wrong
+/// shape; an `id` or `index_name` that differs from the route's.
+pub fn request(
+    asked: Asked<'_>,
+    body: &Bytes,
+    mut locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
+    mut keep_context: impl FnMut(&str, &str) -> Result<bool, Error>,
+) -> Result<Checked, Error> {
+    let document = Document::new(body)?;
+    let mut pass = Pass {
+        asked,
+        document,
+        locate: &mut locate,
+        keep_context: &mut keep_context,
+        edits: Edits::default(),
+        identity_removed: false,
+        with_details: false,
+        new_namespace: None,
+        new_name: None,
+    };
+    if !document.is_nothing() {
+        pass.top()?;
+    }
+    let destination = pass.destination()?;
+    let Pass {
+        edits,
+        identity_removed,
+        with_details,
+        ..
+    } = pass;
+    Ok(Checked {
+        body: edits.apply(body),
+        identity_removed,
+        with_details,
+        destination,
+    })
+}
+
+/// The identifiers in `entries` or `operations`, as clients spell them, in order. Empty for
+/// operations that have neither field.
+pub fn named(operation: Operation, body: &[u8]) -> Result<Vec<Identifier>, Error> {
+    let mut found = Vec::new();
+    let asked = Asked {
+        operation,
+        id: None,
+        index_name: None,
+    };
+    let mut pass = Pass {
+        asked,
+        document: Document::new(body)?,
+        locate: &mut |id| {
+            found.push(id.clone());
+            Ok(None)
+        },
+        keep_context: &mut |_, _| Ok(true),
+        edits: Edits::default(),
+        identity_removed: false,
+        with_details: false,
+        new_namespace: None,
+        new_name: None,
+    };
+    if !pass.document.is_nothing() {
+        pass.top()?;
+    }
+    drop(pass);
+    Ok(found)
+}
+
+type Locate<'p> = &'p mut dyn FnMut(&Identifier) -> Result<Option<Identifier>, Error>;
+type KeepContext<'p> = &'p mut dyn FnMut(&str, &str) -> Result<bool, Error>;
+
+/// One walk over a body.
+struct Pass<'a, 'p> {
+    asked: Asked<'p>,
+    document: Document<'a>,
+    locate: Locate<'p>,
+    keep_context: KeepContext<'p>,
+    edits: Edits,
+    identity_removed: bool,
+    with_details: bool,
+    new_namespace: Option<Identifier>,
+    new_name: Option<String>,
+}
+
+impl<'a> Pass<'a, '_> {
+    fn top(&mut self) -> Result<(), Error> {
+        let mut guard = Guard::new("");
+        self.document
+            .members(self.document.text, "the body", &mut |member| {
+                let Some(field) = guard.admit(&member)? else {
+                    return Ok(());
+                };
+                self.top_field(field, &member, &mut guard)
+            })
+    }
+
+    fn top_field(
+        &mut self,
+        field: Field,
+        member: &Member<'a>,
+        guard: &mut Guard<'_>,
+    ) -> Result<(), Error> {
+        use Operation::{BatchCommitTables, BatchCreateTableVersions, RenameTable};
+        match (field, self.asked.operation) {
+            (Field::Id, _) => self.route_id(member),
+            (Field::Identity, _) => {
+                self.remove_identity(member, guard);
+                Ok(())
+            }
+            (Field::Context, _) => self.context(member, "context"),
+            (Field::IndexName, _) => self.index_name(member),
+            (Field::Entries, BatchCreateTableVersions) => self.entries(member),
+            (Field::Operations, BatchCommitTables) => self.operations(member),
+            (Field::NewNamespaceId, RenameTable) => self.new_namespace_id(member),
+            (Field::NewTableName, RenameTable) => self.new_table_name(member),
+            (Field::LoadDetailedMetadata, _) => {
+                self.with_details = member.value == "true";
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn route_id(&mut self, member: &Member<'a>) -> Result<(), Error> {
+        let Some(route) = self.asked.id else {
+            return Ok(());
+        };
+        match agreement(member.value, route, "id")? {
+            Agreement::Absent => Ok(()),
+            Agreement::Same => self.locate(route, member),
+            Agreement::Different => Err(Error::invalid(format!(
+                "the body's `id` is not the route's, which is {}",
+                spell(route)
+            ))),
+        }
+    }
+
+    fn index_name(&self, member: &Member<'a>) -> Result<(), Error> {
+        match self.asked.index_name {
+            Some(route) if member.value != "null" => {
+                if string(member.value).is_some_and(|name| name == route) {
+                    return Ok(());
+                }
+                Err(Error::invalid(format!(
+                    "the body's `index_name` is not the route's, which is {route:?}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn new_namespace_id(&mut self, member: &Member<'a>) -> Result<(), Error> {
+        let Some(namespace) = names(member.value, "new_namespace_id")? else {
+            return Ok(());
+        };
+        self.locate(&namespace, member)?;
+        self.new_namespace = Some(namespace);
+        Ok(())
+    }
+
+    fn new_table_name(&mut self, member: &Member<'a>) -> Result<(), Error> {
+        let name = string(member.value)
+            .ok_or_else(|| Error::invalid("`new_table_name` must be a string"))?;
+        self.new_name = Some(name.into_owned());
+        Ok(())
+    }
+
+    /// Where a rename leads: a table of a new name, in its own namespace unless the body names another.
+    fn destination(&mut self) -> Result<Option<Identifier>, Error> {
+        let (Some(id), Some(name)) = (self.asked.id, &self.new_name) else {
+            return Ok(None);
+        };
+        let namespace = match &self.new_namespace {
+            Some(namespace) => namespace.clone(),
+            None => id.parent().unwrap_or_else(Identifier::root),
+        };
+        let destination = namespace
+            .join(name)
+            .map_err(|why| Error::invalid(format!("`new_table_name`: {why}")))?;
+        (self.locate)(&destination)?;
+        Ok(Some(destination))
+    }
+
+    fn entries(&mut self, member: &Member<'a>) -> Result<(), Error> {
+        let document = self.document;
+        document.elements(member.value, "`entries`", &mut |index, entry| {
+            self.nested(entry, &format!("entries[{index}]"))
+        })
+    }
+
+    /// Each operation is an object with one member: what to do, and to which table.
+    fn operations(&mut self, member: &Member<'a>) -> Result<(), Error> {
+        let document = self.document;
+        document.elements(member.value, "`operations`", &mut |index, operation| {
+            let path = format!("operations[{index}]");
+            document.members(operation, &format!("`{path}`"), &mut |action| {
+                if action.value == "null" {
+                    return Ok(());
+                }
+                self.nested(action.value, &format!("{path}.{}", brief(&action.name)))
+            })
+        })
+    }
+
+    /// An object inside of a request that names a table of its own.
+    fn nested(&mut self, object: &'a str, path: &str) -> Result<(), Error> {
+        let mut guard = Guard::new(path);
+        let mut has_id = false;
+        let document = self.document;
+        document.members(
+            object,
+            &format!("`{path}`"),
+            &mut |member| match guard.admit(&member)? {
+                Some(Field::Id) => {
+                    let field = format!("{path}.id");
+                    let Some(id) = names(member.value, &field)? else {
+                        return Ok(());
+                    };
+                    has_id = true;
+                    self.locate(&id, &member)
+                }
+                Some(Field::Identity) => {
+                    self.remove_identity(&member, &mut guard);
+                    Ok(())
+                }
+                Some(Field::Context) => self.context(&member, &format!("{path}.context")),
+                _ => Ok(()),
+            },
+        )?;
+        if has_id {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`{path}.id` is required")))
+    }
+
+    fn context(&mut self, member: &Member<'a>, path: &str) -> Result<(), Error> {
+        if member.value == "null" {
+            return Ok(());
+        }
+        let mut seen = std::collections::HashSet::new();
+        let mut removed = 0;
+        let document = self.document;
+        document.members(member.value, &format!("`{path}`"), &mut |entry| {
+            let value = string(entry.value).ok_or_else(|| {
+                Error::invalid(format!("`{path}.{}` must be a string", brief(&entry.name)))
+            })?;
+            if !(self.keep_context)(&entry.name, &value)? {
+                self.edits.remove(document, &entry, removed);
+                removed += 1;
+            }
+            if seen.insert(entry.name.clone()) {
+                return Ok(());
+            }
+            Err(Error::invalid(format!(
+                "`{path}.{}` is given more than once",
+                brief(&entry.name)
+            )))
+        })
+    }
+
+    fn remove_identity(&mut self, member: &Member<'a>, guard: &mut Guard<'_>) {
+        self.edits.remove(self.document, member, guard.removed);
+        guard.removed += 1;
+        self.identity_removed = true;
+    }
+
+    fn locate(&mut self, id: &Identifier, member: &Member<'a>) -> Result<(), Error> {
+        if let Some(there) = (self.locate)(id)? {
+            self.edits
+                .replace(self.document.span(member.value), spell(&there));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

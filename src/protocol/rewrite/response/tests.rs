@@ -1,0 +1,87 @@
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use bytes::Bytes;
+
+use super::{Identifier, Operation, response};
+
+fn answer(operation: Operation, body: &'static str, manages_versions: bool) -> Bytes {
+    let id = |names: &[&str]| Identifier::from_names(names).unwrap();
+    let to_client = |there: &Identifier| there.rebase(&id(&["x", "y"]), &id(&["lab"]));
+    let body = Bytes::from_static(body.as_bytes());
+    let asked = id(&["lab", "n", "t"]);
+    response(operation, &asked, &body, to_client, manages_versions)
+}
+
+#[test]
+fn identifiers_are_spelled_as_the_client_does() {
+    let describe = Operation::DescribeTable;
+    let drop = Operation::DropTable;
+    let cases = [
+        (
+            describe,
+            "{ \"table\":\"t\", \"namespace\" : [\"x\",\"y\",\"n\"], \"version\":2.0 }",
+            "{ \"table\":\"t\", \"namespace\" : [\"lab\",\"n\"], \"version\":2.0 }",
+        ),
+        (
+            describe,
+            "{\"namespace\":[\"x\"]}",
+            "{\"namespace\":[\"lab\",\"n\"]}",
+        ),
+        (
+            describe,
+            "{\"namespace\":[]}",
+            "{\"namespace\":[\"lab\",\"n\"]}",
+        ),
+        (describe, "{\"namespace\":null}", "{\"namespace\":null}"),
+        (describe, "{\"id\":[\"x\",\"y\"]}", "{\"id\":[\"x\",\"y\"]}"),
+        (
+            drop,
+            "{\"id\":[\"x\",\"y\",\"n\",\"t\"]}",
+            "{\"id\":[\"lab\",\"n\",\"t\"]}",
+        ),
+        (drop, "{\"id\":[\"t\"]}", "{\"id\":[\"lab\",\"n\",\"t\"]}"),
+        (
+            Operation::DeregisterTable,
+            "{\"id\":[\"t\"]}",
+            "{\"id\":[\"lab\",\"n\",\"t\"]}",
+        ),
+        (
+            Operation::QueryTable,
+            "{\"id\":[\"t\"]}",
+            "{\"id\":[\"t\"]}",
+        ),
+        (drop, "", ""),
+        (drop, "not json", "not json"),
+        (drop, "[1]", "[1]"),
+        (drop, "{\"id\":[\"t\"]", "{\"id\":[\"t\"]"),
+    ];
+    for (operation, body, expected) in cases {
+        assert_eq!(answer(operation, body, false), expected);
+    }
+}
+
+#[test]
+fn managed_versioning_is_said_where_the_backend_manages_versions() {
+    let cases = [
+        (
+            Operation::DescribeTable,
+            "{}",
+            "{\"managed_versioning\":true}",
+        ),
+        (
+            Operation::DescribeTable,
+            "{\"managed_versioning\": false,\"namespace\":null}",
+            "{\"managed_versioning\": true,\"namespace\":null}",
+        ),
+        (
+            Operation::DeclareTable,
+            " {\"location\":\"{\"}",
+            " {\"managed_versioning\":true,\"location\":\"{\"}",
+        ),
+        (Operation::CreateTable, "{}", "{}"),
+    ];
+    for (operation, body, expected) in cases {
+        assert_eq!(answer(operation, body, true), expected);
+        assert_eq!(answer(operation, body, false), body);
+    }
+}

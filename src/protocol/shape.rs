@@ -1,0 +1,110 @@
+//! The shapes of requests that are checked at the door, so that a refusal names the field.
+//!
+//! Fields that are not named here pass: a newer contract works without a newer gateway. The
+//! entries of a batch are checked where they are read, in [`super::batch`].
+
+use std::collections::HashSet;
+
+use crate::error::Error;
+
+use super::json::{Document, Member, brief, string};
+use super::operation::Operation;
+
+/// Checks the body of a request whose shape is checked; 400, code 13, naming the field.
+pub fn check(operation: Operation, body: &[u8]) -> Result<(), Error> {
+    match operation {
+        Operation::DeclareTable => declare(Document::new(body)?),
+        Operation::UpdateTable => update(Document::new(body)?),
+        _ => Ok(()),
+    }
+}
+
+fn declare(document: Document<'_>) -> Result<(), Error> {
+    if document.is_nothing() {
+        return Ok(());
+    }
+    let mut fields = Fields::default();
+    document.members(document.text, "the body", &mut |member| {
+        let shape = match &*member.name {
+            "location" => "a string",
+            "vend_credentials" => "true or false",
+            "properties" => "an object of strings",
+            _ => return Ok(()),
+        };
+        fields.once(&member, "")?;
+        let fits = match &*member.name {
+            _ if member.value == "null" => true,
+            "location" => string(member.value).is_some(),
+            "vend_credentials" => matches!(member.value, "true" | "false"),
+            _ => return properties(document, &member),
+        };
+        require(fits, &member.name, shape)
+    })
+}
+
+fn properties<'a>(document: Document<'a>, member: &Member<'a>) -> Result<(), Error> {
+    document.members(member.value, "`properties`", &mut |property| {
+        let field = format!("properties.{}", brief(&property.name));
+        require(string(property.value).is_some(), &field, "a string")
+    })
+}
+
+fn update(document: Document<'_>) -> Result<(), Error> {
+    let mut updates = None;
+    let mut fields = Fields::default();
+    if !document.is_nothing() {
+        document.members(document.text, "the body", &mut |member| {
+            if member.name == "updates" {
+                fields.once(&member, "")?;
+                updates = Some(member.value);
+            }
+            Ok(())
+        })?;
+    }
+    let updates = updates.ok_or_else(|| Error::invalid("`updates` is required"))?;
+    let mut count = 0;
+    document.elements(updates, "`updates`", &mut |index, pair| {
+        count += 1;
+        let field = format!("updates[{index}]");
+        let mut parts = 0;
+        document.elements(pair, &format!("`{field}`"), &mut |part, value| {
+            parts += 1;
+            let field = format!("{field}[{part}]");
+            require(string(value).is_some(), &field, "a string")
+        })?;
+        require(
+            parts == 2,
+            &field,
+            "exactly two strings: a column and an expression",
+        )
+    })?;
+    require(count > 0, "updates", "a list with at least one pair")
+}
+
+pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error> {
+    match fits {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("`{field}` must be {shape}"))),
+    }
+}
+
+/// The checked fields of one object, each of which may be there once, plainly spelled.
+#[derive(Default)]
+pub(super) struct Fields {
+    seen: HashSet<String>,
+}
+
+impl Fields {
+    /// Notes a member whose value is looked at; `path` is that of its object, with a dot at its end.
+    pub(super) fn once(&mut self, member: &Member<'_>, path: &str) -> Result<(), Error> {
+        let why = match (member.escaped, self.seen.insert(member.name.to_string())) {
+            (false, true) => return Ok(()),
+            (true, _) => "is spelled with escapes",
+            (_, false) => "is given more than once",
+        };
+        Err(Error::invalid(format!("`{path}{}` {why}", member.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
