@@ -92,6 +92,15 @@ macro_rules! operations {
                 }
             }
 
+            /// Its place in the contract's order; that of all unlisted ones is 54, the count of the listed.
+            pub fn number(self) -> usize {
+                enum Order { $($variant,)* Unlisted }
+                match self {
+                    $(Self::$variant => Order::$variant as usize,)*
+                    Self::Unlisted(_) => Order::Unlisted as usize,
+                }
+            }
+
             /// The operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
             pub(super) fn at(place: Place, tail: &str) -> Option<Self> {
                 match (place, tail) {

@@ -1,0 +1,117 @@
+//! The metrics: every name, its labels and its buckets, and narrow handles for the parts that count.
+//!
+//! Labels are enums or configured names, never a path, an identifier or a subject. What a request counts is
+//! resolved once and kept, so that counting costs no look-up by string.
+
+mod auth;
+mod backend;
+mod batch;
+mod families;
+mod request;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{IntGauge, Registry, TextEncoder};
+
+pub use auth::{Auth, Issuer, TokenCache};
+pub use backend::Backend;
+pub use batch::{Batch, Phase, Undecided};
+pub use request::{Counted, Requests};
+
+use families::Families;
+
+/// All metrics of one gateway. Made once; the parts get handles.
+pub struct Metrics {
+    registry: Registry,
+    families: Families,
+    requests: Arc<Requests>,
+    auth: Auth,
+    batch: Batch,
+    /// By name: a backend keeps its counters when the configuration is read again.
+    backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
+}
+
+impl Metrics {
+    /// Everything registered, everything zero.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let families = Families::register(&registry);
+        Self {
+            requests: Arc::new(Requests::new(&families)),
+            auth: Auth::new(&families),
+            batch: Batch::new(&families),
+            backends: Mutex::default(),
+            registry,
+            families,
+        }
+    }
+
+    /// For the layer that counts requests.
+    pub fn requests(&self) -> &Arc<Requests> {
+        &self.requests
+    }
+
+    /// For authentication and its keys.
+    pub fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// For the coordinator of batches.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// The handle of a configured backend: always the same one for the same name.
+    pub fn backend(&self, name: &Arc<str>) -> Arc<Backend> {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let backend = backends.entry(Arc::clone(name)).or_insert_with(|| {
+            let backend = Arc::new(Backend::new(Arc::clone(name), &self.families));
+            self.requests.know(&backend);
+            backend
+        });
+        Arc::clone(backend)
+    }
+
+    /// Open client connections.
+    pub fn connections(&self) -> &IntGauge {
+        &self.families.connections
+    }
+
+    /// The configuration was read again, or could not be.
+    pub fn config_loaded(&self, success: bool) {
+        let result = if success { "success" } else { "failure" };
+        self.families
+            .config_reloads
+            .with_label_values(&[result])
+            .inc();
+        if success {
+            self.config_in_use();
+        }
+    }
+
+    /// The configuration in use is of now.
+    pub fn config_in_use(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.families
+            .config_last_reload
+            .set(now.unwrap_or_default().as_secs_f64());
+    }
+
+    /// The text exposition format, version 0.0.4.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        self.auth.refresh_ages();
+        self.batch.refresh_ages();
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

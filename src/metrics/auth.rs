@@ -1,0 +1,108 @@
+//! What is counted about tokens and keys.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec};
+
+use super::families::Families;
+
+/// The counters of authentication. Clones count together.
+#[derive(Clone)]
+pub struct Auth {
+    failures: IntCounterVec,
+    hits: IntCounter,
+    misses: IntCounter,
+    refreshes: IntCounterVec,
+    ages: GaugeVec,
+    issuers: Arc<Mutex<Vec<Arc<Age>>>>,
+}
+
+/// What looking a token up among the verified ones found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenCache {
+    /// It was there.
+    Hit,
+    /// It had to be verified.
+    Miss,
+}
+
+/// The counters of one issuer's keys.
+#[derive(Clone)]
+pub struct Issuer {
+    succeeded: IntCounter,
+    failed: IntCounter,
+    age: Arc<Age>,
+}
+
+struct Age {
+    gauge: Gauge,
+    got: Mutex<Option<Instant>>,
+}
+
+impl Auth {
+    pub(super) fn new(families: &Families) -> Self {
+        Self {
+            failures: families.authentication_failures.clone(),
+            hits: families.token_cache.with_label_values(&["hit"]),
+            misses: families.token_cache.with_label_values(&["miss"]),
+            refreshes: families.key_refreshes.clone(),
+            ages: families.keys_age.clone(),
+            issuers: Arc::default(),
+        }
+    }
+
+    /// A request was refused; `reason` is one of a few fixed words.
+    pub fn refused(&self, reason: &'static str) {
+        self.failures.with_label_values(&[reason]).inc();
+    }
+
+    /// A token was looked up.
+    pub fn looked_up(&self, found: TokenCache) {
+        match found {
+            TokenCache::Hit => self.hits.inc(),
+            TokenCache::Miss => self.misses.inc(),
+        }
+    }
+
+    /// The handle of a configured issuer.
+    pub fn issuer(&self, issuer: &str) -> Issuer {
+        let age = Arc::new(Age {
+            gauge: self.ages.with_label_values(&[issuer]),
+            got: Mutex::default(),
+        });
+        let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is asked for again has been configured anew: the last handle is the one in use.
+        issuers.retain(|known| Arc::strong_count(known) > 1);
+        issuers.push(Arc::clone(&age));
+        Issuer {
+            succeeded: self.refreshes.with_label_values(&[issuer, "success"]),
+            failed: self.refreshes.with_label_values(&[issuer, "failure"]),
+            age,
+        }
+    }
+
+    /// Brings the ages up to now.
+    pub(super) fn refresh_ages(&self) {
+        let issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
+        for age in issuers.iter() {
+            let got = *age.got.lock().unwrap_or_else(PoisonError::into_inner);
+            // Keys that never came are as old as can be.
+            let seconds = got.map_or(f64::INFINITY, |got| got.elapsed().as_secs_f64());
+            age.gauge.set(seconds);
+        }
+    }
+}
+
+impl Issuer {
+    /// New keys came, or did not.
+    pub fn refreshed(&self, success: bool) {
+        if success {
+            self.succeeded.inc();
+            let mut got = self.age.got.lock().unwrap_or_else(PoisonError::into_inner);
+            *got = Some(Instant::now());
+        } else {
+            self.failed.inc();
+        }
+    }
+}

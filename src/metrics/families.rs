@@ -1,0 +1,202 @@
+//! The families: name, help, labels, buckets. Registered all at once, so that none is missing from a scrape
+//! only because nothing happened yet.
+
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry,
+};
+
+/// From a cached answer on the same machine to a scan of minutes.
+const SECONDS: [f64; 17] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 600.0,
+];
+const ENTRIES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0];
+
+pub(super) struct Families {
+    pub(super) requests: IntCounterVec,
+    pub(super) request_duration: HistogramVec,
+    pub(super) upstream_duration: HistogramVec,
+    pub(super) in_flight: IntGauge,
+    pub(super) request_bytes: IntCounterVec,
+    pub(super) response_bytes: IntCounterVec,
+    pub(super) connections: IntGauge,
+    pub(super) authentication_failures: IntCounterVec,
+    pub(super) token_cache: IntCounterVec,
+    pub(super) key_refreshes: IntCounterVec,
+    pub(super) keys_age: GaugeVec,
+    pub(super) backend_up: IntGaugeVec,
+    pub(super) breaker_open: IntGaugeVec,
+    pub(super) backend_retries: IntCounterVec,
+    pub(super) batches: IntCounterVec,
+    pub(super) batch_duration: HistogramVec,
+    pub(super) batch_entries: Histogram,
+    pub(super) batches_undecided: IntGauge,
+    pub(super) oldest_undecided: Gauge,
+    pub(super) batch_hazards: IntGauge,
+    pub(super) config_reloads: IntCounterVec,
+    pub(super) config_last_reload: Gauge,
+}
+
+impl Families {
+    pub(super) fn register(registry: &Registry) -> Self {
+        let new = Register(registry);
+        new.gauges(
+            "nsgate_build_info",
+            "Always 1; the version is in the label.",
+            &["version"],
+        )
+        .with_label_values(&[env!("CARGO_PKG_VERSION")])
+        .set(1);
+        let families = Self {
+            requests: new.counters(
+                "nsgate_requests_total",
+                "Requests answered, by HTTP status. The backend is `none` where the gateway answered alone.",
+                &["operation", "backend", "code"],
+            ),
+            request_duration: new.seconds(
+                "nsgate_request_duration_seconds",
+                "Seconds from a request's headers to the end of its response.",
+                &["operation"],
+            ),
+            upstream_duration: new.seconds(
+                "nsgate_upstream_duration_seconds",
+                "Seconds from sending a request to a catalog to its response headers.",
+                &["operation", "backend"],
+            ),
+            in_flight: new.gauge(
+                "nsgate_requests_in_flight",
+                "Requests whose response has not ended.",
+            ),
+            request_bytes: new.counters(
+                "nsgate_request_bytes_total",
+                "Bytes of request bodies read from clients.",
+                &["backend"],
+            ),
+            response_bytes: new.counters(
+                "nsgate_response_bytes_total",
+                "Bytes of response bodies sent to clients.",
+                &["backend"],
+            ),
+            connections: new.gauge("nsgate_connections", "Open client connections."),
+            authentication_failures: new.counters(
+                "nsgate_authentication_failures_total",
+                "Requests refused because of their token.",
+                &["reason"],
+            ),
+            token_cache: new.counters(
+                "nsgate_token_cache_total",
+                "Tokens looked up among those verified before: hit or miss.",
+                &["result"],
+            ),
+            key_refreshes: new.counters(
+                "nsgate_key_refreshes_total",
+                "Attempts to get an issuer's keys.",
+                &["issuer", "result"],
+            ),
+            keys_age: new.float_gauges(
+                "nsgate_keys_age_seconds",
+                "Seconds since an issuer's keys were last got.",
+                &["issuer"],
+            ),
+            backend_up: new.gauges(
+                "nsgate_backend_up",
+                "1 if the catalog answered its last health question, else 0.",
+                &["backend"],
+            ),
+            breaker_open: new.gauges(
+                "nsgate_backend_breaker_open",
+                "1 while the catalog is not asked because it failed, else 0.",
+                &["backend"],
+            ),
+            backend_retries: new.counters(
+                "nsgate_backend_retries_total",
+                "Requests sent to a catalog once more.",
+                &["backend"],
+            ),
+            batches: new.counters(
+                "nsgate_batches_total",
+                "Batches over several catalogs, by what became of them.",
+                &["outcome"],
+            ),
+            batch_duration: new.seconds(
+                "nsgate_batch_duration_seconds",
+                "Seconds that a phase of a batch took.",
+                &["phase"],
+            ),
+            batch_entries: new.histogram(
+                "nsgate_batch_entries",
+                "Entries of a batch.",
+                &ENTRIES,
+            ),
+            batches_undecided: new.gauge(
+                "nsgate_batches_undecided",
+                "Batches with a durable intent and no decision yet.",
+            ),
+            oldest_undecided: new.float_gauge(
+                "nsgate_batch_oldest_undecided_seconds",
+                "Seconds since the oldest undecided batch began; 0 if there is none.",
+            ),
+            batch_hazards: new.gauge(
+                "nsgate_batch_hazards",
+                "Table versions of aborted batches that wait for a person.",
+            ),
+            config_reloads: new.counters(
+                "nsgate_config_reloads_total",
+                "Attempts to read the configuration again.",
+                &["result"],
+            ),
+            config_last_reload: new.float_gauge(
+                "nsgate_config_last_reload_success_timestamp_seconds",
+                "Unix time of the configuration in use, in seconds.",
+            ),
+        };
+        for result in ["success", "failure"] {
+            families.config_reloads.with_label_values(&[result]);
+        }
+        families
+    }
+}
+
+struct Register<'a>(&'a Registry);
+
+impl Register<'_> {
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.add(IntGauge::new(name, help))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn float_gauge(&self, name: &str, help: &str) -> Gauge {
+        self.add(Gauge::new(name, help))
+    }
+
+    fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.add(GaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn seconds(&self, name: &str, help: &str, labels: &[&str]) -> HistogramVec {
+        let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        self.add(HistogramVec::new(options, labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.add(Histogram::with_opts(options))
+    }
+
+    fn add<C: Collector + Clone + 'static>(&self, family: Result<C, prometheus::Error>) -> C {
+        let family = family.expect("the names and labels written above are legal");
+        self.0
+            .register(Box::new(family.clone()))
+            .expect("the names written above are all different");
+        family
+    }
+}
