@@ -1,5 +1,6 @@
 //! nsgate: one front door for many table catalogs that speak the namespace REST contract.
 
+pub mod backend;
 pub mod body;
 pub mod config;
 pub mod error;

@@ -1,9 +1,9 @@
 //! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
 
 pub mod batch;
+pub mod context;
 pub mod error;
 pub mod identifier;
-mod json;
 pub mod operation;
 pub mod query;
 pub mod rewrite;

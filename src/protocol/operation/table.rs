@@ -9,6 +9,7 @@ struct Facts {
     name: &'static str,
     method: Option<Method>,
     place: Place,
+    tail: &'static str,
     access: Access,
     request_body: Payload,
     response_body: Payload,
@@ -35,6 +36,15 @@ pub(super) enum Place {
 }
 
 impl Place {
+    fn collection(self) -> &'static str {
+        match self {
+            Self::Tables | Self::Table => "table",
+            Self::Namespace => "namespace",
+            Self::MaterializedView => "materialized_view",
+            Self::Transaction => "transaction",
+        }
+    }
+
     pub(super) fn kind(self) -> Option<Kind> {
         match self {
             Self::Tables => None,
@@ -79,6 +89,7 @@ macro_rules! operations {
                         name: $name,
                         method: Some(Method::$method),
                         place: Place::$place,
+                        tail: $tail,
                         access: Access::$access,
                         request_body: Payload::$request,
                         response_body: Payload::$response,
@@ -177,6 +188,7 @@ fn unlisted(kind: Kind) -> &'static Facts {
             name: "unlisted",
             method: None,
             place,
+            tail: "",
             access: Access::Write,
             request_body: Payload::Json,
             response_body: Payload::Json,
@@ -216,6 +228,18 @@ impl Operation {
     /// The one method of its route; `None` where any will do.
     pub fn method(self) -> Option<&'static Method> {
         self.facts().method.as_ref()
+    }
+
+    /// Its path: the collection after `/v1/`, and what follows the identifier (parameters as `{name}`).
+    /// `None` for an unlisted operation, whose path is only in its request.
+    pub fn route(self) -> Option<(&'static str, &'static str)> {
+        let Facts {
+            method,
+            place,
+            tail,
+            ..
+        } = self.facts();
+        method.as_ref().map(|_| (place.collection(), *tail))
     }
 
     /// Whether it may be asked again without harm.

@@ -1,0 +1,173 @@
+//! The configured connection to one catalog, whatever it is made of.
+//!
+//! The parts above see one [`Backend`]: [`Backend::send`] for a caller's request, [`Backend::ask`] for a small
+//! question of the gateway's own. A [`Failure`] says exactly whether the catalog can have acted, because batches
+//! decide on it.
+
+mod ask;
+mod connection;
+mod credentials;
+mod dial;
+mod failure;
+mod headers;
+pub mod health;
+mod peer;
+mod pool;
+mod rest;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+
+pub use failure::Failure;
+pub use health::Health;
+pub use peer::Peer;
+
+use crate::body::Body;
+use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVersioning};
+use crate::error::BoxError;
+use crate::protocol::context::Context;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+use rest::Rest;
+
+/// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
+pub struct Backend {
+    name: Arc<str>,
+    batch: BatchMode,
+    sets_managed_versioning: bool,
+    health: Health,
+    kind: Kind,
+}
+
+/// On whose behalf a catalog is asked. A request extension.
+#[derive(Clone, Debug)]
+pub enum Authority {
+    /// The caller's, with the `Authorization` it sent.
+    Caller(Option<HeaderValue>),
+    /// The gateway's own: health, undo, recovery.
+    Service,
+}
+
+/// A small question of the gateway's own.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What is asked.
+    pub operation: Operation,
+    /// About what, as the catalog spells it; the root where the operation names nothing in its path.
+    pub identifier: Identifier,
+    /// Query parameters besides the delimiter, decoded.
+    pub query: Vec<(&'static str, String)>,
+    /// A JSON body.
+    pub body: Option<Bytes>,
+    /// On whose behalf.
+    pub authority: Authority,
+    /// Goes along.
+    pub context: Context,
+    /// To the whole answer; `None`: as the operation's class has it.
+    pub timeout: Option<Duration>,
+}
+
+/// What a catalog answered to an [`Ask`], whatever the status.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The catalog's status.
+    pub status: StatusCode,
+    /// The catalog's headers, end-to-end only.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// Who served a request and how long it took. A response extension, for metrics and traces.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The backend's name.
+    pub backend: Arc<str>,
+    /// From sending to the response headers.
+    pub upstream: Duration,
+}
+
+enum Kind {
+    Rest(Box<Rest>),
+}
+
+impl Backend {
+    /// Builds the connection from its configuration; reads certificate files, contacts nobody.
+    pub async fn open(config: &BackendConfig, limits: &Limits) -> Result<Self, BoxError> {
+        let kind = match &config.implementation {
+            Implementation::Rest(rest) => {
+                Kind::Rest(Box::new(Rest::new(rest, &config.context_prefix, limits)?))
+            }
+            Implementation::Dir(_) => {
+                return Err("this nsgate was built without the feature `dir`".into());
+            }
+        };
+        Ok(Self {
+            name: config.name.as_str().into(),
+            batch: config.batch,
+            sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
+            health: Health::default(),
+            kind,
+        })
+    }
+
+    /// Its key in the configuration.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Sends a caller's request and answers with the response's headers and its streaming body.
+    ///
+    /// `request` has the method, the path and query as the catalog must see them (`/v1/…`) and these extensions:
+    /// [`Operation`]; [`Identifier`], the catalog's, where the path names one; [`Authority`] (absent: the caller's,
+    /// with the request's own `Authorization`); [`Context`]; [`Peer`]. Hop-by-hop headers are taken out in both
+    /// directions. The wait for the headers is bounded by the operation's class, the body is not.
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
+        match &self.kind {
+            Kind::Rest(rest) => rest.send(request).await,
+        }
+    }
+
+    /// Asks and reads the whole, bounded answer.
+    pub async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
+        match &self.kind {
+            Kind::Rest(rest) => rest.ask(ask).await,
+        }
+    }
+
+    /// The authority of the gateway's own questions.
+    pub fn service_authority(&self) -> Authority {
+        Authority::Service
+    }
+
+    /// Whether the gateway can speak for itself here: a service token or static headers are configured.
+    pub fn has_service_credentials(&self) -> bool {
+        match &self.kind {
+            Kind::Rest(rest) => rest.has_service_credentials(),
+        }
+    }
+
+    /// How this catalog takes part in batches.
+    pub fn batch_mode(&self) -> BatchMode {
+        self.batch
+    }
+
+    /// Whether `managed_versioning` is answered as true in its name.
+    pub fn sets_managed_versioning(&self) -> bool {
+        self.sets_managed_versioning
+    }
+
+    /// What the last health question found; up until one has failed.
+    pub fn is_up(&self) -> bool {
+        self.health.is_up()
+    }
+
+    /// Its health, for `/backends` and metrics.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+}

@@ -1,0 +1,172 @@
+//! The gateway's own questions, over the same connections as callers' requests.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::rest::Rest;
+use super::{Answer, Ask, Failure};
+use crate::body::{Body, CollectError};
+use crate::error::BoxError;
+use crate::protocol::identifier::Identifier;
+
+/// The most that is read of an answer.
+const ANSWER_LIMIT: usize = 64 << 20;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+impl Rest {
+    /// See [`super::Backend::ask`]. The time limit covers the whole answer.
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
+        let limit = ask
+            .timeout
+            .unwrap_or_else(|| self.limit(Some(ask.operation)));
+        let deadline = Instant::now() + limit;
+        let request = request(ask).map_err(Failure::NotSent)?;
+        let (head, body) = self.send_within(limit, request).await?.into_parts();
+        let left = deadline.saturating_duration_since(Instant::now());
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body: read(body, left).await?,
+        })
+    }
+}
+
+/// Reads an answer's body within `limit`.
+pub(super) async fn read(body: Body, limit: Duration) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(limit, body.collect_up_to(ANSWER_LIMIT)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(CollectError::TooLarge)) => Err(Failure::TooLarge),
+        Ok(Err(CollectError::Broken(cause))) => Err(Failure::Lost(cause)),
+        Err(_) => Err(Failure::TimedOut),
+    }
+}
+
+fn request(ask: Ask) -> Result<Request<Body>, BoxError> {
+    let path = path(&ask)?;
+    let method = ask.operation.method().unwrap_or(&Method::POST).clone();
+    let has_body = ask.body.is_some();
+    let mut request = Request::new(ask.body.map_or_else(Body::empty, Body::full));
+    *request.method_mut() = method;
+    *request.uri_mut() = path.into();
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, JSON);
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if has_body {
+        headers.insert(CONTENT_TYPE, JSON);
+    }
+    let extensions = request.extensions_mut();
+    extensions.insert(ask.operation);
+    extensions.insert(ask.identifier);
+    extensions.insert(ask.authority);
+    extensions.insert(ask.context);
+    Ok(request)
+}
+
+fn path(ask: &Ask) -> Result<PathAndQuery, BoxError> {
+    let (collection, tail) = ask
+        .operation
+        .route()
+        .filter(|(_, tail)| !tail.contains('{'))
+        .ok_or("an operation that the gateway does not ask for itself")?;
+    let delimiter = Identifier::delimiter_for(&[&ask.identifier]);
+    let mut path = format!("/v1/{collection}");
+    if ask.operation.kind().is_some() {
+        path.push('/');
+        path.push_str(&ask.identifier.to_segment(&delimiter)?);
+    }
+    if !tail.is_empty() {
+        path.push('/');
+        path.push_str(tail);
+    }
+    path.push_str("?delimiter=");
+    path.extend(utf8_percent_encode(&delimiter, NON_ALPHANUMERIC));
+    for (name, value) in &ask.query {
+        path.push('&');
+        path.push_str(name);
+        path.push('=');
+        path.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
+    }
+    Ok(PathAndQuery::try_from(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::backend::Authority;
+    use crate::protocol::context::Context;
+    use crate::protocol::operation::Operation;
+
+    #[test]
+    fn a_question_is_spelled_as_the_contract_has_it() {
+        type Pairs = &'static [(&'static str, &'static str)];
+        let cases: [(Operation, &[&str], Pairs, &str); 4] = [
+            (
+                Operation::DescribeTableVersion,
+                &["prod", "t 1"],
+                &[],
+                "/v1/table/prod%24t%201/version/describe?delimiter=%24",
+            ),
+            (
+                Operation::ListTables,
+                &[],
+                &[("limit", "5"), ("page_token", "a&b")],
+                "/v1/namespace/%24/table/list?delimiter=%24&limit=5&page_token=a%26b",
+            ),
+            (
+                Operation::ListAllTables,
+                &[],
+                &[],
+                "/v1/table?delimiter=%24",
+            ),
+            (
+                Operation::BatchCreateTableVersions,
+                &[],
+                &[],
+                "/v1/table/version/batch-create?delimiter=%24",
+            ),
+        ];
+        for (operation, names, query, expected) in cases {
+            let ask = Ask {
+                operation,
+                identifier: Identifier::from_names(names).unwrap(),
+                query: query.iter().map(|(k, v)| (*k, (*v).to_owned())).collect(),
+                body: None,
+                authority: Authority::Service,
+                context: Context::default(),
+                timeout: None,
+            };
+            assert_eq!(path(&ask).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_with_the_delimiter_gets_another_one() {
+        let ask = Ask {
+            operation: Operation::DescribeTable,
+            identifier: Identifier::from_names(["a$b", "t"]).unwrap(),
+            query: Vec::new(),
+            body: None,
+            authority: Authority::Service,
+            context: Context::default(),
+            timeout: None,
+        };
+        let path = path(&ask).unwrap();
+        let (segment, delimiter) = path
+            .as_str()
+            .strip_prefix("/v1/table/")
+            .and_then(|rest| rest.split_once("/describe?delimiter="))
+            .unwrap();
+        let delimiter = percent_encoding::percent_decode_str(delimiter)
+            .decode_utf8()
+            .unwrap();
+        let read = Identifier::parse_segment(segment, &delimiter).unwrap();
+        assert_eq!(read, ask.identifier);
+    }
+}

@@ -1,0 +1,161 @@
+//! One HTTP/1.1 connection to a catalog, driven by the task that uses it.
+//!
+//! hyper's connection future is not spawned: whoever exchanges a request polls it, and so does whoever reads the
+//! response. No second task wakes for a request, and an abandoned request closes its connection at once.
+//! While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks before it is used again.
+//!
+//! Wakers: only the driver is polled with the task's own waker. The channels between hyper's halves are polled
+//! with one that does nothing, since the driver is always polled in the same breath.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+
+use super::dial::Io;
+use crate::body::Body;
+
+/// One connection. It serves one request at a time.
+pub(super) struct Connection {
+    sender: SendRequest<Body>,
+    /// `None` once it has ended.
+    driver: Option<http1::Connection<Io, Body>>,
+}
+
+/// Why an exchange gave no response.
+pub(super) struct Broken {
+    /// hyper's words.
+    pub(super) error: hyper::Error,
+    /// The request, when nothing of it was written.
+    pub(super) unsent: Option<Request<Body>>,
+}
+
+impl Connection {
+    /// Speaks HTTP over `io`. Nothing is sent yet.
+    pub(super) async fn open(io: Io) -> hyper::Result<Self> {
+        let (sender, driver) = http1::handshake(io).await?;
+        Ok(Self {
+            sender,
+            driver: Some(driver),
+        })
+    }
+
+    /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Sends `request` and waits for the response's headers.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, Broken> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let outcome = std::future::poll_fn(|cx| {
+            self.drive(cx);
+            response
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+        });
+        outcome.await.map_err(|mut refused| Broken {
+            unsent: refused.take_message(),
+            error: refused.into_error(),
+        })
+    }
+
+    /// Reads from the response's body.
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut Incoming,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let quiet = &mut Context::from_waker(Waker::noop());
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(quiet) {
+            return Poll::Ready(frame);
+        }
+        self.drive(cx);
+        Pin::new(body).poll_frame(quiet)
+    }
+
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && Pin::new(driver).poll(cx).is_ready()
+        {
+            // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
+            self.driver = None;
+        }
+    }
+}
+
+/// A response body that takes its connection along and gives it back when it has ended well.
+pub(super) struct Streamed<H: Home> {
+    body: Incoming,
+    /// `None` once it was given back.
+    connection: Option<Box<Connection>>,
+    home: H,
+}
+
+/// Where a connection goes when its response is over.
+pub(super) trait Home: Send + Unpin + 'static {
+    /// Takes it back.
+    fn give_back(&self, connection: Box<Connection>);
+}
+
+impl<H: Home> Streamed<H> {
+    /// The body of a response that came over `connection`.
+    pub(super) fn new(body: Incoming, connection: Box<Connection>, home: H) -> Self {
+        let mut streamed = Self {
+            body,
+            connection: Some(connection),
+            home,
+        };
+        if streamed.body.is_end_stream() {
+            streamed.give_back();
+        }
+        streamed
+    }
+
+    fn give_back(&mut self) {
+        if let Some(mut connection) = self.connection.take()
+            && connection.is_usable()
+        {
+            self.home.give_back(connection);
+        }
+    }
+}
+
+impl<H: Home> http_body::Body for Streamed<H> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        let frame = match &mut this.connection {
+            Some(connection) => connection.poll_frame(cx, &mut this.body),
+            None => Pin::new(&mut this.body).poll_frame(cx),
+        };
+        match &frame {
+            Poll::Ready(None) => this.give_back(),
+            Poll::Ready(Some(Ok(_))) if this.body.is_end_stream() => this.give_back(),
+            Poll::Ready(Some(Err(_))) => this.connection = None,
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,64 @@
+//! Why a catalog gave no answer, and whether it can have acted.
+
+use std::fmt;
+
+use crate::error::{BoxError, Error};
+
+/// No answer, or none that could be read.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nothing of the request reached the catalog: refused, unknown host, TLS. It cannot have acted.
+    NotSent(BoxError),
+    /// The exchange broke after some of the request may have been sent. The catalog may have acted.
+    Lost(BoxError),
+    /// No answer in time. The catalog may have acted, or may yet.
+    TimedOut,
+    /// The answer is larger than the gateway reads. The catalog has acted.
+    TooLarge,
+}
+
+impl Failure {
+    /// Whether the catalog can have acted on the request.
+    pub fn may_have_acted(&self) -> bool {
+        !matches!(self, Self::NotSent(_))
+    }
+
+    /// What the caller is told: 503, code 17, naming the backend and not its address.
+    pub fn into_error(self, backend: &str) -> Error {
+        let said = match &self {
+            Self::NotSent(_) => "cannot be reached",
+            Self::Lost(_) => "broke off before it had answered",
+            Self::TimedOut => "did not answer in time",
+            Self::TooLarge => "answered more than the gateway reads",
+        };
+        Error::unavailable(format!("backend `{backend}` {said}")).with_cause(self)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(cause) => write!(f, "not sent: {}", Chain(cause.as_ref())),
+            Self::Lost(cause) => write!(f, "lost: {}", Chain(cause.as_ref())),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::TooLarge => f.write_str("answer too large"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error with its causes, `: ` between them; hyper's own words alone say too little.
+struct Chain<'a>(&'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}

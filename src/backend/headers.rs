@@ -1,0 +1,105 @@
+//! Which headers cross the gateway, and which it sets itself.
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, HeaderName,
+};
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::Peer;
+use crate::protocol::context::Context;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// What a sender may not have removed by naming it in `connection`: the gateway relies on these.
+const KEPT: [HeaderName; 6] = [
+    AUTHORIZATION,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("x-request-id"),
+];
+
+/// Takes out of a request or a response what ends at this hop: hop-by-hop headers (RFC 9110, section 7.6.1) and
+/// those that `connection` names, what other proxies said about themselves, and the gateway's own internals.
+/// Headers whose name starts with `context_prefix` go too, when it is not empty: context is written anew.
+pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
+    let mut ended = Vec::new();
+    for value in headers.get_all(CONNECTION) {
+        let names = value.to_str().unwrap_or_default().split(',');
+        let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
+        ended.extend(names.filter(|name| !KEPT.contains(name)));
+    }
+    for name in headers.keys() {
+        let text = name.as_str();
+        if ends_here(text) || (!context_prefix.is_empty() && text.starts_with(context_prefix)) {
+            ended.push(name.clone());
+        }
+    }
+    for name in ended {
+        headers.remove(name);
+    }
+}
+
+fn ends_here(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "expect"
+            | "forwarded"
+            | "http2-settings"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "x-real-ip"
+    ) || name.starts_with("x-forwarded-")
+        || name.starts_with("x-nsgate-")
+}
+
+/// Tells the catalog for whom the gateway asks.
+pub(super) fn set_peer(headers: &mut HeaderMap, peer: &Peer) {
+    headers.insert(X_FORWARDED_FOR, peer.forwarded_for().clone());
+    headers.insert(FORWARDED, peer.forwarded().clone());
+}
+
+/// Writes the request's context, one header an entry.
+pub(super) fn set_context(headers: &mut HeaderMap, prefix: &str, context: &Context) {
+    for (key, value) in context.iter() {
+        let name = HeaderName::try_from(format!("{prefix}{key}"));
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        } else {
+            debug_assert!(false, "the context layer admits only what fits a header");
+        }
+    }
+}
+
+/// Makes `content-length` agree with the body: `length` bytes, or unknown.
+pub(super) fn set_length(headers: &mut HeaderMap, method: &Method, length: Option<u64>) {
+    match length {
+        None => {
+            headers.remove(CONTENT_LENGTH);
+        }
+        Some(0) if *method != Method::POST && *method != Method::PUT => {
+            headers.remove(CONTENT_LENGTH);
+        }
+        Some(length) => {
+            let said = headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+            if said.and_then(number) != Some(length) {
+                headers.insert(CONTENT_LENGTH, length.into());
+            }
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

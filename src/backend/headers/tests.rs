@@ -1,0 +1,101 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use super::*;
+
+fn map(pairs: &[(&str, &str)]) -> HeaderMap {
+    let pair = |&(name, value): &(&str, &str)| -> (HeaderName, HeaderValue) {
+        (name.parse().unwrap(), value.parse().unwrap())
+    };
+    let mut map = HeaderMap::new();
+    for (name, value) in pairs.iter().map(pair) {
+        map.append(name, value);
+    }
+    map
+}
+
+fn stripped(pairs: &[(&str, &str)]) -> Vec<String> {
+    let mut headers = map(pairs);
+    strip(&mut headers, "x-ns-ctx-");
+    let mut names = headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_ends_at_this_hop_does_not_cross_it() {
+    for name in [
+        "Connection",
+        "Expect",
+        "Forwarded",
+        "HTTP2-Settings",
+        "Keep-Alive",
+        "Proxy-Authenticate",
+        "Proxy-Authorization",
+        "Proxy-Connection",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "Upgrade",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Real-IP",
+        "X-Nsgate-Anything",
+        "X-NS-Ctx-Team",
+    ] {
+        let left = stripped(&[(name, "x"), ("accept", "*/*")]);
+        assert_eq!(left, ["accept"], "{name}");
+    }
+}
+
+#[test]
+fn what_is_end_to_end_crosses() {
+    let kept = [
+        ("accept", "*/*"),
+        ("accept-encoding", "gzip"),
+        ("authorization", "Bearer t"),
+        ("content-type", "application/json"),
+        ("idempotency-key", "k"),
+        ("server", "catalog"),
+        ("traceparent", "00-…".trim_end_matches('…')),
+        ("user-agent", "ua"),
+        ("x-api-key", "k"),
+        ("x-request-id", "r"),
+    ];
+    let names = kept.map(|(name, _)| name.to_owned());
+    assert_eq!(stripped(&kept), names);
+}
+
+#[test]
+fn a_header_named_by_connection_ends_here_unless_the_gateway_relies_on_it() {
+    let left = stripped(&[
+        ("connection", "close, X-Secret , authorization"),
+        ("connection", "x-other,host"),
+        ("authorization", "Bearer t"),
+        ("host", "h"),
+        ("x-other", "1"),
+        ("x-secret", "1"),
+        ("x-third", "1"),
+    ]);
+    assert_eq!(left, ["authorization", "host", "x-third"]);
+}
+
+#[test]
+fn the_length_said_is_the_length_sent() {
+    let cases = [
+        (Method::POST, Some("5"), Some(5), Some("5")),
+        (Method::POST, Some("5"), Some(7), Some("7")),
+        (Method::POST, None, Some(0), Some("0")),
+        (Method::POST, Some("5"), None, None),
+        (Method::GET, None, Some(0), None),
+        (Method::GET, Some("2"), Some(2), Some("2")),
+    ];
+    for (method, said, length, expected) in cases {
+        let mut headers = HeaderMap::new();
+        if let Some(said) = said {
+            headers.insert(CONTENT_LENGTH, said.parse().unwrap());
+        }
+        set_length(&mut headers, &method, length);
+        let now = headers.get(CONTENT_LENGTH).map(|v| v.to_str().unwrap());
+        assert_eq!(now, expected, "{method} {said:?} {length:?}");
+    }
+}

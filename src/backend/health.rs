@@ -1,0 +1,63 @@
+//! Whether a catalog is well, found out by asking it now and then.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Backend, Kind};
+
+/// What the last question found. Up until one has failed.
+#[derive(Debug, Default)]
+pub struct Health {
+    down: AtomicBool,
+    why: Mutex<Option<String>>,
+}
+
+impl Health {
+    /// Whether the last question was answered.
+    pub fn is_up(&self) -> bool {
+        !self.down.load(Ordering::Relaxed)
+    }
+
+    /// Why it was not, in words for an operator.
+    pub fn last_error(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
+    /// Remembers an outcome; true when it differs from the one before.
+    pub fn note(&self, outcome: Result<(), String>) -> bool {
+        let down = outcome.is_err();
+        *self.lock() = outcome.err();
+        self.down.swap(down, Ordering::Relaxed) != down
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks `backend` at its interval until this future is dropped, and reports every outcome: true for up.
+pub async fn watch(backend: Arc<Backend>, report: impl Fn(bool)) {
+    loop {
+        let interval = check(&backend).await;
+        report(backend.is_up());
+        tokio::time::sleep(interval).await;
+    }
+}
+
+/// Asks once; answers with how long to wait until the next time.
+async fn check(backend: &Backend) -> Duration {
+    match &backend.kind {
+        Kind::Rest(rest) => {
+            let outcome = rest.check().await;
+            let why = outcome.as_ref().err().cloned();
+            if backend.health.note(outcome) {
+                match why {
+                    Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
+                    None => tracing::info!(backend = %backend.name, "backend is up"),
+                }
+            }
+            rest.check_interval()
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Request context: ordered string pairs that accompany a request.
+
+/// The entries of one request, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    entries: Vec<(String, String)>,
+}
+
+impl Context {
+    /// The entries: key in lower case, value. Both are fit for a header.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
