@@ -17,7 +17,7 @@ mod rest;
 mod tls;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -29,6 +29,7 @@ pub use peer::Peer;
 use crate::body::Body;
 use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVersioning};
 use crate::error::BoxError;
+use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -40,6 +41,7 @@ pub struct Backend {
     batch: BatchMode,
     sets_managed_versioning: bool,
     health: Health,
+    metrics: Arc<metrics::Backend>,
     kind: Kind,
 }
 
@@ -82,22 +84,17 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Who served a request and how long it took. A response extension, for metrics and traces.
-#[derive(Clone, Debug)]
-pub struct Served {
-    /// The backend's name.
-    pub backend: Arc<str>,
-    /// From sending to the response headers.
-    pub upstream: Duration,
-}
-
 enum Kind {
     Rest(Box<Rest>),
 }
 
 impl Backend {
     /// Builds the connection from its configuration; reads certificate files, contacts nobody.
-    pub async fn open(config: &BackendConfig, limits: &Limits) -> Result<Self, BoxError> {
+    pub async fn open(
+        config: &BackendConfig,
+        limits: &Limits,
+        metrics: &Metrics,
+    ) -> Result<Self, BoxError> {
         let kind = match &config.implementation {
             Implementation::Rest(rest) => {
                 Kind::Rest(Box::new(Rest::new(rest, &config.context_prefix, limits)?))
@@ -106,8 +103,10 @@ impl Backend {
                 return Err("this nsgate was built without the feature `dir`".into());
             }
         };
+        let name = Arc::from(config.name.as_str());
         Ok(Self {
-            name: config.name.as_str().into(),
+            metrics: metrics.backend(&name),
+            name,
             batch: config.batch,
             sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
             health: Health::default(),
@@ -127,16 +126,23 @@ impl Backend {
     /// with the request's own `Authorization`); [`Context`]; [`Peer`]. Hop-by-hop headers are taken out in both
     /// directions. The wait for the headers is bounded by the operation's class, the body is not.
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
-        match &self.kind {
+        let operation = request.extensions().get::<Operation>().copied();
+        let began = Instant::now();
+        let outcome = match &self.kind {
             Kind::Rest(rest) => rest.send(request).await,
-        }
+        };
+        self.count(operation, began);
+        outcome
     }
 
     /// Asks and reads the whole, bounded answer.
     pub async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
-        match &self.kind {
+        let (operation, began) = (ask.operation, Instant::now());
+        let outcome = match &self.kind {
             Kind::Rest(rest) => rest.ask(ask).await,
-        }
+        };
+        self.count(Some(operation), began);
+        outcome
     }
 
     /// The authority of the gateway's own questions.
@@ -166,8 +172,14 @@ impl Backend {
         self.health.is_up()
     }
 
-    /// Its health, for `/backends` and metrics.
+    /// Its health, for `/backends`.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    fn count(&self, operation: Option<Operation>, began: Instant) {
+        if let Some(operation) = operation {
+            self.metrics.asked(operation, began.elapsed());
+        }
     }
 }

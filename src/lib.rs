@@ -5,6 +5,7 @@ pub mod body;
 pub mod config;
 pub mod error;
 pub mod exchange;
+pub mod gateway;
 pub mod metrics;
 pub mod protocol;
 pub mod route;

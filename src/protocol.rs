@@ -4,6 +4,7 @@ pub mod batch;
 pub mod context;
 pub mod error;
 pub mod identifier;
+mod json;
 pub mod operation;
 pub mod query;
 pub mod rewrite;

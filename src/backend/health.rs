@@ -36,11 +36,11 @@ impl Health {
     }
 }
 
-/// Asks `backend` at its interval until this future is dropped, and reports every outcome: true for up.
-pub async fn watch(backend: Arc<Backend>, report: impl Fn(bool)) {
+/// Asks `backend` at its interval until this future is dropped.
+pub async fn watch(backend: Arc<Backend>) {
     loop {
         let interval = check(&backend).await;
-        report(backend.is_up());
+        backend.metrics.up(backend.is_up());
         tokio::time::sleep(interval).await;
     }
 }
