@@ -69,6 +69,13 @@ impl Error {
         self
     }
 
+    /// Says which part of the request the error is about, e.g. `entries[3]`.
+    #[must_use]
+    pub fn within(mut self, part: &str) -> Self {
+        self.0.message = format!("{part}: {}", self.0.message);
+        self
+    }
+
     /// Names the batch whose fate `transaction/{id}/describe` tells.
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {

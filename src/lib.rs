@@ -1,6 +1,7 @@
 //! nsgate: one front door for many table catalogs that speak the namespace REST contract.
 
 pub mod backend;
+pub mod batch;
 pub mod body;
 pub mod config;
 pub mod error;

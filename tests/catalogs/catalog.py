@@ -3,7 +3,7 @@
 usage: catalog.py ROOT [PORT]
 
 Prints its port and serves until standard input closes, so that it never
-outlives what started it.
+outlives the test that started it.
 """
 
 import sys

@@ -1,0 +1,181 @@
+//! Batches of table versions that span catalogs: all or nothing, although no catalog knows of the others.
+//!
+//! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
+//! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash ended.
+//! `reads` answers `version/list` and `version/describe` without what is hidden.
+
+pub mod coordinator;
+pub mod locks;
+pub mod log;
+pub mod outcomes;
+pub mod participant;
+pub mod plan;
+mod reads;
+pub mod recovery;
+mod request;
+pub mod step;
+pub mod visibility;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+pub use locks::{Hold, TableKey};
+pub use request::BatchCall;
+pub use visibility::Line;
+
+use crate::backend::Backend;
+use crate::config::BatchConfig;
+use crate::error::Error;
+use crate::metrics;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Access;
+use coordinator::{Coordinator, now_millis};
+use log::{BatchId, Log, LogError};
+use outcomes::{Answered, Outcomes};
+
+/// How long a read waits for a table that is in a batch.
+const READ_WAIT: Duration = Duration::from_secs(2);
+/// Batches that run at a time; beyond it 503.
+const RUNNING: usize = 4096;
+/// How often old batches are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// The batches of one gateway, as the gateway sees them.
+pub struct Batches {
+    coordinator: Arc<Coordinator>,
+    outcomes: Arc<Outcomes>,
+    running: Arc<Semaphore>,
+    /// Whether a catalog has an atomic batch-create of its own, where that has been found out.
+    atomic: DashMap<Arc<str>, bool>,
+}
+
+/// The state of a batch, in the contract's words for a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Undecided.
+    Running,
+    /// COMMIT is durable.
+    Succeeded,
+    /// ABORT is durable.
+    Failed,
+}
+
+impl Batches {
+    /// Batches over a log.
+    pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
+        let outcomes = Arc::new(Outcomes::new(settings.remember_outcomes));
+        Self {
+            coordinator: Arc::new(Coordinator::new(log, settings, metrics)),
+            outcomes,
+            running: Arc::new(Semaphore::new(RUNNING)),
+            atomic: DashMap::new(),
+        }
+    }
+
+    /// Entries that one batch may have.
+    pub fn max_entries(&self) -> usize {
+        self.coordinator.settings.max_entries
+    }
+
+    /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there were.
+    pub async fn recover(
+        &self,
+        backend: impl Fn(&str) -> Option<Arc<Backend>>,
+    ) -> Result<usize, LogError> {
+        recovery::recover(&self.coordinator, &self.outcomes, backend).await
+    }
+
+    /// Forgets old batches from time to time; runs until it is dropped.
+    pub async fn forget_old(&self) {
+        let remember = self.coordinator.settings.remember_outcomes;
+        let mut tick = tokio::time::interval(FORGET_EVERY);
+        loop {
+            tick.tick().await;
+            let before = now_millis()
+                .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
+            if self.coordinator.log.forget(before).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Holds a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
+    /// `batch.lock_timeout`; then 503 with `Retry-After`.
+    pub async fn hold(&self, table: TableKey, access: Access) -> Result<Hold, Error> {
+        let wait = match access {
+            Access::Read => READ_WAIT,
+            Access::Write => self.coordinator.settings.lock_timeout,
+        };
+        let hold = self.coordinator.locks.shared([table], wait).await;
+        hold.map_err(|_| busy("the table is part of a batch that is not decided yet"))
+    }
+
+    /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
+    pub async fn hold_namespace(
+        &self,
+        backend: &Arc<str>,
+        namespace: &Identifier,
+    ) -> Result<Hold, Error> {
+        let key = TableKey {
+            backend: Arc::clone(backend),
+            table: namespace.clone(),
+        };
+        let wait = self.coordinator.settings.lock_timeout;
+        let hold = self.coordinator.locks.namespace(key, wait).await;
+        hold.map_err(|_| {
+            busy("a table below the namespace is part of a batch that is not decided yet")
+        })
+    }
+
+    /// Holds a table for the create of one version: refuses one whose number rests after an aborted batch (503),
+    /// or that was built on a version that is gone (409, code 14).
+    pub async fn hold_for_create(&self, line: &Line, version: u64) -> Result<Hold, Error> {
+        let hold = self.hold(line.table.clone(), Access::Write).await?;
+        let allowed = self.coordinator.visibility.may_create(line, version);
+        allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
+        Ok(hold)
+    }
+
+    /// The state of a batch of this gateway: `None` if the name is none of its batches'.
+    pub fn transaction(&self, id: &str) -> Option<TransactionStatus> {
+        let outcome = self
+            .outcomes
+            .batch(BatchId::from(Uuid::try_parse(id).ok()?))?;
+        Some(match outcome.get().as_deref() {
+            None | Some(Answered::Unknown) => TransactionStatus::Running,
+            Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
+            Some(Answered::Refused { .. }) => TransactionStatus::Failed,
+        })
+    }
+}
+
+impl TransactionStatus {
+    /// The contract's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl step::Refusal {
+    /// The refusal as the answer to a request.
+    fn into_error(self) -> Error {
+        let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
+        let error = Error::new(self.code, self.message).with_status(status);
+        match status {
+            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after(1),
+            _ => error,
+        }
+    }
+}
+
+fn busy(message: &str) -> Error {
+    Error::unavailable(message).retry_after(1)
+}

@@ -1,0 +1,208 @@
+//! Who may touch a table while a batch is on it.
+//!
+//! A batch holds its tables exclusively and the namespaces above them shared; whoever changes a table, or lets the
+//! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
+//! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::time::{Instant, timeout_at};
+
+use crate::protocol::identifier::Identifier;
+
+/// A table, as its catalog knows it: two mounts of one table share the key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableKey {
+    /// The configured backend's name.
+    pub backend: Arc<str>,
+    /// The catalog's own identifier.
+    pub table: Identifier,
+}
+
+/// The locks of one gateway. Waiting is first come, first served (tokio's `RwLock` is fair).
+#[derive(Clone, Default)]
+pub struct Locks {
+    held: Arc<DashMap<Key, Arc<RwLock<()>>>>,
+}
+
+/// The wait for a lock took longer than its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lock was not free in time")]
+pub struct LockTimedOut;
+
+/// Locks held; dropping it frees them.
+pub struct Hold {
+    guards: Vec<Guard>,
+    locks: Locks,
+    /// The wait was not empty: somebody held a lock when it was asked for.
+    waited: bool,
+}
+
+/// What is locked. Namespaces stand before tables, and a namespace before those below it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Key {
+    Namespace(TableKey),
+    Table(TableKey),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Shared,
+    Exclusive,
+}
+
+struct Guard {
+    key: Key,
+    _lock: Locked,
+}
+
+#[expect(dead_code, reason = "a guard works by being there")]
+enum Locked {
+    Shared(OwnedRwLockReadGuard<()>),
+    Exclusive(OwnedRwLockWriteGuard<()>),
+}
+
+impl Locks {
+    /// Holds tables exclusively, for a batch.
+    pub async fn exclusive(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+    ) -> Result<Hold, LockTimedOut> {
+        let mut wanted = BTreeMap::new();
+        for table in tables {
+            let mut above = table.table.parent();
+            while let Some(namespace) = above {
+                above = namespace.parent();
+                let key = TableKey {
+                    backend: Arc::clone(&table.backend),
+                    table: namespace,
+                };
+                wanted.insert(Key::Namespace(key), Mode::Shared);
+            }
+            wanted.insert(Key::Table(table), Mode::Exclusive);
+        }
+        self.take(wanted, wait).await
+    }
+
+    /// Holds tables shared, while a catalog works on them.
+    pub async fn shared(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+    ) -> Result<Hold, LockTimedOut> {
+        let wanted = tables
+            .into_iter()
+            .map(|table| (Key::Table(table), Mode::Shared))
+            .collect();
+        self.take(wanted, wait).await
+    }
+
+    /// Holds a namespace against batches on the tables below it.
+    pub async fn namespace(
+        &self,
+        namespace: TableKey,
+        wait: Duration,
+    ) -> Result<Hold, LockTimedOut> {
+        let wanted = BTreeMap::from([(Key::Namespace(namespace), Mode::Exclusive)]);
+        self.take(wanted, wait).await
+    }
+
+    /// Locks that are known: none is left behind by a hold that has ended.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// No lock is known.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    async fn take(
+        &self,
+        wanted: BTreeMap<Key, Mode>,
+        wait: Duration,
+    ) -> Result<Hold, LockTimedOut> {
+        let deadline = Instant::now() + wait;
+        let mut hold = Hold {
+            guards: Vec::with_capacity(wanted.len()),
+            locks: self.clone(),
+            waited: false,
+        };
+        for (key, mode) in wanted {
+            let lock = Arc::clone(&self.held.entry(key.clone()).or_default());
+            let at_once = match mode {
+                Mode::Shared => Arc::clone(&lock).try_read_owned().map(Locked::Shared),
+                Mode::Exclusive => Arc::clone(&lock).try_write_owned().map(Locked::Exclusive),
+            };
+            let taken = match at_once {
+                Ok(taken) => taken,
+                Err(_) => {
+                    hold.waited = true;
+                    let waiting = async {
+                        match mode {
+                            Mode::Shared => Locked::Shared(lock.read_owned().await),
+                            Mode::Exclusive => Locked::Exclusive(lock.write_owned().await),
+                        }
+                    };
+                    let taken = timeout_at(deadline, waiting).await;
+                    taken
+                        .map_err(|_| self.forget(&key))
+                        .map_err(|()| LockTimedOut)?
+                }
+            };
+            hold.guards.push(Guard { key, _lock: taken });
+        }
+        Ok(hold)
+    }
+
+    /// Drops a lock that nobody holds or waits for.
+    fn forget(&self, key: &Key) {
+        self.held
+            .remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
+    }
+}
+
+impl Hold {
+    /// Whether somebody held a lock when it was asked for.
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+
+    /// Frees one table, and with the last one the namespaces above.
+    pub fn free(&mut self, table: &TableKey) {
+        self.free_where(|key| matches!(key, Key::Table(held) if held == table));
+        if !self
+            .guards
+            .iter()
+            .any(|guard| matches!(guard.key, Key::Table(_)))
+        {
+            self.free_where(|_| true);
+        }
+    }
+
+    fn free_where(&mut self, which: impl Fn(&Key) -> bool) {
+        let (freed, kept) = std::mem::take(&mut self.guards)
+            .into_iter()
+            .partition(|guard| which(&guard.key));
+        self.guards = kept;
+        let freed: Vec<Guard> = freed;
+        for Guard { key, _lock } in freed {
+            drop(_lock);
+            self.locks.forget(&key);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.free_where(|_| true);
+    }
+}
+
+#[cfg(test)]
+mod tests;

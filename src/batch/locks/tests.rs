@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(10);
+const LONG: Duration = Duration::from_secs(60);
+
+fn key(names: &[&str]) -> TableKey {
+    TableKey {
+        backend: "lake".into(),
+        table: Identifier::from_names(names.iter().copied()).unwrap(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_excludes_everyone_from_its_tables_and_no_others() {
+    let locks = Locks::default();
+    let batch = locks.exclusive([key(&["a", "t"])], SHORT).await.unwrap();
+    assert!(!batch.waited());
+    assert!(locks.shared([key(&["a", "t"])], SHORT).await.is_err());
+    assert!(locks.exclusive([key(&["a", "t"])], SHORT).await.is_err());
+    assert!(locks.shared([key(&["a", "u"])], SHORT).await.is_ok());
+    assert!(locks.namespace(key(&["a"]), SHORT).await.is_err());
+    assert!(locks.namespace(key(&["b"]), SHORT).await.is_ok());
+    drop(batch);
+    assert!(locks.namespace(key(&["a"]), SHORT).await.is_ok());
+    assert!(locks.is_empty(), "nothing is left behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_is_freed_when_its_own_undo_is_done() {
+    let locks = Locks::default();
+    let (t, u) = (key(&["a", "t"]), key(&["a", "u"]));
+    let mut batch = locks
+        .exclusive([t.clone(), u.clone()], SHORT)
+        .await
+        .unwrap();
+    batch.free(&t);
+    assert!(locks.shared([t], SHORT).await.is_ok());
+    assert!(locks.shared([u.clone()], SHORT).await.is_err());
+    assert!(locks.namespace(key(&["a"]), SHORT).await.is_err());
+    batch.free(&u);
+    assert!(locks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_first_is_served_first() {
+    let locks = Locks::default();
+    let reader = locks.shared([key(&["t"])], SHORT).await.unwrap();
+    let batch = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.exclusive([key(&["t"])], LONG).await }
+    });
+    tokio::task::yield_now().await;
+    let late = locks.shared([key(&["t"])], SHORT).await;
+    assert!(
+        late.is_err(),
+        "a reader that came after the batch does not overtake it"
+    );
+    drop(reader);
+    assert!(batch.await.unwrap().unwrap().waited());
+}
+
+#[tokio::test]
+async fn batches_that_want_the_same_tables_in_another_order_do_not_block_each_other() {
+    let locks = Locks::default();
+    let tables = [key(&["a"]), key(&["b"]), key(&["c"])];
+    let mut tasks = Vec::new();
+    for round in 0..60 {
+        let (locks, mut tables) = (locks.clone(), tables.clone());
+        tables.rotate_left(round % 3);
+        tasks.push(tokio::spawn(async move {
+            let hold = locks.exclusive(tables, LONG).await;
+            tokio::task::yield_now().await;
+            hold.map(drop)
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert!(locks.is_empty());
+}

@@ -1,0 +1,221 @@
+//! The durable memory of batches: what was intended, the one decision, what undo has settled, the end.
+//!
+//! A trait, so that gateways may share a log; `disk` is the one for a gateway alone.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::batch::step::{Decision, Hazard, Settled};
+use crate::protocol::identifier::Identifier;
+
+pub mod disk;
+
+/// The batch's name: a UUID of version 7, so that names sort by time. Clients see it as `transaction_id`.
+pub type BatchId = Uuid;
+
+/// What a batch set out to do. It holds no token and nothing of the caller but a fingerprint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The versions to create, in request order.
+    pub entries: Vec<IntentEntry>,
+    /// Fingerprint of caller and `Idempotency-Key`, when the request had one.
+    pub idempotency: Option<String>,
+    /// Fingerprint of the entries.
+    pub fingerprint: String,
+}
+
+/// One version to create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntentEntry {
+    /// The configured backend's name.
+    pub backend: Arc<str>,
+    /// The catalog's own identifier of the table.
+    #[serde(with = "names")]
+    pub table: Identifier,
+    /// The branch, if not the main one.
+    pub branch: Option<String>,
+    /// The version; the table's latest was this minus one, or the batch's own one before it.
+    pub version: u64,
+    /// Bytes of the staged manifest, when the client said.
+    pub manifest_size: Option<u64>,
+    /// The staged manifest's entity tag, when the client said.
+    pub e_tag: Option<String>,
+}
+
+/// What a create was answered with: it identifies the object in the catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Path of the manifest that the catalog wrote.
+    pub manifest_path: Option<String>,
+    /// Its bytes.
+    pub manifest_size: Option<u64>,
+    /// Its entity tag.
+    pub e_tag: Option<String>,
+}
+
+/// The decision as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Verdict {
+    /// COMMIT, with the `TableVersion`s to answer with, in request order.
+    Commit(Vec<Box<RawValue>>),
+    /// ABORT, with the proofs that undo may need, and the words for who asks later.
+    Abort {
+        /// For each entry what its create was answered with.
+        proofs: Vec<Option<Proof>>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// The decision without what goes with it.
+    pub fn decision(&self) -> Decision {
+        match self {
+            Self::Commit(_) => Decision::Commit,
+            Self::Abort { .. } => Decision::Abort,
+        }
+    }
+}
+
+/// All that the log knows of one batch.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The batch.
+    pub id: BatchId,
+    /// What it set out to do.
+    pub intent: Intent,
+    /// Its decision, once there is one.
+    pub verdict: Option<Verdict>,
+    /// For each entry how undo settled it.
+    pub settled: Vec<Option<Settled>>,
+    /// When it ended, in milliseconds since the epoch.
+    pub ended: Option<u64>,
+}
+
+/// The log could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// It cannot be opened or read, or does not make sense.
+    #[error("the batch log {path} cannot be used: {cause}")]
+    Unusable {
+        /// Where it is.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A write failed; whether it happened is not known.
+    #[error("the batch log cannot be written: {0}")]
+    Write(String),
+}
+
+/// A future of the log.
+pub type Logged<'a, T> = BoxFuture<'a, Result<T, LogError>>;
+
+/// The log. A write that has been answered with `Ok` survives a crash.
+pub trait Log: Send + Sync + 'static {
+    /// Writes INTENT.
+    fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()>;
+    /// Writes the decision, unless there is one; answers with the one that stands.
+    fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision>;
+    /// Writes what became of one version.
+    fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()>;
+    /// Writes the end, at `now` in milliseconds since the epoch.
+    fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
+    /// Forgets batches that ended before `before`, in milliseconds since the epoch.
+    fn forget(&self, before: u64) -> Logged<'_, ()>;
+    /// Every batch it knows, in the order in which they began.
+    fn scan(&self) -> Logged<'_, Vec<Record>>;
+}
+
+/// How `Settled` stands in the log.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Word {
+    Gone,
+    Theirs,
+    BuiltOn,
+    Unproven,
+}
+
+impl From<Settled> for Word {
+    fn from(settled: Settled) -> Self {
+        match settled {
+            Settled::Gone => Self::Gone,
+            Settled::Theirs => Self::Theirs,
+            Settled::Hazard(Hazard::BuiltOn) => Self::BuiltOn,
+            Settled::Hazard(Hazard::Unproven) => Self::Unproven,
+        }
+    }
+}
+
+impl From<Word> for Settled {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Gone => Self::Gone,
+            Word::Theirs => Self::Theirs,
+            Word::BuiltOn => Self::Hazard(Hazard::BuiltOn),
+            Word::Unproven => Self::Hazard(Hazard::Unproven),
+        }
+    }
+}
+
+/// One line of the log.
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Intent(Arc<Intent>),
+    Verdict(Verdict),
+    Note(usize, Word),
+    End(u64),
+}
+
+/// The lines of one batch, in order, make its record; lines that do not follow each other make none.
+fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, String> {
+    let mut lines = lines.into_iter();
+    let Some(Line::Intent(intent)) = lines.next() else {
+        return Err(format!("batch {id} does not begin with its intent"));
+    };
+    let mut record = Record {
+        id,
+        settled: vec![None; intent.entries.len()],
+        intent: Arc::unwrap_or_clone(intent),
+        verdict: None,
+        ended: None,
+    };
+    for line in lines {
+        if record.ended.is_some() {
+            return Err(format!("batch {id} goes on after its end"));
+        }
+        match line {
+            Line::Verdict(verdict) if record.verdict.is_none() => record.verdict = Some(verdict),
+            Line::Note(entry, word) if entry < record.settled.len() && record.verdict.is_some() => {
+                record.settled[entry] = Some(word.into());
+            }
+            Line::End(at) if record.verdict.is_some() => record.ended = Some(at),
+            Line::Intent(_) | Line::Verdict(_) | Line::Note(..) | Line::End(_) => {
+                return Err(format!(
+                    "batch {id} has a line that cannot follow the one before"
+                ));
+            }
+        }
+    }
+    Ok(record)
+}
+
+mod names {
+    //! An identifier as the list of its names.
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::Identifier;
+
+    pub(super) fn serialize<S: Serializer>(id: &Identifier, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(id.names())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Identifier, D::Error> {
+        Identifier::from_names(Vec::<String>::deserialize(from)?).map_err(Error::custom)
+    }
+}

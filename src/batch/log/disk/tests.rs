@@ -1,0 +1,112 @@
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use uuid::Uuid;
+
+use super::*;
+use crate::batch::log::{IntentEntry, Proof};
+use crate::protocol::identifier::Identifier;
+
+fn intent() -> Arc<Intent> {
+    let entry = |version| IntentEntry {
+        backend: "lake".into(),
+        table: Identifier::from_names(["prod", "t"]).unwrap(),
+        branch: None,
+        version,
+        manifest_size: Some(7),
+        e_tag: None,
+    };
+    Arc::new(Intent {
+        entries: vec![entry(2), entry(3)],
+        idempotency: Some("k".into()),
+        fingerprint: "f".into(),
+    })
+}
+
+fn abort() -> Verdict {
+    let proof = Proof {
+        e_tag: Some("e".into()),
+        ..Proof::default()
+    };
+    Verdict::Abort {
+        proofs: vec![Some(proof), None],
+        reason: "taken".into(),
+    }
+}
+
+fn open(path: &Path) -> DiskLog {
+    DiskLog::open(path, |error| panic!("{error}")).unwrap()
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_read_back_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/batches.redb");
+    let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
+    {
+        let log = open(&path);
+        log.intend(one, intent()).await.unwrap();
+        log.intend(two, intent()).await.unwrap();
+        assert_eq!(log.decide(one, abort()).await.unwrap(), Decision::Abort);
+        log.note(one, 1, Settled::Gone).await.unwrap();
+    }
+    let records = open(&path).scan().await.unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(records[0].id, one);
+    assert_eq!(records[0].intent, *intent());
+    assert_eq!(records[0].settled, [None, Some(Settled::Gone)]);
+    assert!(
+        matches!(&records[0].verdict, Some(Verdict::Abort { reason, .. }) if reason == "taken")
+    );
+    assert!(records[1].verdict.is_none());
+}
+
+#[tokio::test]
+async fn the_first_decision_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    let id = Uuid::now_v7();
+    log.intend(id, intent()).await.unwrap();
+    let commit = || Verdict::Commit(Vec::new());
+    let (one, two) = tokio::join!(log.decide(id, commit()), log.decide(id, abort()));
+    assert_eq!(one.unwrap(), two.unwrap());
+    let standing = log.scan().await.unwrap()[0]
+        .verdict
+        .as_ref()
+        .unwrap()
+        .decision();
+    assert_eq!(log.decide(id, commit()).await.unwrap(), standing);
+}
+
+#[tokio::test]
+async fn only_batches_that_ended_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    let ids: Vec<Uuid> = (0..3).map(|_| Uuid::now_v7()).collect();
+    for id in &ids {
+        log.intend(*id, intent()).await.unwrap();
+        log.decide(*id, abort()).await.unwrap();
+    }
+    log.end(ids[0], 10).await.unwrap();
+    log.end(ids[1], 20).await.unwrap();
+    log.forget(15).await.unwrap();
+    let left: Vec<Uuid> = log.scan().await.unwrap().iter().map(|r| r.id).collect();
+    assert_eq!(left, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_log_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, vec![7; 9000]).unwrap();
+    let error = DiskLog::open(&path, |_| {}).err().unwrap();
+    assert!(error.to_string().contains("log"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), vec![7; 9000]);
+}
+
+#[tokio::test]
+async fn lines_that_cannot_follow_each_other_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    log.note(Uuid::now_v7(), 0, Settled::Gone).await.unwrap();
+    assert!(matches!(log.scan().await, Err(LogError::Unusable { .. })));
+}

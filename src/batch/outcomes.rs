@@ -1,0 +1,164 @@
+//! What became of batches, for whoever asks again: the same request, or `transaction/{id}/describe`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use quick_cache::sync::Cache;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::batch::log::BatchId;
+use crate::batch::step::Refusal;
+
+/// Finished batches that are remembered; the least used are forgotten first.
+const REMEMBERED: usize = 100_000;
+
+/// How a batch was answered.
+#[derive(Clone, Debug)]
+pub enum Answered {
+    /// COMMIT is durable; the `TableVersion`s in request order.
+    Committed(Vec<Box<RawValue>>),
+    /// It did not happen; `written` if an INTENT had been.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// Whether there was an INTENT.
+        written: bool,
+    },
+    /// Not known yet.
+    Unknown,
+}
+
+/// One batch and its answer, once there is one.
+pub struct Outcome {
+    /// The batch.
+    pub id: BatchId,
+    fingerprint: String,
+    answer: watch::Sender<Option<Arc<Answered>>>,
+    since: Instant,
+}
+
+/// What a request is to do.
+pub enum Admission {
+    /// It is the first: run the batch and answer it.
+    First(Arc<Outcome>),
+    /// Another one is running, or has run: wait for its answer.
+    Join(Arc<Outcome>),
+    /// The same key came with other entries before.
+    Different,
+}
+
+/// The memory.
+pub struct Outcomes {
+    /// By request, while running.
+    running: DashMap<String, Arc<Outcome>>,
+    /// By request, when finished.
+    finished: Cache<String, Arc<Outcome>>,
+    /// By batch, running or finished.
+    batches: Cache<BatchId, Arc<Outcome>>,
+    remember: Duration,
+}
+
+impl Outcome {
+    /// A batch without an answer.
+    pub fn new(id: BatchId, fingerprint: String) -> Self {
+        Self {
+            id,
+            fingerprint,
+            answer: watch::Sender::new(None),
+            since: Instant::now(),
+        }
+    }
+
+    /// Gives the answer to everyone who waits. Only `Unknown` can be followed by another.
+    pub fn set(&self, answered: Answered) {
+        self.answer.send_if_modified(|answer| {
+            let open = matches!(answer.as_deref(), None | Some(Answered::Unknown));
+            if open {
+                *answer = Some(Arc::new(answered));
+            }
+            open
+        });
+    }
+
+    /// The answer, if there is one.
+    pub fn get(&self) -> Option<Arc<Answered>> {
+        self.answer.borrow().clone()
+    }
+
+    /// Waits for the answer.
+    pub async fn wait(&self) -> Arc<Answered> {
+        let mut answer = self.answer.subscribe();
+        match answer.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or(Arc::new(Answered::Unknown)),
+            Err(_) => Arc::new(Answered::Unknown),
+        }
+    }
+}
+
+impl Outcomes {
+    /// An empty memory; finished batches stay in it for `remember`.
+    pub fn new(remember: Duration) -> Self {
+        Self {
+            running: DashMap::new(),
+            finished: Cache::new(REMEMBERED),
+            batches: Cache::new(REMEMBERED),
+            remember,
+        }
+    }
+
+    /// Finds out whether a request is the first of its kind. `key` identifies caller and request.
+    pub fn admit(&self, key: &str, id: BatchId, fingerprint: &str) -> Admission {
+        let join = |outcome: &Arc<Outcome>| match outcome.fingerprint == fingerprint {
+            true => Admission::Join(Arc::clone(outcome)),
+            false => Admission::Different,
+        };
+        match self.running.entry(key.to_owned()) {
+            Entry::Occupied(running) => join(running.get()),
+            Entry::Vacant(free) => {
+                if let Some(finished) = self.finished.get(key)
+                    && finished.since.elapsed() < self.remember
+                {
+                    return join(&finished);
+                }
+                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned()));
+                free.insert(Arc::clone(&outcome));
+                self.batches.insert(id, Arc::clone(&outcome));
+                Admission::First(outcome)
+            }
+        }
+    }
+
+    /// The batch has its answer. Kept for the same request if it brought a key and something was written.
+    pub fn finish(&self, key: &str, has_key: bool, outcome: &Arc<Outcome>) {
+        let kept = match outcome.get().as_deref() {
+            Some(Answered::Committed(_) | Answered::Unknown) => true,
+            Some(Answered::Refused { written, .. }) => *written,
+            None => false,
+        };
+        match (kept, has_key) {
+            (true, true) => self.finished.insert(key.to_owned(), Arc::clone(outcome)),
+            (true, false) => {}
+            (false, _) => {
+                self.batches.remove(&outcome.id);
+            }
+        }
+        self.running.remove(key);
+    }
+
+    /// Remembers a batch that the log knows.
+    pub fn recall(&self, key: Option<String>, outcome: &Arc<Outcome>) {
+        self.batches.insert(outcome.id, Arc::clone(outcome));
+        if let Some(key) = key {
+            self.finished.insert(key, Arc::clone(outcome));
+        }
+    }
+
+    /// The batch of this name, if it is known.
+    pub fn batch(&self, id: BatchId) -> Option<Arc<Outcome>> {
+        self.batches.get(&id)
+    }
+}

@@ -1,0 +1,218 @@
+//! `version/list` and `version/describe` as a reader may see them.
+//!
+//! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared in
+//! between cannot slip through, and one just aborted is still remembered.
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::visibility::filter::{Filtered, Page};
+use super::{Batches, Line, READ_WAIT, TableKey, busy};
+use crate::backend::Backend;
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::query::Query;
+
+/// Bytes of a catalog's answer that are read whole.
+const ANSWER_BYTES: usize = 64 << 20;
+/// How often a catalog is asked for more, when what it answered was hidden.
+const ROUNDS: usize = 8;
+
+/// A request as the catalog must see it, its body read.
+struct Question {
+    parts: Parts,
+    body: Bytes,
+}
+
+impl Batches {
+    /// Sends a `version/list` and answers without the hidden versions. When nothing remains to be seen it waits for
+    /// the batch, and then answers 503: an empty list makes clients look at storage themselves.
+    pub async fn list_versions(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let question = Question::new(request).await?;
+        let query = Query::new(question.parts.uri.query());
+        let branch = query.get("branch")?.map(|branch| branch.into_owned());
+        let limit = query
+            .get("limit")?
+            .and_then(|limit| limit.parse::<u64>().ok());
+        let line = Line::new(table, branch);
+        let (mut asked, mut waited) = (limit, false);
+        for _ in 0..ROUNDS {
+            let (head, body) = question.with_limit(limit, asked)?.send(backend).await?;
+            let hidden = self.coordinator.visibility.hidden(&line);
+            if hidden.is_empty() || !head.status.is_success() {
+                return Ok(whole(head, body));
+            }
+            let page = Page::parse(&body);
+            let page =
+                page.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+            match page.without(&hidden, limit, asked) {
+                Filtered::Untouched => return Ok(whole(head, body)),
+                Filtered::Shown(body) => return Ok(whole(head, body.into())),
+                Filtered::AskFor(more) => asked = asked.map(|asked| asked.saturating_add(more)),
+                Filtered::NothingVisible if waited => break,
+                Filtered::NothingVisible => {
+                    self.wait_for_batch(&line).await?;
+                    waited = true;
+                }
+            }
+        }
+        Err(nothing_visible())
+    }
+
+    /// Sends a `version/describe` and answers 404 (code 11) for a hidden version; where no version is named, with the
+    /// latest one that may be seen.
+    pub async fn describe_version(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        #[derive(Deserialize, Default)]
+        struct Asked {
+            version: Option<u64>,
+            branch: Option<String>,
+        }
+        let mut question = Question::new(request).await?;
+        // A body that is not of this shape is the catalog's to refuse.
+        let asked: Option<Asked> = serde_json::from_slice(&question.body).unwrap_or_default();
+        let asked = asked.unwrap_or_default();
+        let line = Line::new(table, asked.branch);
+        for _ in 0..ROUNDS {
+            let (head, body) = question.send(backend).await?;
+            let hidden = self.coordinator.visibility.hidden(&line);
+            if hidden.is_empty() || !head.status.is_success() {
+                return Ok(whole(head, body));
+            }
+            let found = version_of(&body).ok_or_else(|| Error::unavailable(unreadable(backend)))?;
+            if !hidden.contains(&found) {
+                return Ok(whole(head, body));
+            }
+            if asked.version == Some(found) {
+                return Err(Error::new(
+                    Code::TableVersionNotFound,
+                    format!("version {found} of {} does not exist", line.table.table),
+                ));
+            }
+            // The latest is hidden: the one below it is asked for by its number, if there can be one.
+            let below = (1..found).rev().find(|version| !hidden.contains(version));
+            let Some(below) = below else {
+                self.wait_for_batch(&line).await?;
+                continue;
+            };
+            question.name_version(below)?;
+        }
+        Err(nothing_visible())
+    }
+
+    /// Waits until no batch is on the table.
+    async fn wait_for_batch(&self, line: &Line) -> Result<(), Error> {
+        let table = [line.table.clone()];
+        let hold = self.coordinator.locks.shared(table, READ_WAIT).await;
+        hold.map(drop).map_err(|_| nothing_visible())
+    }
+}
+
+impl Line {
+    /// The line of a table, or of a branch of it; `main` is the table's own.
+    pub fn new(table: TableKey, branch: Option<String>) -> Self {
+        let branch = branch.filter(|branch| !branch.is_empty() && branch != "main");
+        Self { table, branch }
+    }
+}
+
+impl Question {
+    async fn new(request: Request<Body>) -> Result<Self, Error> {
+        let (mut parts, body) = request.into_parts();
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::invalid("the body cannot be read").with_cause(error))?;
+        // What must be read cannot be compressed.
+        let identity = HeaderValue::from_static("identity");
+        parts.headers.insert(ACCEPT_ENCODING, identity);
+        Ok(Self { parts, body })
+    }
+
+    /// The same question with another `limit`; the very same bytes where nothing changes.
+    fn with_limit(&self, limit: Option<u64>, asked: Option<u64>) -> Result<Self, Error> {
+        let mut parts = self.parts.clone();
+        if let Some(asked) = asked.filter(|asked| Some(*asked) != limit) {
+            let query = Query::new(parts.uri.query()).with("limit", &asked.to_string());
+            let path = format!("{}?{query}", parts.uri.path());
+            parts.uri = path.parse().map_err(|error: http::uri::InvalidUri| {
+                Error::internal("the path cannot be written", error)
+            })?;
+        }
+        Ok(Self {
+            parts,
+            body: self.body.clone(),
+        })
+    }
+
+    /// Asks for this version from now on.
+    fn name_version(&mut self, version: u64) -> Result<(), Error> {
+        let fields: Option<std::collections::BTreeMap<String, Box<RawValue>>> =
+            serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut fields = fields.unwrap_or_default();
+        let number = serde_json::value::to_raw_value(&version);
+        let cannot = |error| Error::internal("the question cannot be written", error);
+        fields.insert("version".into(), number.map_err(cannot)?);
+        self.body = serde_json::to_vec(&fields).map_err(cannot)?.into();
+        self.parts.headers.remove(CONTENT_LENGTH);
+        Ok(())
+    }
+
+    async fn send(&self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
+        let body = Body::full(self.body.clone());
+        let request = Request::from_parts(self.parts.clone(), body);
+        let response = backend.send(request).await;
+        let (head, body) = response
+            .map_err(|failure| failure.into_error(backend.name()))?
+            .into_parts();
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(Error::unavailable(unreadable(backend)));
+        }
+        Ok((head, body))
+    }
+}
+
+fn version_of(body: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u64,
+    }
+    #[derive(Deserialize)]
+    struct Body {
+        version: Version,
+    }
+    let body: Body = serde_json::from_slice(body).ok()?;
+    Some(body.version.version)
+}
+
+fn whole(mut head: response::Parts, body: Bytes) -> Response<Body> {
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::full(body))
+}
+
+fn unreadable(backend: &Backend) -> String {
+    format!(
+        "backend `{}` gave an answer that cannot be read",
+        backend.name()
+    )
+}
+
+fn nothing_visible() -> Error {
+    busy("the table has no decided version yet: it is part of a batch")
+}

@@ -1,0 +1,117 @@
+//! What the log says is unfinished is taken over before anything is served, and finished while serving.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::Backend;
+use crate::batch::coordinator::{Coordinator, Run, now_millis};
+use crate::batch::log::{BatchId, LogError, Record, Verdict};
+use crate::batch::outcomes::{Answered, Outcome, Outcomes};
+use crate::batch::plan::Plan;
+use crate::batch::step::{Decision, Refusal, State};
+use crate::batch::visibility::Fate;
+use crate::protocol::error::Code;
+
+/// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its own.
+///
+/// Answers how many there were. A batch whose backend is not configured any more waits for it in the log.
+pub async fn recover(
+    coordinator: &Arc<Coordinator>,
+    outcomes: &Outcomes,
+    backend: impl Fn(&str) -> Option<Arc<Backend>>,
+) -> Result<usize, LogError> {
+    let mut unfinished = 0;
+    for record in coordinator.log.scan().await? {
+        let outcome = recall(outcomes, &record);
+        if let Some(ended) = record.ended {
+            rest(coordinator, &record, ended);
+            continue;
+        }
+        unfinished += 1;
+        let Some(plan) = Plan::recovered(&record.intent, &backend) else {
+            tracing::error!(batch = %record.id, "an unfinished batch involves a backend that is not configured any more; it stays in the log");
+            continue;
+        };
+        take_over(coordinator, plan, record, outcome).await;
+    }
+    Ok(unfinished)
+}
+
+async fn take_over(
+    coordinator: &Arc<Coordinator>,
+    plan: Plan,
+    record: Record,
+    outcome: Arc<Outcome>,
+) {
+    let tables: Vec<_> = plan.tables().collect();
+    let hold = coordinator.locks.exclusive(tables, Duration::ZERO).await;
+    let (decision, proofs) = match record.verdict {
+        None => (None, Vec::new()),
+        Some(Verdict::Commit(_)) => (Some(Decision::Commit), Vec::new()),
+        Some(Verdict::Abort { proofs, .. }) => (Some(Decision::Abort), proofs),
+    };
+    let (state, effects) = State::recovered(plan.shares.clone(), decision, &record.settled);
+    tracing::info!(batch = %record.id, ?decision, "an unfinished batch is being finished");
+    let mut run = Run::recovered(
+        Arc::clone(coordinator),
+        plan,
+        record.intent,
+        outcome,
+        proofs,
+    );
+    match hold {
+        Ok(hold) => run.take_over(hold, age(record.id)),
+        // Two unfinished batches never share a table; a log in which they do is taken as far as it goes.
+        Err(_) => {
+            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch")
+        }
+    }
+    tokio::spawn(run.run(state, effects));
+}
+
+/// What is known of the batch is told to whoever asks again.
+fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
+    let outcome = Arc::new(Outcome::new(record.id, record.intent.fingerprint.clone()));
+    match &record.verdict {
+        None => {}
+        Some(Verdict::Commit(versions)) => outcome.set(Answered::Committed(versions.clone())),
+        Some(Verdict::Abort { reason, .. }) => outcome.set(Answered::Refused {
+            refusal: Refusal {
+                status: 409,
+                code: Code::ConcurrentModification,
+                message: reason.clone(),
+            },
+            written: true,
+        }),
+    }
+    outcomes.recall(record.intent.idempotency.clone(), &outcome);
+    outcome
+}
+
+/// The numbers that a batch freed shortly before the stop go on resting.
+fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
+    let since = Duration::from_millis(now_millis().saturating_sub(ended));
+    let rest = coordinator.settings.slot_cooldown.saturating_sub(since);
+    if rest.is_zero() || !matches!(record.verdict, Some(Verdict::Abort { .. })) {
+        return;
+    }
+    let fate = Fate::default();
+    for entry in &record.intent.entries {
+        let line = entry.line();
+        coordinator
+            .visibility
+            .hide(line.clone(), entry.version, &fate);
+        coordinator
+            .visibility
+            .release(&line, entry.version, &fate, rest);
+    }
+}
+
+/// How long ago a batch began: its name says so.
+fn age(id: BatchId) -> Duration {
+    let began = id.get_timestamp().map_or(0, |time| {
+        let (seconds, nanos) = time.to_unix();
+        seconds * 1000 + u64::from(nanos / 1_000_000)
+    });
+    Duration::from_millis(now_millis().saturating_sub(began))
+}

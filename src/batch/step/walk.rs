@@ -1,0 +1,377 @@
+//! Random walks through the protocol: catalogs that lose answers, act late, refuse and conflict, and crashes at any
+//! instant. Every walk ends once faults stop, and keeps the invariants.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use super::*;
+
+const WALKS: u64 = 20_000;
+/// Faults stop after so many steps, so that every walk can end.
+const FAULTY_STEPS: u32 = 60;
+
+/// Marsaglia's xorshift: a walk is replayed by its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Who made the version of an entry that stands in the catalog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Maker {
+    Nobody,
+    Us,
+    /// Somebody behind the gateway's back; of the same size as ours, or not.
+    Other {
+        alike: bool,
+    },
+}
+
+struct World {
+    random: Random,
+    shares: Vec<Vec<usize>>,
+    catalog: Vec<Maker>,
+    /// Creates that were lost on their way, and may yet act.
+    late: Vec<usize>,
+    /// The entry's staged manifest is still there.
+    staged: Vec<bool>,
+    /// A lost create that acted when undo had seen that nothing was there.
+    landed: Vec<bool>,
+    /// An answer about it was lost, or the gateway crashed: what looks like ours may be taken for ours.
+    unclear: Vec<bool>,
+    /// Undo has seen that nothing is there.
+    seen_absent: Vec<bool>,
+    /// Somebody behind the gateway's back built on it.
+    built_on: Vec<bool>,
+    /// A create was answered with its object.
+    proof: Vec<bool>,
+    intent: bool,
+    decision: Option<Decision>,
+    settled: Vec<Option<Settled>>,
+    ended: bool,
+    answer: Option<super::Answer>,
+    unlocked: Vec<bool>,
+    revealed: bool,
+    steps: u32,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut shares: Vec<Vec<usize>> = vec![Vec::new()];
+        let entries = 1 + random.below(4) as usize;
+        for entry in 0..entries {
+            if !shares[shares.len() - 1].is_empty() && random.below(3) > 0 {
+                shares.push(Vec::new());
+            }
+            shares.last_mut().unwrap().push(entry);
+        }
+        Self {
+            unlocked: vec![false; shares.len()],
+            shares,
+            catalog: vec![Maker::Nobody; entries],
+            late: Vec::new(),
+            staged: vec![true; entries],
+            landed: vec![false; entries],
+            unclear: vec![false; entries],
+            seen_absent: vec![false; entries],
+            built_on: vec![false; entries],
+            proof: vec![false; entries],
+            intent: false,
+            decision: None,
+            settled: vec![None; entries],
+            ended: false,
+            answer: None,
+            revealed: false,
+            steps: 0,
+            random,
+        }
+    }
+
+    fn faulty(&mut self, one_in: u64) -> bool {
+        self.steps < FAULTY_STEPS && self.random.below(one_in) == 0
+    }
+
+    fn share_of(&self, entry: usize) -> &[usize] {
+        self.shares
+            .iter()
+            .find(|share| share.contains(&entry))
+            .unwrap()
+    }
+
+    /// The catalog takes a create: only the next version, only with a staged manifest.
+    fn act(&mut self, entry: usize) -> Event {
+        let share = self.share_of(entry).to_vec();
+        let place = share.iter().position(|other| *other == entry).unwrap();
+        if self.catalog[entry] != Maker::Nobody {
+            return Event::Conflicted(entry, refusal());
+        }
+        if place > 0 && self.catalog[share[place - 1]] == Maker::Nobody {
+            return Event::Conflicted(entry, refusal());
+        }
+        if !self.staged[entry] {
+            return Event::Refused(entry, refusal());
+        }
+        self.catalog[entry] = Maker::Us;
+        self.staged[entry] = false;
+        Event::Created(entry)
+    }
+
+    fn create(&mut self, entry: usize) -> Event {
+        assert!(self.intent, "I3: a create before INTENT");
+        if self.faulty(12) && self.catalog[entry] == Maker::Nobody {
+            let alike = self.random.below(2) == 0;
+            self.catalog[entry] = Maker::Other { alike };
+        }
+        if self.faulty(6) {
+            if self.random.below(2) == 0 {
+                self.late.push(entry);
+            }
+            return Event::Lost(entry);
+        }
+        if self.faulty(8) {
+            return Event::Refused(entry, refusal());
+        }
+        let event = self.act(entry);
+        if self.faulty(4) {
+            return match self.random.below(2) {
+                0 => Event::Lost(entry),
+                _ if self.catalog[entry] == Maker::Us => Event::Conflicted(entry, refusal()),
+                _ => Event::Lost(entry),
+            };
+        }
+        self.proof[entry] |= event == Event::Created(entry);
+        event
+    }
+
+    fn find(&mut self, entry: usize) -> Event {
+        if self.faulty(5) {
+            return Event::Unanswered(entry);
+        }
+        self.seen_absent[entry] =
+            self.catalog[entry] == Maker::Nobody && self.decision == Some(Decision::Abort);
+        let likeness = match self.catalog[entry] {
+            Maker::Nobody => return Event::Found(entry, Finding::Absent),
+            Maker::Us if self.proof[entry] => Likeness::Proven,
+            Maker::Us | Maker::Other { alike: true } => Likeness::Alike,
+            Maker::Other { alike: false } => Likeness::Unlike,
+        };
+        let mut above = self.share_of(entry).iter().filter(|other| **other > entry);
+        let latest =
+            !self.built_on[entry] && above.all(|other| self.catalog[*other] == Maker::Nobody);
+        Event::Found(entry, Finding::Present { likeness, latest })
+    }
+
+    fn delete(&mut self, entry: usize) -> Event {
+        assert_eq!(
+            self.decision,
+            Some(Decision::Abort),
+            "I5: a delete before ABORT"
+        );
+        if !self.faulty(4) {
+            // What looks alike and came after an answer of ours was lost cannot be told from ours by any gateway.
+            assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
+            assert!(!self.built_on[entry], "I5: something was built on it");
+            self.catalog[entry] = Maker::Nobody;
+        }
+        Event::DeleteAsked(entry)
+    }
+
+    fn perform(&mut self, effect: Effect) -> Option<Event> {
+        Some(match effect {
+            Effect::Lock => Event::Locked,
+            Effect::Validate(share) => {
+                let refusal = self.faulty(20).then(refusal);
+                Event::Validated { share, refusal }
+            }
+            Effect::LogIntent => {
+                self.intent = true;
+                Event::IntentDurable
+            }
+            Effect::StartClock if self.faulty(3) => Event::PrepareTimedOut(refusal()),
+            Effect::Create { entry, .. } => self.create(entry),
+            Effect::Find { entry, .. } => self.find(entry),
+            Effect::LogDecision(decision) => {
+                let standing = *self.decision.get_or_insert(decision);
+                Event::Decided(standing)
+            }
+            Effect::Delete { entry, .. } => self.delete(entry),
+            Effect::Note(entry, settled) => {
+                self.settled[entry] = Some(settled);
+                Event::Noted(entry)
+            }
+            Effect::LogEnd => {
+                self.ended = true;
+                Event::Ended
+            }
+            Effect::Reveal => {
+                assert_eq!(
+                    self.decision,
+                    Some(Decision::Commit),
+                    "I4: revealed undecided"
+                );
+                self.revealed = true;
+                return None;
+            }
+            Effect::Answer(answer) => {
+                self.answered(answer);
+                return None;
+            }
+            Effect::Unlock(share) => {
+                self.check_unlock(share);
+                return None;
+            }
+            Effect::Hide | Effect::StartClock | Effect::Show(_) | Effect::Reserve(_) => {
+                return None;
+            }
+        })
+    }
+
+    fn answered(&mut self, answer: super::Answer) {
+        match &answer {
+            super::Answer::Committed => assert_eq!(self.decision, Some(Decision::Commit), "I6"),
+            super::Answer::Refused(_) => {
+                assert!(!self.intent || self.decision == Some(Decision::Abort), "I6");
+            }
+            super::Answer::Unknown => {}
+        }
+        self.answer = Some(answer);
+    }
+
+    /// I7: nothing of ours is in an aborted table when it unlocks, but what a late create may still bring.
+    fn check_unlock(&mut self, share: usize) {
+        self.unlocked[share] = true;
+        if self.decision == Some(Decision::Abort) {
+            for entry in &self.shares[share] {
+                let ours = self.catalog[*entry] == Maker::Us;
+                assert!(!ours || self.landed[*entry], "I7: {entry}");
+            }
+        }
+    }
+
+    /// A create that was lost on its way acts after all.
+    fn land(&mut self) {
+        if let Some(entry) = self.late.pop() {
+            let acted = self.act(entry) == Event::Created(entry);
+            self.landed[entry] |= acted && self.seen_absent[entry];
+        }
+    }
+
+    /// Somebody behind the gateway's back builds on a version that is not decided yet.
+    fn build_on(&mut self) {
+        let share = self.random.below(self.shares.len() as u64) as usize;
+        let last = self.shares[share][self.shares[share].len() - 1];
+        self.built_on[last] |= self.catalog[last] == Maker::Us;
+    }
+
+    fn check_end(&self, state: &State) {
+        if self.decision == Some(Decision::Commit) {
+            assert!(self.revealed, "a committed batch is visible");
+            for (entry, maker) in self.catalog.iter().enumerate() {
+                let alike = *maker == Maker::Other { alike: true } && self.unclear[entry];
+                assert!(*maker == Maker::Us || alike, "I2: {entry} is {maker:?}");
+            }
+        }
+        let hazards = state.hazards().count() > 0;
+        assert!(
+            state.is_ended() || hazards,
+            "a batch ends when faults stop: {state:?}"
+        );
+        assert!(self.unlocked.iter().all(|unlocked| *unlocked) || hazards);
+    }
+}
+
+fn refusal() -> Refusal {
+    Refusal {
+        status: 409,
+        code: Code::ConcurrentModification,
+        message: String::new(),
+    }
+}
+
+fn walk(seed: u64) -> World {
+    let mut world = World::new(seed);
+    let mut state = State::new(world.shares.clone());
+    let mut waiting: Vec<Result<Effect, Event>> = vec![Err(Event::Begin)];
+    while !waiting.is_empty() {
+        world.steps += 1;
+        assert!(world.steps < 10_000, "the batch does not end: {state:?}");
+        if !world.late.is_empty() && (world.random.below(5) == 0 || world.steps > FAULTY_STEPS) {
+            world.land();
+        }
+        let deleting = |waits: &Result<Effect, Event>| matches!(waits, Ok(Effect::Delete { .. }));
+        if world.faulty(40) && !waiting.iter().any(deleting) {
+            world.build_on();
+        }
+        if world.intent && !world.ended && world.faulty(25) {
+            let settled = world.settled.clone();
+            let (recovered, effects) =
+                State::recovered(world.shares.clone(), world.decision, &settled);
+            state = recovered;
+            world.unclear.fill(true);
+            waiting = effects.into_iter().map(Ok).collect();
+            continue;
+        }
+        let next = world.random.below(waiting.len() as u64) as usize;
+        let event = match waiting.remove(next) {
+            Err(event) => event,
+            Ok(effect) => match world.perform(effect) {
+                Some(event) => event,
+                None => continue,
+            },
+        };
+        if let Event::Lost(entry) = event {
+            world.unclear[entry] = true;
+        }
+        let (stepped, effects) = step(state, event);
+        state = stepped;
+        let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
+        for effect in now {
+            assert!(world.perform(effect).is_none());
+        }
+        waiting.extend(later.into_iter().map(Ok));
+    }
+    world.check_end(&state);
+    world
+}
+
+/// Carried out at once, in their order; the others take their time.
+fn is_immediate(effect: &Effect) -> bool {
+    use Effect::*;
+    matches!(
+        effect,
+        Hide | Reveal | Answer(_) | Show(_) | Reserve(_) | Unlock(_)
+    )
+}
+
+#[test]
+fn every_walk_ends_and_keeps_the_invariants() {
+    let (mut committed, mut aborted, mut hazards) = (0, 0, 0);
+    for seed in 1..=WALKS {
+        let world = match std::panic::catch_unwind(|| walk(seed)) {
+            Ok(world) => world,
+            Err(panic) => {
+                eprintln!("seed {seed}");
+                std::panic::resume_unwind(panic);
+            }
+        };
+        committed += u64::from(world.decision == Some(Decision::Commit));
+        aborted += u64::from(world.decision == Some(Decision::Abort));
+        hazards += u64::from(
+            world
+                .settled
+                .iter()
+                .any(|s| matches!(s, Some(Settled::Hazard(_)))),
+        );
+    }
+    // The walks mean something only if they go everywhere.
+    assert!(
+        committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10,
+        "{committed} {aborted} {hazards}"
+    );
+}

@@ -1,0 +1,53 @@
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use super::*;
+use crate::protocol::identifier::Identifier;
+
+const REST: Duration = Duration::from_secs(60);
+
+fn line(name: &str) -> Line {
+    let table = TableKey {
+        backend: "lake".into(),
+        table: Identifier::from_names([name]).unwrap(),
+    };
+    Line::new(table, None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_becomes_visible_in_one_step() {
+    let (visibility, fate) = (Visibility::default(), Fate::default());
+    visibility.hide(line("a"), 2, &fate);
+    visibility.hide(line("b"), 5, &fate);
+    assert_eq!(visibility.hidden(&line("a")), [2]);
+    assert_eq!(visibility.hidden(&line("b")), [5]);
+    fate.reveal();
+    assert!(visibility.hidden(&line("a")).is_empty() && visibility.hidden(&line("b")).is_empty());
+    for name in ["a", "b"] {
+        visibility.forget(&line(name), None, &fate);
+    }
+    assert!(visibility.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_freed_number_rests_and_nothing_is_built_on_it() {
+    let (visibility, fate) = (Visibility::default(), Fate::default());
+    visibility.hide(line("a"), 2, &fate);
+    visibility.release(&line("a"), 2, &fate, REST);
+    assert_eq!(
+        visibility.hidden(&line("a")),
+        [2],
+        "a late create would stay hidden"
+    );
+    assert_eq!(visibility.may_create(&line("a"), 1), Ok(()));
+    assert_eq!(
+        visibility.may_create(&line("a"), 2),
+        Err(Forbidden::Reserved(REST))
+    );
+    let built = Err(Forbidden::BuiltOnGone { version: 2 });
+    assert_eq!(visibility.may_create(&line("a"), 3), built);
+    assert_eq!(visibility.may_create(&line("b"), 3), Ok(()));
+    tokio::time::advance(REST).await;
+    assert_eq!(visibility.may_create(&line("a"), 2), Ok(()));
+    visibility.sweep(&line("a"));
+    assert!(visibility.is_empty());
+}
