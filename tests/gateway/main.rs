@@ -7,7 +7,21 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
+mod admin;
+mod agreement;
+mod batches;
 mod catalog;
 mod client;
+mod drain;
+mod failures;
+mod headers;
+mod identity;
+mod limits;
+mod listing;
+mod rewriting;
+mod routing;
+mod streaming;
+mod token;
+mod world;
 
 use catalog::faults::PATIENCE;

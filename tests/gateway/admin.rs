@@ -1,0 +1,124 @@
+//! What operators see: every page, without a secret on it.
+
+use http::Method;
+use serde_json::json;
+
+use crate::client::full;
+use crate::world::{Setup, World};
+
+#[tokio::test]
+async fn every_page_is_there_and_none_is_on_the_other_address() {
+    let world = World::two().await;
+    for (page, has) in [
+        ("/live", ""),
+        ("/ready", ""),
+        ("/metrics", "nsgate_build_info{version="),
+        ("/config", "west"),
+        ("/backends", "east"),
+        ("/batches", ""),
+    ] {
+        let reply = world.admin().get(page).await.ok();
+        let text = String::from_utf8(reply.body.to_vec()).unwrap();
+        assert!(text.contains(has), "{page}: {text}");
+        assert!(!text.contains("service-of-west"), "{page} shows a secret");
+        assert_eq!(world.client().get(page).await.status, 404, "{page}");
+    }
+    assert_eq!(world.admin().get("/unheard").await.status, 404);
+    let posted = world
+        .admin()
+        .send(Method::POST, "/metrics", full(""))
+        .await
+        .unwrap();
+    assert_eq!(posted.status, 405);
+    let kind = world.admin().get("/metrics").await;
+    assert!(
+        kind.header("content-type")
+            .unwrap()
+            .starts_with("text/plain")
+    );
+}
+
+#[tokio::test]
+async fn a_token_guards_what_is_not_for_everybody() {
+    let setup = Setup::two().section("admin: { address: 127.0.0.1:0, token: open-sesame }");
+    let world = setup.start().await;
+    let with = world.admin().header("authorization", "Bearer open-sesame");
+    let wrong = world.admin().header("authorization", "Bearer open-sesamE");
+    for (page, open) in [
+        ("/live", true),
+        ("/ready", true),
+        ("/metrics", true),
+        ("/config", false),
+        ("/backends", false),
+        ("/batches", false),
+    ] {
+        for client in [world.admin(), wrong.clone()] {
+            let status = client.get(page).await.status;
+            assert_eq!(status, if open { 200 } else { 401 }, "{page}");
+        }
+        let reply = with.get(page).await.ok();
+        assert!(
+            !String::from_utf8_lossy(&reply.body).contains("open-sesame"),
+            "{page}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_counted_whoever_gave_it() {
+    let world = World::two().await;
+    let exists = "/v1/table/west%24t1/exists";
+    world.client().post(exists, &json!({})).await.ok();
+    world.client().post(exists, &json!({})).await.ok();
+    world.anonymous().post(exists, &json!({})).await;
+    world
+        .client()
+        .post("/v1/table/west%24t2/exists", &json!({}))
+        .await;
+    world.catalog("west").stop().await;
+    world
+        .client()
+        .post("/v1/table/west%24t1/restore", &json!({}))
+        .await;
+    let page = world.admin().get("/metrics").await.ok();
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    let count = |operation: &str, code: &str| -> f64 {
+        let of = |line: &&str| {
+            line.starts_with("nsgate_requests_total{")
+                && line.contains(&format!("operation=\"{operation}\""))
+                && line.contains(&format!("code=\"{code}\""))
+        };
+        let lines = page
+            .lines()
+            .filter(of)
+            .filter_map(|line| line.rsplit_once(' '));
+        lines.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+    };
+    for (operation, code, expected) in [
+        ("table_exists", "200", 2.0),
+        ("table_exists", "401", 1.0),
+        ("table_exists", "404", 1.0),
+        ("restore_table", "503", 1.0),
+    ] {
+        assert!(
+            (count(operation, code) - expected).abs() < 0.5,
+            "{operation} {code}:\n{page}"
+        );
+    }
+    assert!(
+        !page.contains("t1") && !page.contains("tester"),
+        "a label names a table or a subject"
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_is_ready_though_a_catalog_is_not() {
+    let world = World::two().await;
+    world.catalog("east").stop().await;
+    assert_eq!(world.admin().get("/live").await.status, 200);
+    world
+        .client()
+        .post("/v1/table/west%24t1/exists", &json!({}))
+        .await
+        .ok();
+}

@@ -1,0 +1,163 @@
+//! Everything a client can send has a bound, and the answer says which.
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::Method;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::catalog::faults::PATIENCE;
+use crate::client::{Body, full};
+use crate::world::Setup;
+
+const EXISTS: &str = "/v1/table/west%24t1/exists";
+
+/// A body that does not say how long it is.
+fn chunked(bytes: usize) -> Body {
+    let chunk = Ok(Frame::data(Bytes::from(vec![b' '; bytes])));
+    StreamBody::new(stream::iter([chunk])).boxed_unsync()
+}
+
+#[tokio::test]
+async fn json_has_a_bound_and_rows_have_none() {
+    let setup = Setup::two().section("limits: { json_body: 1KiB }");
+    let world = setup.start().await.seeded();
+    let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(1000));
+    world.client().post_bytes(EXISTS, fits).await.ok();
+    let client = world.client().header("content-type", "application/json");
+    for (body, name) in [(full(vec![b' '; 1025]), "told"), (chunked(1025), "untold")] {
+        for target in [EXISTS, "/v1/table/version/batch-create"] {
+            let body = match name {
+                "told" => full(vec![b' '; 1025]),
+                _ => chunked(1025),
+            };
+            let reply = client.send(Method::POST, target, body).await.unwrap();
+            assert_eq!(reply.outcome(), (413, Some(13)), "{name} {target}");
+        }
+        drop(body);
+    }
+    let insert = "/v1/table/west%24t1/insert";
+    for body in [full(vec![0; 100_000]), chunked(100_000)] {
+        let inserted = world.client().post_rows(insert, body).await.ok().json();
+        assert_eq!(inserted["num_inserted_rows"], 100_000);
+    }
+}
+
+#[tokio::test]
+async fn headers_have_a_bound() {
+    let setup = Setup::two().section("limits: { header_bytes: 16KiB }");
+    let world = setup.start().await.seeded();
+    let most = world.client().header("x-large", &"x".repeat(8 << 10));
+    most.post(EXISTS, &json!({})).await.ok();
+    let over = world.client().header("x-large", &"x".repeat(20 << 10));
+    let reply = over.post(EXISTS, &json!({})).await;
+    assert_eq!(reply.status, 431);
+}
+
+#[tokio::test]
+async fn requests_beyond_the_bound_are_told_to_come_again() {
+    let setup = Setup::two().section("limits: { in_flight: 2 }");
+    let world = setup.start().await.seeded();
+    let gate = world.catalog("west").hold("table_exists");
+    let second = world.catalog("west").hold_answer("table_exists");
+    let client = world.client();
+    let held = tokio::spawn(async move { client.post(EXISTS, &json!({})).await });
+    gate.reached(1).await;
+    let client = world.client();
+    let other = world.catalog("east").hold("table_exists");
+    let held_too =
+        tokio::spawn(async move { client.post("/v1/table/east%24t1/exists", &json!({})).await });
+    other.reached(1).await;
+    let refused = world.client().post(EXISTS, &json!({})).await;
+    assert_eq!(refused.outcome(), (503, Some(17)));
+    assert!(refused.header("retry-after").is_some());
+    for gate in [gate, second, other] {
+        gate.open();
+    }
+    held.await.unwrap().ok();
+    held_too.await.unwrap().ok();
+    world.client().post(EXISTS, &json!({})).await.ok();
+}
+
+#[tokio::test]
+async fn a_client_that_dribbles_its_headers_is_cut_off() {
+    let setup = Setup::two().section("limits: { header_timeout: 100ms }");
+    let world = setup.start().await;
+    for begun in [
+        "",
+        "POST /v1/table",
+        "GET /v1/table HTTP/1.1\r\nhost: x\r\nx-a: b\r\n",
+    ] {
+        let answer = crate::client::raw(world.address(), begun.as_bytes()).await;
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
+            "{begun:?}: {answer}"
+        );
+    }
+}
+
+/// A connection that has carried one request and is still open.
+async fn kept(address: std::net::SocketAddr) -> Option<TcpStream> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream
+            .write_all(b"GET /v1/nothing HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .ok()?;
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.ok()?;
+        Some(stream)
+    };
+    tokio::time::timeout(std::time::Duration::from_millis(500), exchange)
+        .await
+        .ok()?
+}
+
+#[tokio::test]
+async fn connections_have_a_bound() {
+    let setup = Setup::two().section("limits: { connections: 2 }");
+    let world = setup.start().await;
+    let address = world.address();
+    let (one, two) = (kept(address).await.unwrap(), kept(address).await.unwrap());
+    assert!(
+        kept(address).await.is_none(),
+        "a third connection is not served"
+    );
+    drop((one, two));
+    let freed = async {
+        while kept(address).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_of_two_lengths_is_never_two_requests() {
+    let world = crate::world::World::two().await;
+    let bearer = format!("authorization: Bearer {}", crate::token::token(&json!({})));
+    let smuggled = "POST /v1/table/west%24t1/drop HTTP/1.1\r\nhost: x\r\n\r\n";
+    for lengths in [
+        format!(
+            "content-length: 5\r\ncontent-length: {}\r\n",
+            smuggled.len()
+        ),
+        "content-length: 4\r\ntransfer-encoding: chunked\r\n".to_owned(),
+        "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n".to_owned(),
+        "content-length: +5\r\n".to_owned(),
+    ] {
+        let request = format!(
+            "POST {EXISTS} HTTP/1.1\r\nhost: x\r\n{bearer}\r\ncontent-type: application/json\r\n\
+             connection: close\r\n{lengths}\r\n0\r\n\r\n{smuggled}"
+        );
+        let answer = crate::client::raw(world.address(), request.as_bytes()).await;
+        assert!(
+            answer.matches("HTTP/1.1").count() <= 1,
+            "{lengths}: {answer}"
+        );
+    }
+    assert!(world.catalog("west").seen_of("drop_table").is_empty());
+}

@@ -1,0 +1,339 @@
+//! A gateway before catalogs of this process, configured as an operator would, in a folder of its own.
+//!
+//! The gateway is the program itself, so that an abrupt stop is one, and a restart finds what was on disk.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::catalog::Catalog;
+use crate::catalog::faults::PATIENCE;
+use crate::client::Client;
+use crate::token;
+
+/// What a world is made of.
+pub struct Setup {
+    listen: String,
+    mounts: String,
+    backends: Vec<(&'static str, String)>,
+    sections: String,
+}
+
+/// A running gateway and its catalogs.
+pub struct World {
+    pub catalogs: Vec<(&'static str, Catalog)>,
+    gateway: Gateway,
+    folder: TempDir,
+}
+
+/// One run of the program.
+struct Gateway {
+    child: Child,
+    address: SocketAddr,
+    admin: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+impl Setup {
+    /// No mount yet.
+    pub fn new() -> Self {
+        Self {
+            listen: String::new(),
+            mounts: String::new(),
+            backends: Vec::new(),
+            sections: String::new(),
+        }
+    }
+
+    /// `[west]` and `[east]`, each in a catalog of that name that keeps the path.
+    pub fn two() -> Self {
+        Self::new().mount("[west]", "west").mount("[east]", "east")
+    }
+
+    /// Mounts a catalog at a namespace in YAML, e.g. `[a, b]`.
+    pub fn mount(self, namespace: &str, backend: &'static str) -> Self {
+        self.rerooted(namespace, backend, namespace)
+    }
+
+    /// The same under another namespace of the catalog.
+    pub fn rerooted(mut self, namespace: &str, backend: &'static str, there: &str) -> Self {
+        let _ = writeln!(
+            self.mounts,
+            "  - {{ namespace: {namespace}, backend: {backend}, backend_namespace: {there} }}"
+        );
+        if !self.backends.iter().any(|(name, _)| *name == backend) {
+            self.backends.push((backend, String::new()));
+        }
+        self
+    }
+
+    /// One more line of a backend's section, e.g. `batch: atomic`.
+    pub fn backend(mut self, backend: &'static str, line: &str) -> Self {
+        let found = self.backends.iter_mut().find(|(name, _)| *name == backend);
+        let (_, lines) = found.expect("mounted before");
+        let _ = writeln!(lines, "    {line}");
+        self
+    }
+
+    /// One more line of the `listen` section.
+    pub fn listen(mut self, line: &str) -> Self {
+        let _ = writeln!(self.listen, "  {line}");
+        self
+    }
+
+    /// One more top-level section, e.g. `limits: { in_flight: 1 }`.
+    pub fn section(mut self, yaml: &str) -> Self {
+        let _ = writeln!(self.sections, "{yaml}");
+        self
+    }
+
+    /// Starts the catalogs and the gateway.
+    pub async fn start(self) -> World {
+        let mut catalogs = Vec::new();
+        for (name, _) in &self.backends {
+            catalogs.push((*name, Catalog::start().await));
+        }
+        self.over(catalogs).await
+    }
+
+    /// Starts the gateway over these catalogs.
+    pub async fn over(self, catalogs: Vec<(&'static str, Catalog)>) -> World {
+        let folder = TempDir::new().unwrap();
+        let yaml = self.yaml(&catalogs);
+        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+        let keys = token::key_set().to_string();
+        std::fs::write(folder.path().join("keys.json"), keys).unwrap();
+        let gateway = Gateway::start(&folder).await;
+        World {
+            catalogs,
+            gateway,
+            folder,
+        }
+    }
+
+    fn yaml(&self, catalogs: &[(&'static str, Catalog)]) -> String {
+        let mut yaml = format!(
+            "listen:\n  address: 127.0.0.1:0\n  workers: 2\n{}",
+            self.listen
+        );
+        if !self.sections.contains("admin:") {
+            yaml.push_str("admin: { address: 127.0.0.1:0 }\n");
+        }
+        if !self.sections.contains("auth:") {
+            let _ = writeln!(
+                yaml,
+                "auth:\n  issuers:\n    - issuer: {}\n      audiences: [catalog]\n      algorithms: [ES256]\n      \
+                 keys: {{ file: keys.json }}\n      context: {{ tenant: tenant }}",
+                token::ISSUER
+            );
+        }
+        if !self.sections.contains("batch:") {
+            yaml.push_str("batch: { log: batches.redb }\n");
+        }
+        yaml.push_str("backends:\n");
+        for (name, catalog) in catalogs {
+            let lines = self.backends.iter().find(|(n, _)| n == name);
+            let lines = lines.map_or("", |(_, lines)| lines);
+            let _ = write!(
+                yaml,
+                "  {name}:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n    \
+                 service_authorization: Bearer service-of-{name}\n{lines}",
+                catalog.uri()
+            );
+            if !lines.contains("health:") {
+                yaml.push_str("    health: { interval: 1h }\n");
+            }
+        }
+        format!("{yaml}mounts:\n{}{}", self.mounts, self.sections)
+    }
+}
+
+impl World {
+    /// [`Setup::two`], with a table `t1` of one version in each.
+    pub async fn two() -> Self {
+        Setup::two().start().await.seeded()
+    }
+
+    /// A table `t1` of one version below each catalog's own name.
+    pub fn seeded(self) -> Self {
+        for (name, catalog) in &self.catalogs {
+            catalog.store().seed(&[name, "t1"], 1);
+        }
+        self
+    }
+
+    pub fn catalog(&self, name: &str) -> &Catalog {
+        let found = self.catalogs.iter().find(|(known, _)| *known == name);
+        &found.expect("a catalog of this world").1
+    }
+
+    /// The address clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.gateway.address
+    }
+
+    /// A client with a valid token.
+    pub fn client(&self) -> Client {
+        self.client_with(&json!({}))
+    }
+
+    /// A client whose token has these claims beside the usual ones.
+    pub fn client_with(&self, claims: &Value) -> Client {
+        let bearer = format!("Bearer {}", token::token(claims));
+        self.anonymous().header("authorization", &bearer)
+    }
+
+    /// A client without a token.
+    pub fn anonymous(&self) -> Client {
+        Client::new(self.gateway.address)
+    }
+
+    /// A client of the admin address.
+    pub fn admin(&self) -> Client {
+        Client::new(self.gateway.admin)
+    }
+
+    /// The value of one sample of `/metrics`, by its name and labels as they are written there; absent: 0.
+    pub async fn metric(&self, sample: &str) -> f64 {
+        let page = self.admin().get("/metrics").await.ok();
+        let page = String::from_utf8(page.body.to_vec()).unwrap();
+        let line = page.lines().find_map(|line| line.strip_prefix(sample));
+        line.map_or(0.0, |value| value.trim().parse().unwrap())
+    }
+
+    /// Everything the gateway has logged.
+    pub fn log(&self) -> String {
+        self.gateway.log.lock().unwrap().clone()
+    }
+
+    /// Ends the gateway as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.gateway.child.kill().unwrap();
+        self.gateway.child.wait().unwrap();
+    }
+
+    /// Asks the gateway to stop, as a supervisor does.
+    pub fn terminate(&self) {
+        let kill = format!("kill -TERM {}", self.gateway.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end of the gateway and returns its exit code.
+    pub async fn ended(&mut self) -> Option<i32> {
+        let wait = async {
+            loop {
+                if let Some(status) = self.gateway.child.try_wait().unwrap() {
+                    return status.code();
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap()
+    }
+
+    /// Starts the gateway again over the same catalogs and the same folder; its address is a new one.
+    pub async fn restart(&mut self) {
+        let _ = self.gateway.child.kill();
+        let _ = self.gateway.child.wait();
+        self.gateway = Gateway::start(&self.folder).await;
+    }
+
+    /// Where its configuration and its batch log are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts the program where it is expected to refuse, and returns its exit code.
+    pub async fn try_start(&self) -> Option<i32> {
+        let mut child = Gateway::command(&self.folder).spawn().unwrap();
+        let ended = tokio::task::spawn_blocking(move || {
+            for _ in 0..PATIENCE.as_millis() / 5 {
+                if let Some(status) = child.try_wait().unwrap() {
+                    return status.code();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+            None
+        });
+        ended.await.unwrap()
+    }
+}
+
+impl Gateway {
+    fn command(folder: &TempDir) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        command
+            .args(["serve", "--config", "gateway.yaml"])
+            .current_dir(folder.path())
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    async fn start(folder: &TempDir) -> Self {
+        let mut child = Self::command(folder).spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (found, addresses) = mpsc::channel();
+        let lines = log.clone();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                for what in ["nsgate listening on http://", "nsgate admin on http://"] {
+                    if let Some((_, rest)) = line.split_once(what) {
+                        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
+                        let _ = found.send((what, rest[..end.unwrap_or(rest.len())].parse()));
+                    }
+                }
+                let mut lines = lines.lock().unwrap();
+                lines.push_str(&line);
+                lines.push('\n');
+            }
+        });
+        let collected = tokio::task::spawn_blocking(move || {
+            let mut both = (None, None);
+            while both.0.is_none() || both.1.is_none() {
+                match addresses.recv_timeout(PATIENCE).ok()? {
+                    (what, Ok(address)) if what.contains("admin") => both.1 = Some(address),
+                    (_, address) => both.0 = address.ok(),
+                }
+            }
+            both.0.zip(both.1)
+        });
+        let Some((address, admin)) = collected.await.unwrap() else {
+            let _ = child.kill();
+            panic!("the gateway did not start:\n{}", log.lock().unwrap());
+        };
+        Self {
+            child,
+            address,
+            admin,
+            log,
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self
+                .log
+                .lock()
+                .map_or_else(|_| String::new(), |log| log.clone());
+            eprintln!("the gateway's log:\n{log}");
+        }
+    }
+}
