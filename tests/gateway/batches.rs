@@ -1,0 +1,100 @@
+//! All versions of a batch become visible together or never, whatever the catalogs do and whenever the gateway dies.
+
+mod commit;
+mod hidden;
+mod prepare;
+mod recovery;
+mod refuse;
+mod repeat;
+mod undo;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::catalog::faults::PATIENCE;
+use crate::client::{Client, Reply};
+use crate::world::{Setup, World};
+
+const BATCH: &str = "/v1/table/version/batch-create";
+
+/// Two catalogs with a table `t1` of one version each; `settings` are further keys of `batch`.
+async fn world(settings: &str) -> World {
+    let section = format!("batch: {{ log: batches.redb, {settings} }}");
+    Setup::two().section(&section).start().await.seeded()
+}
+
+/// Stages a version of `t1` as a writer does, and returns its entry.
+fn stage(world: &World, name: &str, version: u64) -> Value {
+    let (path, content) = (format!("{name}-{version}"), format!("{name} {version}"));
+    world.catalog(name).store().stage(&path, &content);
+    json!({
+        "id": [name, "t1"], "version": version, "manifest_path": path, "manifest_size": content.len(),
+    })
+}
+
+/// A batch of one version of `t1` in each catalog.
+fn pair(world: &World, version: u64) -> Value {
+    json!({"entries": [stage(world, "west", version), stage(world, "east", version)]})
+}
+
+/// Sends a batch while the test goes on.
+fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
+    tokio::spawn(async move { client.post(BATCH, &batch).await })
+}
+
+fn numbers(listed: &Value) -> Vec<u64> {
+    let versions = listed["versions"].as_array().unwrap().iter();
+    versions
+        .map(|version| version["version"].as_u64().unwrap())
+        .collect()
+}
+
+/// The versions of `t1` that a reader sees through the gateway.
+async fn visible(world: &World, name: &str) -> Vec<u64> {
+    let target = format!("/v1/table/{name}%24t1/version/list");
+    numbers(&world.client().post_nothing(&target).await.ok().json())
+}
+
+/// The versions of `t1` that the catalog has.
+fn stored(world: &World, name: &str) -> Vec<u64> {
+    let contents = world.catalog(name).store().contents(&[name, "t1"]);
+    contents
+        .unwrap()
+        .into_iter()
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// Waits for what must happen by itself; only a failing test waits long.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let happens = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let happened = tokio::time::timeout(PATIENCE, happens).await;
+    assert!(happened.is_ok(), "never: {what}");
+}
+
+/// Both tables show `versions`, in the catalogs too.
+async fn assert_both(world: &World, versions: &[u64], case: &str) {
+    for name in ["west", "east"] {
+        assert_eq!(
+            visible(world, name).await,
+            versions,
+            "{case}: visible in {name}"
+        );
+        let what = format!("{case}: {name} has {versions:?}");
+        until(&what, || stored(world, name) == versions).await;
+    }
+}
+
+/// The status of a batch as its transaction tells it.
+async fn told(world: &World, transaction: &Value) -> String {
+    let id = transaction.as_str().unwrap();
+    let target = format!("/v1/transaction/{id}/describe");
+    let told = world.client().post(&target, &json!({})).await.ok().json();
+    told["status"].as_str().unwrap().to_owned()
+}

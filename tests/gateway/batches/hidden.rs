@@ -1,0 +1,289 @@
+//! What is not decided is not seen, and what depends on it waits.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{BATCH, assert_both, numbers, pair, stage, start, stored, until, visible, world};
+use crate::catalog::faults::Fault;
+use crate::client::full;
+use crate::world::Setup;
+
+const WEST: &str = "/v1/table/west%24t1";
+
+#[tokio::test]
+async fn a_prepared_version_is_in_no_answer_until_its_batch_is_decided() {
+    let world = world("").await;
+    world.catalog("west").store().seed(&["west", "t1"], 3);
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = json!({"entries": [stage(&world, "west", 4), stage(&world, "west", 5), stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    gate.reached(1).await;
+    until("west is prepared", || {
+        stored(&world, "west") == [1, 2, 3, 4, 5]
+    })
+    .await;
+    let client = world.client();
+    for (query, shown) in [
+        ("", &[1, 2, 3][..]),
+        ("?descending=true", &[3, 2, 1]),
+        ("?descending=true&limit=1", &[3]),
+        ("?limit=2&descending=true&delimiter=%24", &[3, 2]),
+        ("?limit=10", &[1, 2, 3]),
+    ] {
+        let target = format!("{WEST}/version/list{query}");
+        let listed = client.post_nothing(&target).await.ok().json();
+        assert_eq!(numbers(&listed), shown, "{query}");
+    }
+    for (body, outcome, version) in [
+        (json!({"version": 5}), (404, Some(11)), Value::Null),
+        (json!({"version": 4}), (404, Some(11)), Value::Null),
+        (json!({"version": 3}), (200, None), json!(3)),
+        (json!({}), (200, None), json!(3)),
+        (json!({"id": ["west", "t1"]}), (200, None), json!(3)),
+    ] {
+        let reply = client
+            .post(&format!("{WEST}/version/describe"), &body)
+            .await;
+        assert_eq!(reply.outcome(), outcome, "{body}: {reply:?}");
+        assert_eq!(reply.json()["version"]["version"], version, "{body}");
+    }
+    gate.open();
+    batch.await.unwrap().ok();
+    assert_eq!(visible(&world, "west").await, [1, 2, 3, 4, 5]);
+    assert_eq!(visible(&world, "east").await, [1, 2]);
+}
+
+#[tokio::test]
+async fn pages_of_a_catalog_that_has_them_are_filled_up() {
+    let world = world("").await;
+    world.catalog("west").store().seed(&["west", "t1"], 5);
+    world.catalog("west").set_versions_on_a_page(2);
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = json!({"entries": [stage(&world, "west", 6), stage(&world, "west", 7), stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west").len() == 7).await;
+    let mut all = Vec::new();
+    let mut token = String::new();
+    loop {
+        let target = format!("{WEST}/version/list?descending=true{token}");
+        let page = world.client().post_nothing(&target).await.ok().json();
+        let shown = numbers(&page);
+        assert!(
+            !all.is_empty() || !shown.is_empty(),
+            "a first page without a version"
+        );
+        all.extend(shown);
+        match page["page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all, [5, 4, 3, 2, 1]);
+    gate.open();
+    batch.await.unwrap().ok();
+}
+
+/// An empty list makes clients look at storage themselves: better no answer than that.
+#[tokio::test]
+async fn a_reader_waits_where_nothing_can_be_shown() {
+    let world = world("").await;
+    world.catalog("west").store().seed(&["west", "t1"], 0);
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = json!({"entries": [stage(&world, "west", 1), stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1]).await;
+    for (operation, body) in [("version/list", ""), ("version/describe", "{}")] {
+        let client = world.client().header("content-type", "application/json");
+        let reply = client
+            .send(Method::POST, &format!("{WEST}/{operation}"), full(body))
+            .await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.outcome(), (503, Some(17)), "{operation}");
+        assert!(reply.header("retry-after").is_some(), "{operation}");
+    }
+    let client = world.client();
+    let lists = world.catalog("west").seen_of("list_table_versions").len();
+    let waiting =
+        tokio::spawn(async move { client.post_nothing(&format!("{WEST}/version/list")).await });
+    world
+        .catalog("west")
+        .called("list_table_versions", lists + 1)
+        .await;
+    gate.open();
+    batch.await.unwrap().ok();
+    assert_eq!(numbers(&waiting.await.unwrap().ok().json()), [1]);
+}
+
+#[tokio::test]
+async fn what_depends_on_the_latest_version_waits_and_the_rest_does_not() {
+    let world = world("lock_timeout: 300ms").await;
+    world.catalog("west").store().seed(&["west", "t2"], 1);
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let client = world.client();
+    for operation in ["describe", "exists", "declare"] {
+        let reply = client
+            .post(&format!("{WEST}/{operation}"), &json!({}))
+            .await;
+        assert!(
+            reply.status == 200 || reply.status == 409,
+            "{operation}: {reply:?}"
+        );
+    }
+    client
+        .post("/v1/table/west%24t2/count_rows", &json!({}))
+        .await
+        .ok();
+    client
+        .post_rows("/v1/table/west%24t2/insert", full("rows"))
+        .await
+        .ok();
+    let waits = [
+        "count_rows",
+        "query",
+        "stats",
+        "insert",
+        "delete",
+        "restore",
+        "tags/create",
+        "drop",
+    ];
+    let asked =
+        waits.map(|operation| client.post_bytes(format!("{WEST}/{operation}").leak(), "{}"));
+    for (operation, reply) in waits
+        .iter()
+        .zip(futures_util::future::join_all(asked).await)
+    {
+        assert_eq!(reply.outcome(), (503, Some(17)), "{operation}: {reply:?}");
+        assert!(reply.header("retry-after").is_some(), "{operation}");
+    }
+    let detailed = format!("{WEST}/describe?load_detailed_metadata=true");
+    assert_eq!(client.post(&detailed, &json!({})).await.status, 503);
+    let dropped = client.post("/v1/namespace/west/drop", &json!({})).await;
+    assert_eq!(dropped.outcome(), (503, Some(17)));
+    for operation in [
+        "count_table_rows",
+        "query_table",
+        "drop_namespace",
+        "drop_table",
+    ] {
+        let seen = world.catalog("west").seen_of(operation);
+        assert!(
+            seen.iter().all(|seen| seen.id.last().unwrap() == "t2"),
+            "{operation}"
+        );
+    }
+    gate.open();
+    batch.await.unwrap().ok();
+    client
+        .post(&format!("{WEST}/count_rows"), &json!({}))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let next = stage(&world, "west", 3);
+    let client = world.client();
+    let create =
+        tokio::spawn(async move { client.post(&format!("{WEST}/version/create"), &next).await });
+    // Whatever else is asked meanwhile is answered; the create is not sent.
+    assert_eq!(visible(&world, "west").await, [1]);
+    assert_eq!(
+        world.catalog("west").seen_of("create_table_version").len(),
+        1
+    );
+    gate.open();
+    batch.await.unwrap().ok();
+    create.await.unwrap().ok();
+    assert_eq!(visible(&world, "west").await, [1, 2, 3]);
+}
+
+/// A writer that saw the prepared version in storage built on it; now it is gone.
+#[tokio::test]
+async fn a_create_above_an_aborted_version_is_refused() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    world.catalog("east").fail("create_table_version", refusal);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let next = stage(&world, "west", 3);
+    let client = world.client();
+    let create =
+        tokio::spawn(async move { client.post(&format!("{WEST}/version/create"), &next).await });
+    assert_eq!(visible(&world, "west").await, [1]);
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    let refused = create.await.unwrap();
+    assert_eq!(refused.outcome(), (409, Some(14)), "{refused:?}");
+    assert_both(&world, &[1], "aborted").await;
+    // The number itself rests: a writer that has it may still be about to use it.
+    let again = stage(&world, "west", 2);
+    let refused = world
+        .client()
+        .post(&format!("{WEST}/version/create"), &again)
+        .await;
+    assert!(
+        refused.status == 409 || refused.status == 503,
+        "{refused:?}"
+    );
+    assert_eq!(stored(&world, "west"), [1]);
+}
+
+#[tokio::test]
+async fn a_freed_number_is_used_again_after_its_rest() {
+    let world = world("slot_cooldown: 200ms").await;
+    world.catalog("east").fail(
+        "create_table_version",
+        Fault::Instead(400, r#"{"error":"no","code":13}"#),
+    );
+    assert_eq!(
+        world.client().post(BATCH, &pair(&world, 2)).await.status,
+        400
+    );
+    let mut last = None;
+    for _ in 0..100 {
+        let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+        if reply.status == 200 {
+            return assert_both(&world, &[1, 2], "used again").await;
+        }
+        assert!(reply.status == 409 || reply.status == 503, "{reply:?}");
+        last = Some(reply);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("{last:?}");
+}
+
+/// Two mounts of one table are one table.
+#[tokio::test]
+async fn a_second_mount_of_a_table_shows_no_more_than_the_first() {
+    let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
+    let world = setup.start().await.seeded();
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let mirror = world
+        .client()
+        .post_nothing("/v1/table/mirror%24t1/version/list")
+        .await;
+    assert_eq!(numbers(&mirror.ok().json()), [1]);
+    gate.open();
+    batch.await.unwrap().ok();
+    let mirror = world
+        .client()
+        .post_nothing("/v1/table/mirror%24t1/version/list")
+        .await;
+    assert_eq!(numbers(&mirror.ok().json()), [1, 2]);
+}

@@ -1,0 +1,177 @@
+//! What a catalog may do to a create, and what becomes of the batch.
+
+use serde_json::json;
+
+use super::{BATCH, assert_both, pair, stage, start, stored, told, until, visible, world};
+use crate::catalog::faults::{BROKEN, Fault, GARBAGE, Gate};
+
+/// The catalog may have acted before it failed to say so: the gateway finds out, and goes on.
+#[tokio::test]
+async fn an_unclear_answer_is_settled_and_the_batch_commits() {
+    for fault in [
+        Fault::ResetBefore,
+        Fault::ResetAfter,
+        Fault::HalfAnswer,
+        Fault::Instead(500, BROKEN),
+        Fault::DoneBut(500, BROKEN),
+        Fault::Instead(503, "{}"),
+        Fault::DoneBut(503, "{}"),
+        Fault::DoneBut(200, GARBAGE),
+        Fault::DoneBut(502, GARBAGE),
+    ] {
+        let world = world("").await;
+        world
+            .catalog("east")
+            .fail("create_table_version", fault.clone());
+        let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+        assert_eq!(reply.status, 200, "{fault:?}: {reply:?}");
+        assert_both(&world, &[1, 2], &format!("{fault:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_definite_refusal_leaves_no_trace() {
+    for (name, fault, outcome) in [
+        (
+            "refused",
+            Fault::Instead(400, r#"{"error":"no such manifest","code":13}"#),
+            (400, Some(13)),
+        ),
+        (
+            "forbidden",
+            Fault::Instead(403, r#"{"error":"not yours","code":15}"#),
+            (403, Some(15)),
+        ),
+        (
+            "table gone",
+            Fault::Instead(404, r#"{"error":"t1","code":4}"#),
+            (404, Some(4)),
+        ),
+    ] {
+        let mut world = world("").await;
+        world.catalog("east").fail("create_table_version", fault);
+        let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+        assert_eq!(reply.outcome(), outcome, "{name}: {reply:?}");
+        assert!(reply.json().to_string().contains("entries[1]"), "{name}");
+        assert_both(&world, &[1], name).await;
+        world.restart().await;
+        assert_both(&world, &[1], &format!("{name}, after a restart")).await;
+        assert!(stored(&world, "west") == [1], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_staged_manifest_fails_the_batch() {
+    let world = world("").await;
+    let missing =
+        json!({"id": ["east", "t1"], "version": 2, "manifest_path": "nowhere", "manifest_size": 3});
+    let batch = json!({"entries": [stage(&world, "west", 2), missing]});
+    let reply = world.client().post(BATCH, &batch).await;
+    assert_eq!(reply.outcome(), (400, Some(13)));
+    assert_both(&world, &[1], "nothing staged").await;
+    assert!(
+        (world
+            .metric("nsgate_batches_total{outcome=\"aborted\"}")
+            .await
+            - 1.0)
+            .abs()
+            < 0.5
+    );
+}
+
+/// Somebody else writes the version between validation and create.
+#[tokio::test]
+async fn a_version_taken_meanwhile_stays_its_writers() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let id = ["east".to_owned(), "t1".to_owned()];
+    world
+        .catalog("east")
+        .store()
+        .put(&id, 2, "somebody else's, and longer".into());
+    gate.open();
+    let reply = batch.await.unwrap();
+    assert_eq!(reply.outcome(), (409, Some(14)), "{reply:?}");
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert_eq!(visible(&world, "west").await, [1]);
+    assert_eq!(stored(&world, "east"), [1, 2]);
+    until("theirs is seen", || {
+        world
+            .catalog("east")
+            .seen_of("batch_delete_table_versions")
+            .is_empty()
+    })
+    .await;
+    let contents = world
+        .catalog("east")
+        .store()
+        .contents(&["east", "t1"])
+        .unwrap();
+    assert_eq!(contents[1].1, "somebody else's, and longer");
+}
+
+/// 409 although it acted: never shown unless committed, never deleted unless proven.
+#[tokio::test]
+async fn a_conflict_that_lies_is_never_half_a_batch() {
+    let world = world("").await;
+    let lie = r#"{"error":"Version 2 already exists with different content","code":14}"#;
+    world
+        .catalog("east")
+        .fail("create_table_version", Fault::DoneBut(409, lie));
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    let expected: &[u64] = if reply.status == 200 { &[1, 2] } else { &[1] };
+    assert_eq!(visible(&world, "west").await, expected, "{reply:?}");
+    assert_eq!(visible(&world, "east").await, expected, "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_catalog_that_stops_in_the_middle_fails_the_batch() {
+    let world = world("prepare_timeout: 1s").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    world.catalog("east").stop().await;
+    let reply = batch.await.unwrap();
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    world.catalog("east").resume();
+    assert_both(&world, &[1], "stopped").await;
+}
+
+#[tokio::test]
+async fn a_catalog_that_hangs_fails_the_batch_in_time() {
+    let world = world("prepare_timeout: 500ms").await;
+    let gate = Gate::new();
+    world
+        .catalog("east")
+        .fail("create_table_version", Fault::HoldBefore(gate.clone()));
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert_eq!(visible(&world, "west").await, [1]);
+    assert_eq!(visible(&world, "east").await, [1]);
+    gate.open();
+}
+
+/// The decision is what the transaction tells, while it runs and after it.
+#[tokio::test]
+async fn a_batch_that_goes_on_without_its_client_ends_all_the_same() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    batch.abort();
+    assert!(batch.await.is_err());
+    gate.open();
+    until("east is created", || stored(&world, "east") == [1, 2]).await;
+    let reply = world
+        .client()
+        .post(BATCH, &pair(&world, 3))
+        .await
+        .ok()
+        .json();
+    assert_eq!(told(&world, &reply["transaction_id"]).await, "Succeeded");
+    assert_both(&world, &[1, 2, 3], "both batches").await;
+}

@@ -1,0 +1,159 @@
+//! The gateway dies at every point of a batch: after the next start it is all there or not at all.
+
+use serde_json::{Value, json};
+
+use super::{BATCH, assert_both, pair, start, stored, until, visible, world};
+use crate::catalog::faults::{Fault, Gate};
+use crate::world::World;
+
+/// Kills the gateway when `stopped` says so, then lets the catalogs go on and starts it again.
+async fn dies(world: &mut World, gates: &[&Gate]) {
+    world.kill();
+    for gate in gates {
+        gate.open();
+    }
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    world.restart().await;
+}
+
+/// Both or neither, and whichever it is, it is final.
+async fn all_or_nothing(world: &mut World, case: &str) -> bool {
+    let west = visible(world, "west").await;
+    let committed = west == [1, 2];
+    let versions: &[u64] = if committed { &[1, 2] } else { &[1] };
+    assert_both(world, versions, case).await;
+    world.restart().await;
+    assert_both(world, versions, &format!("{case}, started once more")).await;
+    committed
+}
+
+#[tokio::test]
+async fn before_any_create_arrived() {
+    let mut world = world("").await;
+    let (west, east) = (
+        world.catalog("west").hold("create_table_version"),
+        world.catalog("east").hold("create_table_version"),
+    );
+    let batch = start(world.client(), pair(&world, 2));
+    west.reached(1).await;
+    east.reached(1).await;
+    dies(&mut world, &[]).await;
+    assert!(!all_or_nothing(&mut world, "before any create").await);
+    drop(batch);
+}
+
+#[tokio::test]
+async fn between_two_creates() {
+    for first in ["west", "east"] {
+        let mut world = world("").await;
+        let second = if first == "west" { "east" } else { "west" };
+        let gate = world.catalog(second).hold("create_table_version");
+        let batch = start(world.client(), pair(&world, 2));
+        gate.reached(1).await;
+        until("the first is prepared", || stored(&world, first) == [1, 2]).await;
+        dies(&mut world, &[]).await;
+        assert!(!all_or_nothing(&mut world, first).await);
+        let deletes = world.catalog(first).seen_of("batch_delete_table_versions");
+        let ranges: Vec<Value> = deletes
+            .iter()
+            .map(|seen| seen.json()["ranges"].clone())
+            .collect();
+        assert_eq!(
+            ranges,
+            [json!([{"start_version": 2, "end_version": 3}])],
+            "{first}"
+        );
+        // The gateway acts in its own name: no caller's token outlives the request.
+        let service = format!("Bearer service-of-{first}");
+        assert_eq!(deletes[0].header("authorization"), Some(service.as_str()));
+        drop(batch);
+    }
+}
+
+#[tokio::test]
+async fn after_both_creates_and_before_their_answers() {
+    let mut world = world("").await;
+    let (west, east) = (
+        world.catalog("west").hold_answer("create_table_version"),
+        world.catalog("east").hold_answer("create_table_version"),
+    );
+    let batch = start(world.client(), pair(&world, 2));
+    west.reached(1).await;
+    east.reached(1).await;
+    dies(&mut world, &[&west, &east]).await;
+    all_or_nothing(&mut world, "unanswered").await;
+    drop(batch);
+}
+
+#[tokio::test]
+async fn in_the_middle_of_undoing() {
+    let mut world = world("").await;
+    let gate = world.catalog("west").hold("batch_delete_table_versions");
+    let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    world.catalog("east").fail("create_table_version", refusal);
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.status, 400);
+    gate.reached(1).await;
+    assert_eq!(visible(&world, "west").await, [1]);
+    dies(&mut world, &[]).await;
+    assert!(!all_or_nothing(&mut world, "undoing").await);
+}
+
+#[tokio::test]
+async fn right_after_the_answer() {
+    let mut world = world("").await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    dies(&mut world, &[]).await;
+    assert!(all_or_nothing(&mut world, "committed").await);
+    world.client().post(BATCH, &pair(&world, 3)).await.ok();
+    assert_both(&world, &[1, 2, 3], "and on").await;
+}
+
+#[tokio::test]
+async fn a_catalog_that_is_away_keeps_only_its_own_tables_locked() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    world.kill();
+    world.catalog("east").behave();
+    world.catalog("west").stop().await;
+    world.restart().await;
+    until("east is free", || stored(&world, "east") == [1]).await;
+    let count = "/v1/table/east%24t1/count_rows";
+    for (name, table) in [("east", count), ("west", "/v1/table/west%24t1/count_rows")] {
+        let mut reply = world.client().post(table, &json!({})).await;
+        for _ in 0..50 {
+            if name == "west" || reply.status == 200 {
+                break;
+            }
+            reply = world.client().post(table, &json!({})).await;
+        }
+        assert_eq!(
+            reply.status,
+            if name == "east" { 200 } else { 503 },
+            "{name}: {reply:?}"
+        );
+    }
+    world.catalog("west").resume();
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert_both(&world, &[1], "undone").await;
+    drop(batch);
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_not_served_from() {
+    let mut world = world("").await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    world.kill();
+    let log = world.folder().join("batches.redb");
+    let mut bytes = std::fs::read(&log).unwrap();
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte ^= u8::try_from(at % 251).unwrap();
+    }
+    std::fs::write(&log, bytes).unwrap();
+    assert_eq!(world.try_start().await, Some(3));
+}

@@ -1,0 +1,116 @@
+//! The same request twice is one batch.
+
+use serde_json::json;
+
+use super::{BATCH, assert_both, pair, stage, start, stored, until, world};
+use crate::catalog::faults::Fault;
+
+const CREATE: &str = "create_table_version";
+
+#[tokio::test]
+async fn a_repeated_request_joins_the_one_that_runs() {
+    let world = world("").await;
+    let keyed = world.client().header("idempotency-key", "k1");
+    for (version, client) in [(2, keyed), (3, world.client())] {
+        let gate = world.catalog("east").hold(CREATE);
+        let body = pair(&world, version);
+        let first = start(client.clone(), body.clone());
+        gate.reached(1).await;
+        let others: Vec<_> = (0..3)
+            .map(|_| start(client.clone(), body.clone()))
+            .collect();
+        // One more exchange on the way shows that the others have been taken in, or will be.
+        world
+            .client()
+            .post("/v1/table/west%24t1/exists", &json!({}))
+            .await
+            .ok();
+        gate.open();
+        let first = first.await.unwrap().ok().json();
+        for other in others {
+            let reply = other.await.unwrap();
+            match version {
+                2 => assert_eq!(reply.ok().json(), first),
+                // Without a key it joins while the first one runs; later it is a batch of its own, and too late.
+                _ => assert!(reply.status == 409 || reply.json() == first, "{reply:?}"),
+            }
+        }
+        assert_both(&world, &(1..=version).collect::<Vec<_>>(), "once").await;
+    }
+    for name in ["west", "east"] {
+        assert_eq!(world.catalog(name).seen_of(CREATE).len(), 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_finished_batch_is_answered_from_memory_also_after_a_restart() {
+    let mut world = world("").await;
+    let keyed = |world: &crate::world::World| world.client().header("idempotency-key", "k1");
+    let body = pair(&world, 2);
+    let first = keyed(&world).post(BATCH, &body).await.ok().json();
+    for _ in 0..2 {
+        assert_eq!(keyed(&world).post(BATCH, &body).await.ok().json(), first);
+        world.restart().await;
+    }
+    assert_eq!(world.catalog("west").seen_of(CREATE).len(), 1);
+    let other = keyed(&world).post(BATCH, &pair(&world, 3)).await;
+    assert_eq!(other.status, 422, "{other:?}");
+    // Another caller's key is another key.
+    let stranger = world
+        .client_with(&json!({"sub": "somebody else"}))
+        .header("idempotency-key", "k1");
+    stranger.post(BATCH, &pair(&world, 3)).await.ok();
+    assert_both(&world, &[1, 2, 3], "two batches").await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_repeated_too() {
+    let world = world("slot_cooldown: 10ms").await;
+    let client = world.client().header("idempotency-key", "k1");
+    let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    world.catalog("east").fail(CREATE, refusal);
+    let body = pair(&world, 2);
+    let first = client.post(BATCH, &body).await;
+    assert_eq!(first.outcome(), (400, Some(13)));
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    let again = client.post(BATCH, &body).await;
+    assert_eq!(again.outcome(), first.outcome());
+    assert_both(&world, &[1], "refused").await;
+}
+
+/// Batches that share tables in any order never wait for each other forever, and none is lost or half done.
+#[tokio::test]
+async fn batches_that_meet_on_the_same_tables_take_turns() {
+    let world = world("lock_timeout: 10s").await;
+    let run = |writer: usize| {
+        let mut entries = [stage(&world, "west", 2), stage(&world, "east", 2)].map(|mut entry| {
+            let name = entry["id"][0].as_str().unwrap().to_owned();
+            let (path, content) = (
+                format!("{name}-{writer}"),
+                format!("{name} 2 by {writer:02}"),
+            );
+            world.catalog(&name).store().stage(&path, &content);
+            entry["manifest_path"] = json!(path);
+            entry["manifest_size"] = json!(content.len());
+            entry
+        });
+        if writer % 2 == 0 {
+            entries.reverse();
+        }
+        start(world.client(), json!({"entries": entries}))
+    };
+    let replies = futures_util::future::join_all((0..16).map(run)).await;
+    let replies: Vec<_> = replies.into_iter().map(Result::unwrap).collect();
+    let won = replies.iter().filter(|reply| reply.status == 200).count();
+    let lost = replies
+        .iter()
+        .filter(|reply| reply.outcome() == (409, Some(14)))
+        .count();
+    assert_eq!((won, lost), (1, 15), "{replies:?}");
+    assert_both(&world, &[1, 2], "one of them").await;
+    let by = |name: &str| {
+        let contents = world.catalog(name).store().contents(&[name, "t1"]).unwrap();
+        contents[1].1.split(" by ").last().unwrap().to_owned()
+    };
+    assert_eq!(by("west"), by("east"));
+}

@@ -1,0 +1,113 @@
+//! An undo deletes what is the batch's own and still the latest, exactly that, and leaves the rest to a person.
+
+use serde_json::{Value, json};
+
+use super::{BATCH, assert_both, pair, stage, start, stored, until, visible, world};
+use crate::catalog::faults::{BROKEN, Fault};
+
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+const DELETE: &str = "batch_delete_table_versions";
+
+#[tokio::test]
+async fn exactly_the_prepared_versions_are_deleted_the_latest_first() {
+    let world = world("").await;
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = json!({"entries": [stage(&world, "west", 2), stage(&world, "west", 3), stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2, 3]).await;
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    assert_both(&world, &[1], "undone").await;
+    let ranges = world
+        .catalog("west")
+        .seen_of(DELETE)
+        .into_iter()
+        .map(|seen| seen.json()["ranges"].clone());
+    let range = |version: u64| json!([{"start_version": version, "end_version": version + 1}]);
+    assert_eq!(ranges.collect::<Vec<Value>>(), [range(3), range(2)]);
+    assert!(world.catalog("east").seen_of(DELETE).is_empty());
+}
+
+#[tokio::test]
+async fn a_delete_that_does_not_take_is_asked_for_again() {
+    for fault in [
+        Fault::ResetBefore,
+        Fault::ResetAfter,
+        Fault::Instead(500, BROKEN),
+        Fault::DoneBut(500, BROKEN),
+    ] {
+        let world = world("").await;
+        world.catalog("west").fail(DELETE, fault.clone());
+        world.catalog("east").fail("create_table_version", REFUSED);
+        assert_eq!(
+            world.client().post(BATCH, &pair(&world, 2)).await.status,
+            400,
+            "{fault:?}"
+        );
+        assert_both(&world, &[1], &format!("{fault:?}")).await;
+    }
+}
+
+/// Somebody went around the gateway and built on the prepared version.
+#[tokio::test]
+async fn a_version_that_was_built_on_waits_for_a_person() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let id = ["west".to_owned(), "t1".to_owned()];
+    world
+        .catalog("west")
+        .store()
+        .put(&id, 3, "built on it".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    for run in ["at once", "after a restart"] {
+        let hazard = async {
+            while world.metric("nsgate_batch_hazards").await < 1.0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(crate::catalog::faults::PATIENCE, hazard)
+            .await
+            .expect(run);
+        assert_eq!(stored(&world, "west"), [1, 2, 3], "{run}");
+        assert!(world.catalog("west").seen_of(DELETE).is_empty(), "{run}");
+        let listed = visible(&world, "west").await;
+        assert!(!listed.contains(&2), "{run}: {listed:?}");
+        let insert = "/v1/table/west%24t1/insert";
+        let reply = world
+            .client()
+            .post_rows(insert, crate::client::full("rows"))
+            .await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{run}: locked");
+        assert_eq!(visible(&world, "east").await, [1], "{run}");
+        world
+            .client()
+            .post("/v1/table/east%24t1/count_rows", &json!({}))
+            .await
+            .ok();
+        world.restart().await;
+    }
+}
+
+/// What looks like ours but may be somebody's is not deleted either.
+#[tokio::test]
+async fn a_version_that_may_be_somebody_elses_is_not_deleted() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    // The same size: nothing tells it from what was staged.
+    let id = ["east".to_owned(), "t1".to_owned()];
+    world.catalog("east").store().put(&id, 2, "EAST 2".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 409);
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert!(world.catalog("east").seen_of(DELETE).is_empty());
+    assert_eq!(stored(&world, "east"), [1, 2]);
+}
