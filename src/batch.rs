@@ -23,6 +23,7 @@ use dashmap::DashMap;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+pub use coordinator::OpenBatch;
 pub use locks::{Hold, TableKey};
 pub use request::BatchCall;
 pub use visibility::Line;
@@ -138,6 +139,11 @@ impl Batches {
         let allowed = self.coordinator.visibility.may_create(line, version);
         allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
         Ok(hold)
+    }
+
+    /// The batches that are not over, the oldest first.
+    pub fn open(&self) -> Vec<OpenBatch> {
+        self.coordinator.open.list()
     }
 
     /// The state of a batch of this gateway: `None` if the name is none of its batches'.
