@@ -43,7 +43,7 @@ impl Catalog {
 
     /// Starts it, with the tables it had.
     pub fn again(&mut self) {
-        let mut command = self.python.script("catalog.py");
+        let mut command = self.python.script("../../deploy/quickstart/catalog.py");
         command.args([self.root(), &self.port.to_string()]);
         let process = Process::start(&mut command);
         self.port = process.word_after("port ").parse().unwrap();

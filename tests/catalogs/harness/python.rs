@@ -35,6 +35,7 @@ impl Python {
     pub fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
         command.args(["-W", "ignore"]).arg(file(name));
+        command.env("PYTHONPATH", quickstart());
         // The gateway's address is on this machine; a proxy has no part in it.
         command
             .env("NO_PROXY", "*")
@@ -52,11 +53,18 @@ impl Python {
     }
 }
 
+/// The scripts that the tests share with the quickstart.
+fn quickstart() -> PathBuf {
+    file("../../deploy/quickstart")
+}
+
 /// The interpreter of the environment in `folder`, made if it is not there; one process makes it, others wait.
 fn made(folder: &Path) -> PathBuf {
     let requirements = file("requirements.txt");
     let mut hasher = DefaultHasher::new();
-    fs::read(&requirements).unwrap().hash(&mut hasher);
+    for list in [&requirements, &quickstart().join("requirements.txt")] {
+        fs::read(list).unwrap().hash(&mut hasher);
+    }
     let home = folder.join(format!("catalogs-venv-{:016x}", hasher.finish()));
     let interpreter = home.join("bin").join("python");
     let complete = home.join("complete");
