@@ -52,7 +52,7 @@ async fn a_definite_refusal_leaves_no_trace() {
         world.catalog("east").fail("create_table_version", fault);
         let reply = world.client().post(BATCH, &pair(&world, 2)).await;
         assert_eq!(reply.outcome(), outcome, "{name}: {reply:?}");
-        assert!(reply.json().to_string().contains("entries[1]"), "{name}");
+        assert!(reply.words().contains("entries[1]"), "{name}");
         assert_both(&world, &[1], name).await;
         world.restart().await;
         assert_both(&world, &[1], &format!("{name}, after a restart")).await;
@@ -77,6 +77,22 @@ async fn a_missing_staged_manifest_fails_the_batch() {
             .abs()
             < 0.5
     );
+}
+
+#[tokio::test]
+async fn a_chain_that_breaks_in_its_middle_is_undone_from_its_start() {
+    let world = world("").await;
+    let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    let west = world.catalog("west");
+    west.fail_nth("create_table_version", &["west", "t1"], 2, refusal);
+    let batch = json!({"entries": [
+        stage(&world, "west", 2), stage(&world, "west", 3), stage(&world, "west", 4), stage(&world, "east", 2),
+    ]});
+    let reply = world.client().post(BATCH, &batch).await;
+    assert_eq!(reply.outcome(), (400, Some(13)));
+    assert!(reply.words().contains("entries[1]"), "{reply:?}");
+    assert_both(&world, &[1], "the second of three").await;
+    assert_eq!(west.seen_of("create_table_version").len(), 2);
 }
 
 /// Somebody else writes the version between validation and create.

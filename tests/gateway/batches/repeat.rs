@@ -94,7 +94,7 @@ async fn batches_that_meet_on_the_same_tables_take_turns() {
             entry["manifest_size"] = json!(content.len());
             entry
         });
-        if writer % 2 == 0 {
+        if writer.is_multiple_of(2) {
             entries.reverse();
         }
         start(world.client(), json!({"entries": entries}))

@@ -56,11 +56,6 @@ impl Gate {
         self.0.1.send_replace(true);
     }
 
-    /// How many calls have come to the gate.
-    pub fn arrived(&self) -> usize {
-        *self.0.0.borrow()
-    }
-
     pub(super) async fn pass(&self) {
         self.0.0.send_modify(|arrived| *arrived += 1);
         let mut open = self.0.1.subscribe();
