@@ -28,16 +28,11 @@ async fn json_has_a_bound_and_rows_have_none() {
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(1000));
     world.client().post_bytes(EXISTS, fits).await.ok();
     let client = world.client().header("content-type", "application/json");
-    for (body, name) in [(full(vec![b' '; 1025]), "told"), (chunked(1025), "untold")] {
-        for target in [EXISTS, "/v1/table/version/batch-create"] {
-            let body = match name {
-                "told" => full(vec![b' '; 1025]),
-                _ => chunked(1025),
-            };
+    for target in [EXISTS, "/v1/table/version/batch-create"] {
+        for body in [full(vec![b' '; 1025]), chunked(1025)] {
             let reply = client.send(Method::POST, target, body).await.unwrap();
-            assert_eq!(reply.outcome(), (413, Some(13)), "{name} {target}");
+            assert_eq!(reply.outcome(), (413, Some(13)), "{target}");
         }
-        drop(body);
     }
     let insert = "/v1/table/west%24t1/insert";
     for body in [full(vec![0; 100_000]), chunked(100_000)] {
@@ -62,7 +57,6 @@ async fn requests_beyond_the_bound_are_told_to_come_again() {
     let setup = Setup::two().section("limits: { in_flight: 2 }");
     let world = setup.start().await.seeded();
     let gate = world.catalog("west").hold("table_exists");
-    let second = world.catalog("west").hold_answer("table_exists");
     let client = world.client();
     let held = tokio::spawn(async move { client.post(EXISTS, &json!({})).await });
     gate.reached(1).await;
@@ -74,7 +68,7 @@ async fn requests_beyond_the_bound_are_told_to_come_again() {
     let refused = world.client().post(EXISTS, &json!({})).await;
     assert_eq!(refused.outcome(), (503, Some(17)));
     assert!(refused.header("retry-after").is_some());
-    for gate in [gate, second, other] {
+    for gate in [gate, other] {
         gate.open();
     }
     held.await.unwrap().ok();
