@@ -61,7 +61,7 @@ pub struct Ask {
     pub operation: Operation,
     /// About what, as the catalog spells it; the root where the operation names nothing in its path.
     pub identifier: Identifier,
-    /// Query parameters besides the delimiter, decoded.
+    /// Query parameters, decoded. A `delimiter` only where the path names nothing; otherwise it is chosen.
     pub query: Vec<(&'static str, String)>,
     /// A JSON body.
     pub body: Option<Bytes>,

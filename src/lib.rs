@@ -7,6 +7,7 @@ pub mod config;
 pub mod error;
 pub mod exchange;
 pub mod gateway;
+pub mod listing;
 pub mod metrics;
 pub mod protocol;
 pub mod route;

@@ -84,10 +84,11 @@ fn path(ask: &Ask) -> Result<PathAndQuery, BoxError> {
         path.push('/');
         path.push_str(tail);
     }
-    path.push_str("?delimiter=");
-    path.extend(utf8_percent_encode(&delimiter, NON_ALPHANUMERIC));
-    for (name, value) in &ask.query {
-        path.push('&');
+    // Where the path names nothing, the question may say how the answer must spell names.
+    let says = ask.query.iter().any(|(name, _)| *name == "delimiter");
+    let ours = (!says).then_some(("delimiter", delimiter));
+    for (place, (name, value)) in ours.iter().chain(&ask.query).enumerate() {
+        path.push(if place == 0 { '?' } else { '&' });
         path.push_str(name);
         path.push('=');
         path.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn a_question_is_spelled_as_the_contract_has_it() {
         type Pairs = &'static [(&'static str, &'static str)];
-        let cases: [(Operation, &[&str], Pairs, &str); 4] = [
+        let cases: [(Operation, &[&str], Pairs, &str); 5] = [
             (
                 Operation::DescribeTableVersion,
                 &["prod", "t 1"],
@@ -124,6 +125,12 @@ mod tests {
                 &[],
                 &[],
                 "/v1/table?delimiter=%24",
+            ),
+            (
+                Operation::ListAllTables,
+                &[],
+                &[("limit", "5"), ("delimiter", ".")],
+                "/v1/table?limit=5&delimiter=%2E",
             ),
             (
                 Operation::BatchCreateTableVersions,

@@ -1,0 +1,241 @@
+//! One tree over many catalogs: what clients are told above and across mounts.
+//!
+//! The tree is the union of the mounts. A catalog that does not answer fails the listing; what it
+//! would have listed is never silently missing.
+
+mod cut;
+mod gather;
+mod merge;
+mod token;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::backend::{Answer, Ask, Authority, Backend, Failure};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::context::Context;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+use crate::protocol::query::Query;
+use crate::route::{Mount, Table};
+use cut::Cut;
+use gather::{Budget, Stop, everything};
+
+/// Those who are asked, by the index of a mount's backend.
+pub trait Catalogs: Sync {
+    /// Asks one catalog.
+    fn ask(&self, backend: usize, ask: Ask)
+    -> impl Future<Output = Result<Answer, Failure>> + Send;
+}
+
+impl Catalogs for [Arc<Backend>] {
+    async fn ask(&self, backend: usize, ask: Ask) -> Result<Answer, Failure> {
+        match self.get(backend) {
+            Some(backend) => backend.ask(ask).await,
+            None => Err(Failure::NotSent("a mount without a backend".into())),
+        }
+    }
+}
+
+/// One request that [`concerns`] more than one catalog's own tree.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The operation.
+    pub operation: Operation,
+    /// The route's identifier; the root for `list_all_tables`.
+    pub id: &'a Identifier,
+    /// Its query.
+    pub query: Query<'a>,
+    /// Its body, checked and as the catalog that owns `id` must see it.
+    pub body: Bytes,
+    /// On whose behalf catalogs are asked.
+    pub authority: Authority,
+    /// Goes along to the catalogs.
+    pub context: Context,
+}
+
+/// Whether [`answer`] must answer. Otherwise one catalog owns all there is, and forwarding is right.
+pub fn concerns(routes: &Table, operation: Operation, id: &Identifier) -> bool {
+    match operation {
+        Operation::ListNamespaces
+        | Operation::ListTables
+        | Operation::DescribeNamespace
+        | Operation::NamespaceExists
+        | Operation::CreateNamespace
+        | Operation::DropNamespace => routes.below(id).next().is_some(),
+        Operation::ListAllTables => match routes.mounts() {
+            [only] => !(only.namespace.is_root() && only.keeps_path()),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Answers a request that [`concerns`] the tree.
+///
+/// 503, code 17, if a catalog does not answer; a catalog's own error passes through.
+pub async fn answer<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    request: Request<'_>,
+) -> Result<Response<Body>, Error> {
+    let outcome = match request.operation {
+        Operation::CreateNamespace => Err(Stop::Error(Error::new(
+            Code::NamespaceAlreadyExists,
+            format!("namespace {} exists: mounts are below it", request.id),
+        ))),
+        Operation::DropNamespace => Err(Stop::Error(Error::new(
+            Code::NamespaceNotEmpty,
+            format!("namespace {} is not empty: mounts are below it", request.id),
+        ))),
+        Operation::DescribeNamespace | Operation::NamespaceExists => {
+            return level(routes, catalogs, request).await;
+        }
+        Operation::ListAllTables => all_tables(routes, catalogs, &request).await,
+        _ => one_level(routes, catalogs, &request).await,
+    };
+    match outcome {
+        Ok(response) => Ok(response),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Refused(answer)) => Ok(pass(*answer)),
+    }
+}
+
+/// Describes a namespace that mounts are below: as its owner does, if that has it too.
+async fn level<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    request: Request<'_>,
+) -> Result<Response<Body>, Error> {
+    let operation = request.operation;
+    if let Some(owner) = routes.find(request.id) {
+        let ask = request.ask(
+            owner.to_catalog(request.id),
+            Vec::new(),
+            Some(request.body.clone()),
+        );
+        let answer = catalogs
+            .ask(owner.backend, ask)
+            .await
+            .map_err(|failure| failure.into_error(&owner.backend_name))?;
+        if !lacks_namespace(&answer) {
+            return Ok(pass(answer));
+        }
+    }
+    // As real catalogs describe their root.
+    Ok(match operation {
+        Operation::NamespaceExists => Response::new(Body::empty()),
+        _ => json(Bytes::from_static(b"{\"properties\":{}}")),
+    })
+}
+
+async fn one_level<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    request: &Request<'_>,
+) -> Result<Response<Body>, Stop> {
+    let cut = Cut::of(request)?;
+    let listed = match routes.find(request.id) {
+        None => Vec::new(),
+        Some(owner) => {
+            let there = owner.to_catalog(request.id);
+            let ask = request.ask(there, cut.filters.clone(), None);
+            match everything(catalogs, owner, ask, &Budget::new()).await {
+                // The namespace is there all the same: a mount is below it.
+                Err(Stop::Refused(answer)) if lacks_namespace(&answer) => Vec::new(),
+                other => other?,
+            }
+        }
+    };
+    let names = match request.operation {
+        Operation::ListNamespaces => merge::namespaces(routes, request.id, listed),
+        _ => merge::tables(routes, request.id, listed),
+    };
+    Ok(cut.respond(names))
+}
+
+async fn all_tables<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    request: &Request<'_>,
+) -> Result<Response<Body>, Stop> {
+    let cut = Cut::of(request)?;
+    let mut mounts: BTreeMap<usize, Vec<&Mount>> = BTreeMap::new();
+    for mount in routes.mounts() {
+        mounts.entry(mount.backend).or_default().push(mount);
+    }
+    let budget = Budget::new();
+    let mut query = cut.filters.clone();
+    query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
+    let asked = mounts.values().map(|mounts| {
+        let ask = request.ask(Identifier::root(), query.clone(), None);
+        everything(catalogs, mounts[0], ask, &budget)
+    });
+    let listed = join_all(asked).await;
+    let mut names = BTreeSet::new();
+    for (mounts, listed) in mounts.values().zip(listed) {
+        let spelled = merge::all_tables(routes, mounts, &listed?, &cut.scope.delimiter)
+            .map_err(Error::from)?;
+        names.extend(spelled);
+    }
+    Ok(cut.respond(names))
+}
+
+impl Request<'_> {
+    fn ask(
+        &self,
+        identifier: Identifier,
+        query: Vec<(&'static str, String)>,
+        body: Option<Bytes>,
+    ) -> Ask {
+        Ask {
+            operation: self.operation,
+            identifier,
+            query,
+            body,
+            authority: self.authority.clone(),
+            context: self.context.clone(),
+            timeout: None,
+        }
+    }
+}
+
+/// Whether a catalog says that it has no such namespace; any other 404 is something else.
+fn lacks_namespace(answer: &Answer) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        code: u64,
+    }
+    answer.status == StatusCode::NOT_FOUND
+        && serde_json::from_slice(&answer.body)
+            .is_ok_and(|Refusal { code }| Code::from_number(code) == Some(Code::NamespaceNotFound))
+}
+
+/// A catalog's own answer, passed on.
+fn pass(answer: Answer) -> Response<Body> {
+    let mut response = Response::new(Body::full(answer.body));
+    *response.status_mut() = answer.status;
+    for name in [CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE] {
+        if let Some(value) = answer.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+fn json(body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What a merged listing contains: pure decisions over names that catalogs have listed.
+
+use std::collections::BTreeSet;
+
+use crate::protocol::identifier::{Identifier, IdentifierError};
+use crate::route::{Mount, Table};
+
+/// One page of a listing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) names: Vec<String>,
+    /// Whether there is more after the last of `names`.
+    pub(super) more: bool,
+}
+
+/// The namespaces right below `level`: what its owner lists and what leads to mounts.
+pub(super) fn namespaces(
+    routes: &Table,
+    level: &Identifier,
+    listed: Vec<String>,
+) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> = listed.into_iter().collect();
+    all.extend(routes.next_names_below(level).into_iter().map(String::from));
+    all
+}
+
+/// The tables right below `level`: what its owner lists, less what a mount below shadows.
+pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) -> BTreeSet<String> {
+    let owner = routes.find(level).map(|mount| &mount.namespace);
+    let is_owners = |name: &String| {
+        // A name that is no name in an identifier cannot be that of a mount either.
+        level.join(name).map_or(true, |id| {
+            routes.find(&id).map(|mount| &mount.namespace) == owner
+        })
+    };
+    listed.into_iter().filter(is_owners).collect()
+}
+
+/// A backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its
+/// identifiers, joined by `delimiter` as the answer is.
+///
+/// A table that no mount serves, or that a mount of another backend shadows, is none of ours. One
+/// that cannot be spelled with this delimiter is an error: left out, it would be silently missing,
+/// and spelled some other way it could not be asked for.
+pub(super) fn all_tables(
+    routes: &Table,
+    mounts: &[&Mount],
+    listed: &[String],
+    delimiter: &str,
+) -> Result<Vec<String>, IdentifierError> {
+    let mut spelled = Vec::new();
+    for text in listed {
+        let there = Identifier::parse(text, delimiter)?;
+        for mount in mounts {
+            let Some(here) = mount.to_client(&there) else {
+                continue;
+            };
+            let owner = routes.find(&here).map(|owner| &owner.namespace);
+            if owner == Some(&mount.namespace) {
+                spelled.push(here.to_text(delimiter)?);
+            }
+        }
+    }
+    Ok(spelled)
+}
+
+/// The page after `after`, of at most `limit` names.
+pub(super) fn page(all: BTreeSet<String>, after: Option<&str>, limit: Option<usize>) -> Page {
+    let mut rest = all
+        .into_iter()
+        .skip_while(|name| after.is_some_and(|after| name.as_str() <= after));
+    let names: Vec<String> = match limit {
+        Some(limit) => rest.by_ref().take(limit).collect(),
+        None => rest.by_ref().collect(),
+    };
+    let more = !names.is_empty() && rest.next().is_some();
+    Page { names, more }
+}
+
+#[cfg(test)]
+mod tests;
