@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
+pub use ask::read_answer;
 pub use failure::Failure;
 pub use health::Health;
 pub use peer::Peer;

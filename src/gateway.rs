@@ -1,8 +1,33 @@
 //! The innermost service: finds who owns what a request names, and has it done.
+//!
+//! What the layers learned comes as request extensions: [`Operation`], [`Identifier`] (as the client spells it),
+//! [`Context`](crate::protocol::context::Context) and the [`Exchange`](crate::exchange::Exchange) to tell who served.
 
+mod answer;
+mod commit;
+mod forward;
+mod payload;
+mod reroot;
+mod transaction;
+mod virtual_namespace;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{Request, Response};
+use tower::Service;
 
 use crate::backend::Backend;
+use crate::body::Body;
+use crate::config::Limits;
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
 use crate::route;
 
 /// What requests are routed by. Immutable: a request takes one snapshot and keeps it.
@@ -12,3 +37,97 @@ pub struct World {
     /// The backends in the order of their names, as [`route::Mount::backend`] counts them.
     pub backends: Vec<Arc<Backend>>,
 }
+
+/// The innermost service. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    world: Arc<ArcSwap<World>>,
+    /// The longest JSON body that is read.
+    json_body: usize,
+    /// How long an answer that must be changed may take to its last byte.
+    answer_timeout: Duration,
+}
+
+impl World {
+    /// The backend of a mount of this world.
+    pub fn backend(&self, mount: &route::Mount) -> &Arc<Backend> {
+        &self.backends[mount.backend]
+    }
+
+    /// The backends that serve mounts, each once.
+    pub fn mounted(&self) -> impl Iterator<Item = &Arc<Backend>> {
+        let mounts = self.routes.mounts();
+        let numbers: BTreeSet<usize> = mounts.iter().map(|mount| mount.backend).collect();
+        numbers.into_iter().map(|number| &self.backends[number])
+    }
+}
+
+impl Gateway {
+    /// Serves whatever `world` holds when a request comes.
+    pub fn new(world: Arc<ArcSwap<World>>, limits: &Limits) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                world,
+                json_body: limits.json_body,
+                answer_timeout: limits.response_timeout,
+            }),
+        }
+    }
+}
+
+impl Service<Request<Body>> for Gateway {
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let world = shared.world.load_full();
+            shared.serve(&world, request).await
+        })
+    }
+}
+
+impl Shared {
+    async fn serve(&self, world: &World, request: Request<Body>) -> Result<Response<Body>, Error> {
+        use Operation as Op;
+        match extension::<Operation>(&request)? {
+            Op::BatchCommitTables => commit::commit(self, world, request).await,
+            Op::DescribeTransaction | Op::AlterTransaction => {
+                transaction::serve(self, world, request).await
+            }
+            Op::CreateNamespace
+            | Op::DescribeNamespace
+            | Op::DropNamespace
+            | Op::NamespaceExists => virtual_namespace::serve(self, world, request).await,
+            _ => forward::forward(self, world, request).await,
+        }
+    }
+}
+
+/// An extension that a layer has set.
+fn extension<T: Clone + Send + Sync + 'static>(request: &Request<Body>) -> Result<T, Error> {
+    let found = request.extensions().get::<T>().cloned();
+    found.ok_or_else(|| {
+        let what = std::any::type_name::<T>();
+        Error::internal(
+            "the gateway is put together wrongly",
+            format!("no {what} in the request"),
+        )
+    })
+}
+
+/// The route's identifier, as the client spells it.
+fn identifier(request: &Request<Body>) -> Result<Identifier, Error> {
+    extension(request)
+}
+

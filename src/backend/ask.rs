@@ -32,13 +32,13 @@ impl Rest {
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            body: read(body, left).await?,
+            body: read_answer(body, left).await?,
         })
     }
 }
 
-/// Reads an answer's body within `limit`.
-pub(super) async fn read(body: Body, limit: Duration) -> Result<Bytes, Failure> {
+/// Reads an answer's body, 64 MiB at most, within `limit`.
+pub async fn read_answer(body: Body, limit: Duration) -> Result<Bytes, Failure> {
     match tokio::time::timeout(limit, body.collect_up_to(ANSWER_LIMIT)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(CollectError::TooLarge)) => Err(Failure::TooLarge),

@@ -14,6 +14,15 @@ impl Context {
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
+    /// Adds an entry of the body; false when a header or a claim has set its key.
+    pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, crate::error::Error> {
+        let known = self.entries.iter().any(|(known, _)| known == key);
+        if !known {
+            self.entries.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(!known)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,0 +1,31 @@
+//! `batch-commit`: passed on where one catalog owns everything in it.
+
+use http::{Request, Response};
+
+use super::{Shared, World, extension, forward, payload};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::operation::{Kind, Operation};
+
+/// Has the one catalog that owns all tables in it commit. 406, code 0, where there are several.
+pub(super) async fn commit(
+    shared: &Shared,
+    world: &World,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let operation = extension::<Operation>(&request)?;
+    let mut owner = None;
+    payload::admit(&mut request, operation, None, shared.json_body, |id| {
+        let mount = world.routes.owner(id, Kind::Table)?;
+        if *owner.get_or_insert(mount.backend) != mount.backend {
+            let message =
+                format!("batch-commit works within one catalog, and {id} belongs to another one");
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        Ok((!mount.keeps_path()).then(|| mount.to_catalog(id)))
+    })
+    .await?;
+    let owner = owner.ok_or_else(|| Error::invalid("`operations` names no table"))?;
+    forward::send(&world.backends[owner], request).await
+}

@@ -1,0 +1,151 @@
+//! A request's body on its way to a catalog: JSON is read whole and checked, everything else streams.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, StatusCode};
+use http_body::Body as _;
+
+use crate::body::{Body, CollectError};
+use crate::error::Error;
+use crate::protocol::context::Context;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::{Identifier, decode_segment};
+use crate::protocol::operation::{Operation, Payload, recognize};
+use crate::protocol::{rewrite, shape};
+
+/// What a body said that matters further on.
+#[derive(Default)]
+pub(super) struct Said {
+    /// It asks for `load_detailed_metadata`.
+    pub(super) with_details: bool,
+}
+
+/// Reads a body that must be checked, checks it against the route, and puts back what the catalog must see.
+///
+/// `id` is the route's identifier, where it has one. `locate` answers with the catalog's spelling of an identifier
+/// in the body, `None` where that is the client's own; its error is the answer to the request. Entries of the
+/// body's `context` join the request's.
+pub(super) async fn admit(
+    request: &mut Request<Body>,
+    operation: Operation,
+    id: Option<&Identifier>,
+    limit: usize,
+    locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
+) -> Result<Said, Error> {
+    if !is_read(operation, request.headers()) {
+        return Ok(Said::default());
+    }
+    let body = std::mem::take(request.body_mut());
+    let body = if body.is_end_stream() {
+        Bytes::new()
+    } else {
+        read(body, limit).await?
+    };
+    shape::check(operation, &body)?;
+    if body.is_empty() {
+        return Ok(Said::default());
+    }
+    let index_name = index_name(operation, request)?;
+    let asked = rewrite::Asked {
+        operation,
+        id,
+        index_name: index_name.as_deref(),
+    };
+    let mut context = request.extensions_mut().get_mut::<Context>();
+    let checked = rewrite::request(asked, &body, locate, |key, value| match &mut context {
+        Some(context) => context.add_body(key, value),
+        None => Ok(true),
+    })?;
+    *request.body_mut() = Body::full(checked.body);
+    Ok(Said {
+        with_details: checked.with_details,
+    })
+}
+
+/// The index that the route names, decoded; `None` for operations whose route names none.
+fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<String>, Error> {
+    if !matches!(
+        operation,
+        Operation::DescribeTableIndexStats | Operation::DropTableIndex
+    ) {
+        return Ok(None);
+    }
+    let target = recognize(request.method(), request.uri().path()).ok();
+    let raw = target.and_then(|target| target.index_name);
+    Ok(raw.map(decode_segment).transpose()?.map(Cow::into_owned))
+}
+
+/// Whether a body must be read and checked before the catalog may see it.
+///
+/// An operation that this version does not know is judged by its content type. One without a content type is
+/// read: a catalog may take it for JSON.
+fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
+    match operation {
+        Operation::Unlisted(_) => headers
+            .get(CONTENT_TYPE)
+            .is_none_or(|value| value.to_str().is_ok_and(is_json)),
+        _ => !matches!(
+            operation.request_body(),
+            Payload::ArrowStream | Payload::ArrowFile
+        ),
+    }
+}
+
+/// Whether a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
+pub(super) fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let Some((_, subtype)) = essence.split_once('/') else {
+        return false;
+    };
+    let subtype = subtype.to_ascii_lowercase();
+    subtype == "json" || subtype.ends_with("+json")
+}
+
+/// Reads a body whole; longer than `limit`: 413, code 13.
+async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+    body.collect_up_to(limit)
+        .await
+        .map_err(|error| match error {
+            CollectError::TooLarge => Error::new(
+                Code::InvalidInput,
+                format!("the body is longer than {limit} bytes"),
+            )
+            .with_status(StatusCode::PAYLOAD_TOO_LARGE),
+            CollectError::Broken(cause) => {
+                Error::invalid("the body broke off before its end").with_cause(cause)
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::operation::Kind;
+
+    #[test]
+    fn what_a_catalog_could_take_for_json_is_read() {
+        let unlisted = Operation::Unlisted(Kind::Table);
+        let cases = [
+            (unlisted, Some("application/json"), true),
+            (unlisted, Some("Application/JSON; charset=utf-8"), true),
+            (unlisted, Some("application/problem+json"), true),
+            (unlisted, None, true),
+            (unlisted, Some("application/vnd.apache.arrow.stream"), false),
+            (unlisted, Some("text/json-ish"), false),
+            (Operation::DescribeTable, Some("text/plain"), true),
+            (Operation::DropTable, None, true),
+            (Operation::InsertIntoTable, Some("application/json"), false),
+        ];
+        for (operation, content_type, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(content_type) = content_type {
+                headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+            }
+            let read = is_read(operation, &headers);
+            assert_eq!(read, expected, "{operation:?} {content_type:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The path as the catalog must see it where a mount has another root.
+
+use http::Uri;
+use http::uri::PathAndQuery;
+
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::query::Query;
+
+/// `uri` with its identifier replaced by `there`, spelled with the request's own delimiter. All else keeps its
+/// bytes. 400, code 13, if that delimiter cannot spell it.
+pub(super) fn path(uri: &Uri, there: &Identifier) -> Result<PathAndQuery, Error> {
+    let delimiter = Query::new(uri.query()).delimiter()?;
+    let segment = there.to_segment(&delimiter)?;
+    // `/v1/{collection}/{id}/…`, as recognized.
+    let path = uri.path();
+    let mut slashes = memchr::memchr_iter(b'/', path.as_bytes()).skip(2);
+    let start = slashes.next().map_or(path.len(), |slash| slash + 1);
+    let end = slashes.next().unwrap_or(path.len());
+    let mut text = String::with_capacity(path.len() + segment.len() + 64);
+    text.push_str(&path[..start]);
+    text.push_str(&segment);
+    text.push_str(&path[end..]);
+    if let Some(query) = uri.query() {
+        text.push('?');
+        text.push_str(query);
+    }
+    PathAndQuery::try_from(text)
+        .map_err(|error| Error::invalid("the path is not one").with_cause(error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    #[test]
+    fn only_the_identifier_changes() {
+        let cases: [(&str, &[&str], Result<&str, ()>); 7] = [
+            (
+                "/v1/table/research%24lab%24x/describe?delimiter=%24&a=%41",
+                &["x"],
+                Ok("/v1/table/x/describe?delimiter=%24&a=%41"),
+            ),
+            (
+                "/v1/table/a.b/tags/list/?delimiter=.",
+                &["c", "d"],
+                Ok("/v1/table/c.d/tags/list/?delimiter=."),
+            ),
+            ("/v1/namespace/a/list", &[], Ok("/v1/namespace/%24/list")),
+            (
+                "/v1/table/a/describe",
+                &["ü", "b c"],
+                Ok("/v1/table/%C3%BC%24b%20c/describe"),
+            ),
+            (
+                "/v1/table/a/index/i%2Fj/stats",
+                &["b"],
+                Ok("/v1/table/b/index/i%2Fj/stats"),
+            ),
+            ("/v1/table/a/describe?delimiter=.", &["v1.2"], Err(())),
+            ("/v1/table/a/describe", &["."], Ok("/v1/table/%2E/describe")),
+        ];
+        for (uri, names, expected) in cases {
+            let there = Identifier::from_names(names).unwrap();
+            let path = path(&uri.parse().unwrap(), &there).map_err(|error| {
+                assert_eq!(error.status(), 400);
+            });
+            assert_eq!(
+                path.as_ref().map(PathAndQuery::as_str),
+                expected.as_ref().copied(),
+                "{uri}"
+            );
+        }
+    }
+}
