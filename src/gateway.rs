@@ -6,10 +6,11 @@
 mod answer;
 mod commit;
 mod forward;
+mod hold;
 mod payload;
 mod reroot;
 mod transaction;
-mod virtual_namespace;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -23,6 +24,7 @@ use http::{Request, Response};
 use tower::Service;
 
 use crate::backend::Backend;
+use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
@@ -46,6 +48,7 @@ pub struct Gateway {
 
 struct Shared {
     world: Arc<ArcSwap<World>>,
+    batches: Arc<Batches>,
     /// The longest JSON body that is read.
     json_body: usize,
     /// How long an answer that must be changed may take to its last byte.
@@ -68,10 +71,11 @@ impl World {
 
 impl Gateway {
     /// Serves whatever `world` holds when a request comes.
-    pub fn new(world: Arc<ArcSwap<World>>, limits: &Limits) -> Self {
+    pub fn new(world: Arc<ArcSwap<World>>, batches: Arc<Batches>, limits: &Limits) -> Self {
         Self {
             shared: Arc::new(Shared {
                 world,
+                batches,
                 json_body: limits.json_body,
                 answer_timeout: limits.response_timeout,
             }),
@@ -98,17 +102,18 @@ impl Service<Request<Body>> for Gateway {
 }
 
 impl Shared {
-    async fn serve(&self, world: &World, request: Request<Body>) -> Result<Response<Body>, Error> {
+    async fn serve(
+        &self,
+        world: &Arc<World>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
         use Operation as Op;
         match extension::<Operation>(&request)? {
+            Op::BatchCreateTableVersions => versions::batch_create(self, world, request).await,
             Op::BatchCommitTables => commit::commit(self, world, request).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
                 transaction::serve(self, world, request).await
             }
-            Op::CreateNamespace
-            | Op::DescribeNamespace
-            | Op::DropNamespace
-            | Op::NamespaceExists => virtual_namespace::serve(self, world, request).await,
             _ => forward::forward(self, world, request).await,
         }
     }
@@ -130,4 +135,3 @@ fn extension<T: Clone + Send + Sync + 'static>(request: &Request<Body>) -> Resul
 fn identifier(request: &Request<Body>) -> Result<Identifier, Error> {
     extension(request)
 }
-

@@ -10,7 +10,7 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::Change;
 use super::payload::{self, Said};
-use super::{Shared, World, extension, identifier, reroot};
+use super::{Shared, World, extension, hold, identifier, reroot, versions};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -18,6 +18,7 @@ use crate::exchange::Exchange;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::query::Query;
 use crate::route::Mount;
 
 /// Has the owner of the route's identifier answer.
@@ -31,20 +32,89 @@ pub(super) async fn forward(
     let kind = operation.kind().unwrap_or(Kind::Table);
     let mount = world.routes.owner(&id, kind)?;
     let backend = world.backend(mount);
-    admit(shared, world, mount, &id, &mut request).await?;
+    let said = admit(shared, world, mount, &id, &mut request).await?;
+    let there = if mount.keeps_path() {
+        id.clone()
+    } else {
+        let there = mount.to_catalog(&id);
+        *request.uri_mut() = reroot::path(request.uri(), &there)?.into();
+        request.extensions_mut().insert(there.clone());
+        there
+    };
     let change = Change {
         operation,
         asked: &id,
         mount,
         backend,
     };
-    if !change.is_needed() {
-        return send(backend, request).await;
+    if change.is_needed() {
+        let identity = HeaderValue::from_static("identity");
+        request.headers_mut().insert(ACCEPT_ENCODING, identity);
     }
-    let identity = HeaderValue::from_static("identity");
-    request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let response = send(backend, request).await?;
-    change.apply(response, shared.answer_timeout).await
+    let detailed = said.with_details || asks_for_details(operation, &request);
+    let owner = Owner {
+        backend,
+        there: &there,
+    };
+    let response = owner.answer(shared, operation, detailed, request).await?;
+    if change.is_needed() {
+        return change.apply(response, shared.answer_timeout).await;
+    }
+    Ok(response)
+}
+
+/// Who owns what a request names, and what it is called there.
+struct Owner<'a> {
+    backend: &'a Backend,
+    there: &'a Identifier,
+}
+
+impl Owner<'_> {
+    /// Has the catalog answer, without what batches hide and holding what they must not change meanwhile.
+    async fn answer(
+        &self,
+        shared: &Shared,
+        operation: Operation,
+        detailed: bool,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let Self { backend, there } = *self;
+        let batches = &shared.batches;
+        let key = || hold::key(backend, there);
+        let held = match operation {
+            Operation::ListTableVersions => {
+                let clock = Clock::start(&request);
+                let answer = batches.list_versions(backend, key(), request).await;
+                clock.stop(backend);
+                return answer;
+            }
+            Operation::DescribeTableVersion => {
+                let clock = Clock::start(&request);
+                let answer = batches.describe_version(backend, key(), request).await;
+                clock.stop(backend);
+                return answer;
+            }
+            Operation::CreateTableVersion => {
+                versions::hold_for_create(shared, backend, there, &mut request).await?
+            }
+            _ => hold::take(batches, backend, operation, there, detailed).await?,
+        };
+        let response = send(backend, request).await?;
+        Ok(match held {
+            Some(held) => hold::keep(response, held),
+            None => response,
+        })
+    }
+}
+
+/// Whether the query asks a describe for what only a look into the latest version tells.
+fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
+    let query = request.uri().query();
+    operation == Operation::DescribeTable
+        && query.is_some_and(|query| {
+            let details = Query::new(Some(query)).get("load_detailed_metadata");
+            !matches!(&details, Ok(None)) && !matches!(&details, Ok(Some(no)) if no == "false")
+        })
 }
 
 /// Sends a request that is as the catalog must see it, and notes who served it.
@@ -52,17 +122,35 @@ pub(super) async fn send(
     backend: &Backend,
     request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let exchange = request.extensions().get::<Arc<Exchange>>().cloned();
-    let began = Instant::now();
+    let clock = Clock::start(&request);
     let outcome = backend.send(request).await;
-    if let Some(exchange) = exchange {
-        exchange.served_by(backend.name());
-        exchange.waited(began.elapsed());
-    }
+    clock.stop(backend);
     outcome.map_err(|failure| failure.into_error(backend.name()))
 }
 
-/// Checks the request's body and writes its path as the catalog must see it.
+/// Tells the exchange who served it and how long that took.
+struct Clock {
+    exchange: Option<Arc<Exchange>>,
+    began: Instant,
+}
+
+impl Clock {
+    fn start(request: &Request<Body>) -> Self {
+        Self {
+            exchange: request.extensions().get::<Arc<Exchange>>().cloned(),
+            began: Instant::now(),
+        }
+    }
+
+    fn stop(self, backend: &Backend) {
+        if let Some(exchange) = self.exchange {
+            exchange.served_by(backend.name());
+            exchange.waited(self.began.elapsed());
+        }
+    }
+}
+
+/// Checks the request's body against its route and spells the identifiers in it as the catalog does.
 async fn admit(
     shared: &Shared,
     world: &World,
@@ -79,11 +167,5 @@ async fn admit(
         }
         Ok((!mount.keeps_path()).then(|| mount.to_catalog(other)))
     };
-    let said = payload::admit(request, operation, Some(id), shared.json_body, locate).await?;
-    if !mount.keeps_path() {
-        let there = mount.to_catalog(id);
-        *request.uri_mut() = reroot::path(request.uri(), &there)?.into();
-        request.extensions_mut().insert(there);
-    }
-    Ok(said)
+    payload::admit(request, operation, Some(id), shared.json_body, locate).await
 }

@@ -104,7 +104,7 @@ pub(super) fn is_json(content_type: &str) -> bool {
 }
 
 /// Reads a body whole; longer than `limit`: 413, code 13.
-async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     body.collect_up_to(limit)
         .await
         .map_err(|error| match error {
