@@ -2,6 +2,7 @@
 //!
 //! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -134,6 +135,18 @@ impl Body {
             }
         }
         Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+}
+
+/// Its kind; never what is in it.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.source {
+            Source::Empty => "Body::Empty",
+            Source::Full(_) => "Body::Full",
+            Source::Incoming(_) => "Body::Incoming",
+            Source::Stream(_) => "Body::Stream",
+        })
     }
 }
 

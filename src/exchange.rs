@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 
 use crate::body::{Body, End, Observer};
 use crate::protocol::operation::Operation;
@@ -20,7 +20,7 @@ pub struct Exchange {
     operation: OnceLock<Operation>,
     backend: OnceLock<Arc<str>>,
     subject: OnceLock<Arc<str>>,
-    context: OnceLock<String>,
+    context: OnceLock<Vec<(String, String)>>,
     /// 0 until there is a response.
     status: AtomicU16,
     upstream_nanos: AtomicU64,
@@ -40,9 +40,14 @@ pub trait Watcher: Send + Sync {
 const WATCHERS: usize = 3;
 
 impl Exchange {
-    /// A request whose headers have just come in.
-    pub fn begin() -> Arc<Self> {
-        Arc::new(Self {
+    /// The exchange that a request belongs to; it begins where there is none yet.
+    pub fn of<B>(request: &mut Request<B>) -> Arc<Self> {
+        let begin = || Arc::new(Self::begin());
+        Arc::clone(request.extensions_mut().get_or_insert_with(begin))
+    }
+
+    fn begin() -> Self {
+        Self {
             began: Instant::now(),
             id: OnceLock::new(),
             operation: OnceLock::new(),
@@ -55,7 +60,7 @@ impl Exchange {
             response_bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
             watchers: [const { OnceLock::new() }; WATCHERS],
-        })
+        }
     }
 
     /// Tells `watcher` when it is over; at most three can be told.
@@ -110,8 +115,8 @@ impl Exchange {
         let _ = self.subject.set(Arc::clone(subject));
     }
 
-    /// Context that the access log shows, as a JSON object.
-    pub fn described(&self, context: String) {
+    /// The entries of its context that the access log shows.
+    pub fn described(&self, context: Vec<(String, String)>) {
         let _ = self.context.set(context);
     }
 
@@ -140,9 +145,9 @@ impl Exchange {
         self.subject.get()
     }
 
-    /// The context to show, as a JSON object.
-    pub fn context(&self) -> Option<&str> {
-        self.context.get().map(String::as_str)
+    /// The entries of its context to show.
+    pub fn context(&self) -> &[(String, String)] {
+        self.context.get().map_or(&[], Vec::as_slice)
     }
 
     /// The response's status; `None` if there was none.
@@ -232,7 +237,7 @@ mod tests {
     #[tokio::test]
     async fn every_watcher_is_told_of_the_end_once() {
         let log = Arc::new(Log::default());
-        let exchange = Exchange::begin();
+        let exchange = Arc::new(Exchange::begin());
         exchange.watch(log.clone());
         exchange.watch(log.clone());
         let asked = exchange.observe_request(Body::full("abc"));
@@ -247,7 +252,7 @@ mod tests {
     #[test]
     fn a_request_that_nobody_answers_is_over_when_it_is_dropped() {
         let log = Arc::new(Log::default());
-        let exchange = Exchange::begin();
+        let exchange = Arc::new(Exchange::begin());
         exchange.watch(log.clone());
         let body = exchange.observe_request(Body::full("abc"));
         drop(exchange);

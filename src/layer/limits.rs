@@ -1,0 +1,156 @@
+//! Refuses at once what is beyond the number of requests that may be served at a time.
+//!
+//! Nothing waits here: a queue in front of a gateway that is too slow makes it slower. A place is given back
+//! when the response has ended, not when it began, because a body that streams costs as long as it streams.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use tower::{Layer, Service};
+
+use crate::body::{Body, End};
+use crate::error::Error;
+use crate::exchange::{Exchange, Watcher};
+
+/// Makes [`Limits`]; all that it makes share the places.
+#[derive(Clone)]
+pub struct LimitsLayer(Arc<Places>);
+
+/// The service.
+#[derive(Clone)]
+pub struct Limits<S> {
+    inner: S,
+    places: Arc<Places>,
+}
+
+struct Places {
+    taken: AtomicUsize,
+    all: usize,
+}
+
+impl LimitsLayer {
+    /// At most `in_flight` requests at a time.
+    pub fn new(in_flight: usize) -> Self {
+        Self(Arc::new(Places {
+            taken: AtomicUsize::new(0),
+            all: in_flight,
+        }))
+    }
+}
+
+impl<S> Layer<S> for LimitsLayer {
+    type Service = Limits<S>;
+
+    fn layer(&self, inner: S) -> Limits<S> {
+        Limits {
+            inner,
+            places: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Limits<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if !self.places.take() {
+            return Either::Right(ready(Err(full())));
+        }
+        Exchange::of(&mut request).watch(Arc::clone(&self.places) as Arc<dyn Watcher>);
+        Either::Left(self.inner.call(request))
+    }
+}
+
+impl Places {
+    fn take(&self) -> bool {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.all {
+            return true;
+        }
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        false
+    }
+}
+
+impl Watcher for Places {
+    fn over(&self, _: &Exchange, _: End) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn full() -> Error {
+    Error::unavailable("the gateway is serving as many requests as it may: try again")
+        .retry_after(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use futures_util::FutureExt as _;
+    use http::StatusCode;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// As the outermost layer does: the end of the response's body is the end of the exchange.
+    async fn ask<S>(service: &mut S) -> Result<Response<Body>, Error>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    {
+        let mut request = Request::default();
+        let exchange = Exchange::of(&mut request);
+        let response = service.call(request).await?;
+        Ok(response.map(|body| exchange.observe_response(body)))
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_again_when_the_response_has_ended_or_was_given_up() {
+        let inner =
+            service_fn(async |_: Request<Body>| Ok::<_, Error>(Response::new(Body::full("x"))));
+        let mut service = LimitsLayer::new(2).layer(inner);
+        let first = ask(&mut service).await.unwrap();
+        let second = ask(&mut service).await.unwrap();
+        let refused = ask(&mut service).await.unwrap_err();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.code().number(), 17);
+        assert_eq!(refused.headers()[0].0, http::header::RETRY_AFTER);
+
+        first.into_body().collect_up_to(9).await.unwrap();
+        let third = ask(&mut service).await.unwrap();
+        ask(&mut service).await.unwrap_err();
+        drop(second);
+        let fourth = ask(&mut service).await.unwrap();
+        ask(&mut service).await.unwrap_err();
+        drop((third, fourth));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_again_when_the_inner_service_fails_or_is_dropped() {
+        let inner =
+            service_fn(async |_: Request<Body>| Err::<Response<Body>, _>(Error::invalid("no")));
+        let mut service = LimitsLayer::new(1).layer(inner);
+        for _ in 0..3 {
+            assert_eq!(ask(&mut service).await.unwrap_err().code().number(), 13);
+        }
+        let inner = service_fn(async |_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Error>>().await
+        });
+        let mut service = LimitsLayer::new(1).layer(inner);
+        for _ in 0..3 {
+            let mut asked = Box::pin(ask(&mut service));
+            assert!(asked.as_mut().now_or_never().is_none());
+        }
+    }
+}

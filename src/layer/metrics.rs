@@ -1,0 +1,144 @@
+//! Opens the record of a request and counts it when it is over, whoever answered.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+
+use crate::body::{Body, End};
+use crate::exchange::{Exchange, Watcher};
+use crate::metrics::{Counted, Requests};
+
+/// Makes [`Metrics`].
+#[derive(Clone)]
+pub struct MetricsLayer(Arc<Ledger>);
+
+/// The service. The inner one has turned every error into a response.
+#[derive(Clone)]
+pub struct Metrics<S> {
+    inner: S,
+    ledger: Arc<Ledger>,
+}
+
+pin_project! {
+    /// A response whose end will be counted.
+    pub struct Counting<F> {
+        #[pin]
+        inner: F,
+        exchange: Arc<Exchange>,
+    }
+}
+
+struct Ledger(Arc<Requests>);
+
+impl MetricsLayer {
+    /// Counts into `requests`.
+    pub fn new(requests: Arc<Requests>) -> Self {
+        Self(Arc::new(Ledger(requests)))
+    }
+}
+
+impl<S> Layer<S> for MetricsLayer {
+    type Service = Metrics<S>;
+
+    fn layer(&self, inner: S) -> Metrics<S> {
+        Metrics {
+            inner,
+            ledger: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Metrics<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Counting<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let exchange = Exchange::of(&mut request);
+        self.ledger.0.began();
+        exchange.watch(Arc::clone(&self.ledger) as Arc<dyn Watcher>);
+        let request = request.map(|body| exchange.observe_request(body));
+        Counting {
+            inner: self.inner.call(request),
+            exchange,
+        }
+    }
+}
+
+impl<F> Future for Counting<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Ok(response) = ready!(this.inner.poll(cx));
+        this.exchange.answered(response.status());
+        Poll::Ready(Ok(response.map(|body| this.exchange.observe_response(body))))
+    }
+}
+
+impl Watcher for Ledger {
+    fn over(&self, exchange: &Exchange, _: End) {
+        self.0.ended(Counted {
+            operation: exchange.operation(),
+            backend: exchange.backend(),
+            status: exchange.status(),
+            took: exchange.age(),
+            request_bytes: exchange.request_bytes(),
+            response_bytes: exchange.response_bytes(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use http::StatusCode;
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+    use crate::metrics::Metrics as All;
+    use crate::protocol::operation::Operation;
+
+    fn answer(request: &Request<Body>, status: StatusCode) -> Response<Body> {
+        let exchange = request.extensions().get::<Arc<Exchange>>().unwrap();
+        exchange.recognized(Operation::QueryTable);
+        let mut response = Response::new(Body::full("12345"));
+        *response.status_mut() = status;
+        response
+    }
+
+    #[tokio::test]
+    async fn a_request_is_in_flight_until_its_response_has_ended_and_then_counted() {
+        let all = All::new();
+        let layer = MetricsLayer::new(Arc::clone(all.requests()));
+        let inner = service_fn(async |request: Request<Body>| {
+            Ok(answer(&request, StatusCode::SERVICE_UNAVAILABLE))
+        });
+        let response = layer.layer(inner).oneshot(Request::default()).await;
+        let Ok(response) = response;
+        let text = all.render().unwrap();
+        assert!(text.contains("nsgate_requests_in_flight 1\n"), "{text}");
+        response.into_body().collect_up_to(9).await.unwrap();
+        let text = all.render().unwrap();
+        assert!(text.contains("nsgate_requests_in_flight 0\n"));
+        let counted =
+            "nsgate_requests_total{backend=\"none\",code=\"503\",operation=\"query_table\"} 1\n";
+        assert!(text.contains(counted), "{text}");
+        assert!(text.contains("nsgate_response_bytes_total{backend=\"none\"} 5\n"));
+    }
+}

@@ -1,0 +1,159 @@
+//! From a request line to an operation and the identifier it names; or the answer that there is none.
+//!
+//! It comes before authentication, so that a caller without a token learns only which routes exist.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use tower::{Layer, Service};
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::exchange::Exchange;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::{Operation, recognize};
+use crate::protocol::query::Query;
+
+/// Makes [`Recognize`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecognizeLayer;
+
+/// The service. Sets the extensions [`Operation`] and, where the path names one, [`Identifier`].
+#[derive(Clone)]
+pub struct Recognize<S>(S);
+
+impl<S> Layer<S> for RecognizeLayer {
+    type Service = Recognize<S>;
+
+    fn layer(&self, inner: S) -> Recognize<S> {
+        Recognize(inner)
+    }
+}
+
+impl<S> Service<Request<Body>> for Recognize<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match note(&mut request) {
+            Ok(()) => Either::Left(self.0.call(request)),
+            Err(error) => Either::Right(ready(Err(error))),
+        }
+    }
+}
+
+fn note(request: &mut Request<Body>) -> Result<(), Error> {
+    let target = recognize(request.method(), request.uri().path())?;
+    let operation: Operation = target.operation;
+    if let Some(exchange) = request.extensions().get::<Arc<Exchange>>() {
+        exchange.recognized(operation);
+    }
+    let identifier = match target.id {
+        Some(segment) => {
+            let delimiter = Query::new(request.uri().query()).delimiter()?;
+            Some(Identifier::parse_segment(segment, &delimiter)?)
+        }
+        None => None,
+    };
+    let extensions = request.extensions_mut();
+    extensions.insert(operation);
+    if let Some(identifier) = identifier {
+        extensions.insert(identifier);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use http::{Method, StatusCode};
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+
+    async fn ask(method: Method, target: &str) -> Result<(Operation, Option<String>), Error> {
+        let inner = service_fn(async |request: Request<Body>| {
+            let mut response = Response::new(Body::empty());
+            *response.extensions_mut() = request.extensions().clone();
+            Ok::<_, Error>(response)
+        });
+        let request = Request::builder().method(method).uri(target);
+        let request = request.body(Body::empty()).unwrap();
+        let response = RecognizeLayer.layer(inner).oneshot(request).await?;
+        let operation = *response.extensions().get::<Operation>().unwrap();
+        let identifier = response.extensions().get::<Identifier>();
+        Ok((operation, identifier.map(ToString::to_string)))
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_becomes_known_to_the_layers_inside() {
+        let cases = [
+            (
+                Method::POST,
+                "/v1/table/a%24b/describe",
+                Operation::DescribeTable,
+                Some("a$b"),
+            ),
+            (
+                Method::POST,
+                "/v1/table/a.b/describe?delimiter=.",
+                Operation::DescribeTable,
+                Some("a$b"),
+            ),
+            (
+                Method::GET,
+                "/v1/table?limit=1",
+                Operation::ListAllTables,
+                None,
+            ),
+        ];
+        for (method, target, operation, identifier) in cases {
+            let (seen, named) = ask(method, target).await.unwrap();
+            assert_eq!(
+                (seen, named.as_deref()),
+                (operation, identifier),
+                "{target}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_operation_is_refused() {
+        let cases = [
+            (Method::GET, "/nothing", StatusCode::NOT_FOUND, 0),
+            (
+                Method::GET,
+                "/v1/table/t/describe",
+                StatusCode::METHOD_NOT_ALLOWED,
+                0,
+            ),
+            (
+                Method::POST,
+                "/v1/table/a$$b/describe",
+                StatusCode::BAD_REQUEST,
+                13,
+            ),
+            (
+                Method::POST,
+                "/v1/table/t/describe?delimiter=",
+                StatusCode::BAD_REQUEST,
+                13,
+            ),
+        ];
+        for (method, target, status, code) in cases {
+            let error = ask(method, target).await.unwrap_err();
+            assert_eq!((error.status(), error.code().number()), (status, code));
+        }
+    }
+}

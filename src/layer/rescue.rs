@@ -1,0 +1,245 @@
+//! The only place where an error becomes a response.
+//!
+//! The caller gets the contract's shape; the log gets the cause. A panic further in is an error like any other:
+//! the client gets a 500, and other requests on its connection go on. A panic inside of a body that already
+//! streams ends its connection.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, Uri};
+use pin_project_lite::pin_project;
+use serde::Serialize;
+use tower::{Layer, Service};
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::exchange::Exchange;
+
+/// A longer path is cut in `instance`.
+const MAX_INSTANCE: usize = 1024;
+
+/// Makes [`Rescue`].
+#[derive(Clone, Copy, Debug)]
+pub struct RescueLayer;
+
+/// The service. It never fails.
+#[derive(Clone)]
+pub struct Rescue<S>(S);
+
+pin_project! {
+    /// A response, whatever happens.
+    pub struct Rescuing<F> {
+        #[pin]
+        inner: F,
+        uri: Uri,
+        exchange: Arc<Exchange>,
+    }
+}
+
+/// The contract's error body.
+#[derive(Serialize)]
+struct Shape<'a> {
+    error: &'a str,
+    code: u8,
+    /// Empty where `error` says it all.
+    detail: &'a str,
+    instance: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction_id: Option<&'a str>,
+}
+
+impl<S> Layer<S> for RescueLayer {
+    type Service = Rescue<S>;
+
+    fn layer(&self, inner: S) -> Rescue<S> {
+        Rescue(inner)
+    }
+}
+
+impl<S> Service<Request<Body>> for Rescue<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Rescuing<S::Future>;
+
+    /// A stack that refuses instead of waiting is always ready.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        Rescuing {
+            uri: request.uri().clone(),
+            exchange: Exchange::of(&mut request),
+            inner: self.0.call(request),
+        }
+    }
+}
+
+impl<F> Future for Rescuing<F>
+where
+    F: Future<Output = Result<Response<Body>, Error>>,
+{
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // What a panic leaves half done is never looked at again: the inner future is not polled any more.
+        let polled = catch_unwind(AssertUnwindSafe(|| this.inner.poll(cx)));
+        let result = match polled {
+            Ok(poll) => ready!(poll),
+            Err(panic) => Err(panicked(panic.as_ref())),
+        };
+        Poll::Ready(Ok(result.unwrap_or_else(|error| {
+            report(&error, this.exchange);
+            respond(&error, this.uri.path())
+        })))
+    }
+}
+
+/// The response that an error becomes.
+fn respond(error: &Error, path: &str) -> Response<Body> {
+    let shape = Shape {
+        error: error.message(),
+        code: error.code().number(),
+        detail: error.detail().unwrap_or(""),
+        instance: &path[..path.floor_char_boundary(MAX_INSTANCE)],
+        transaction_id: error.transaction(),
+    };
+    let body = serde_json::to_vec(&shape).expect("strings and a number are always JSON");
+    let mut response = Response::new(Body::full(body));
+    *response.status_mut() = error.status();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in error.headers() {
+        headers.append(name, value.clone());
+    }
+    response
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let cause = format!("panic: {}", text.unwrap_or("without a message"));
+    Error::internal("the gateway failed on this request", cause)
+}
+
+/// Tells the log what the caller is not told.
+fn report(error: &Error, exchange: &Exchange) {
+    let id = exchange.id().and_then(|id| id.to_str().ok()).unwrap_or("");
+    let operation = exchange
+        .operation()
+        .map_or("", |operation| operation.name());
+    let status = error.status().as_u16();
+    if error.status().is_server_error() {
+        let cause = causes(error);
+        tracing::warn!(id, operation, status, cause, "{}", error.message());
+    } else {
+        tracing::debug!(id, operation, status, "{}", error.message());
+    }
+}
+
+/// An error's causes, outermost first.
+fn causes(error: &Error) -> String {
+    let mut text = String::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        let _ = write!(text, "{cause}");
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use http::StatusCode;
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+    use crate::protocol::error::Code;
+
+    async fn rescued(path: &str, fail: fn() -> Error) -> (Response<()>, String) {
+        let inner =
+            service_fn(move |_: Request<Body>| async move { Err::<Response<Body>, _>(fail()) });
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let Ok(response) = RescueLayer.layer(inner).oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect_up_to(1 << 20).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        (Response::from_parts(parts, ()), text)
+    }
+
+    #[tokio::test]
+    async fn an_error_becomes_the_shape_of_the_contract() {
+        type Case = (fn() -> Error, u16, &'static str);
+        let cases: [Case; 4] = [
+            (
+                || Error::new(Code::TableNotFound, "table a$b is not served here"),
+                404,
+                r#"{"error":"table a$b is not served here","code":4,"detail":"","instance":"/v1/table/a%24b/describe"}"#,
+            ),
+            (
+                || {
+                    Error::invalid("no")
+                        .with_detail("because")
+                        .with_status(StatusCode::PAYLOAD_TOO_LARGE)
+                },
+                413,
+                r#"{"error":"no","code":13,"detail":"because","instance":"/v1/table/a%24b/describe"}"#,
+            ),
+            (
+                || {
+                    Error::unavailable("later")
+                        .with_transaction("7")
+                        .retry_after(2)
+                },
+                503,
+                r#"{"error":"later","code":17,"detail":"","instance":"/v1/table/a%24b/describe","transaction_id":"7"}"#,
+            ),
+            (
+                || Error::internal("it failed", "password=hunter2 at 10.0.0.1"),
+                500,
+                r#"{"error":"it failed","code":18,"detail":"","instance":"/v1/table/a%24b/describe"}"#,
+            ),
+        ];
+        for (fail, status, expected) in cases {
+            let (response, body) = rescued("/v1/table/a%24b/describe?delimiter=%24", fail).await;
+            assert_eq!(response.status(), status);
+            assert_eq!(body, expected);
+            assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+        }
+        let (response, _) = rescued("/x", || Error::unavailable("later").retry_after(2)).await;
+        assert_eq!(response.headers()[http::header::RETRY_AFTER], "2");
+    }
+
+    #[tokio::test]
+    async fn a_long_path_is_cut() {
+        let path = format!("/{}", "x".repeat(5000));
+        let (_, body) = rescued(&path, || Error::invalid("no")).await;
+        assert!(body.len() < MAX_INSTANCE + 100);
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer_that_does_not_tell_of_it() {
+        let (response, body) = rescued("/x", || panic!("secret")).await;
+        assert_eq!(response.status(), 500);
+        assert!(
+            body.contains("\"code\":18") && !body.contains("secret"),
+            "{body}"
+        );
+    }
+}

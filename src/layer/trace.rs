@@ -1,0 +1,148 @@
+//! Gives a request its id and its place in a trace, and writes the access log.
+//!
+//! The id is the caller's `x-request-id` where that is sane, else the trace's; it goes to the catalog and back to
+//! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
+
+mod access;
+mod parent;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+use tracing::Span;
+
+use crate::body::Body;
+use crate::exchange::{Exchange, Watcher};
+use crate::telemetry::Log;
+use access::AccessLog;
+use parent::Parent;
+
+/// The id of a request, from the caller, to the catalog and back.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// W3C Trace Context, sections 3.2 and 3.3.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// A caller's id may have so many characters, all visible ASCII.
+const MAX_ID: usize = 64;
+
+/// Makes [`Trace`].
+#[derive(Clone)]
+pub struct TraceLayer {
+    access_log: Option<Arc<AccessLog>>,
+}
+
+/// The service. The inner one has turned every error into a response.
+#[derive(Clone)]
+pub struct Trace<S> {
+    inner: S,
+    access_log: Option<Arc<AccessLog>>,
+}
+
+pin_project! {
+    /// A response that will carry the request's id.
+    pub struct Tracing<F> {
+        #[pin]
+        inner: F,
+        id: HeaderValue,
+        span: Span,
+    }
+}
+
+impl TraceLayer {
+    /// With an access log, or without.
+    pub fn new(access_log: Option<Log>) -> Self {
+        Self {
+            access_log: access_log.map(|log| Arc::new(AccessLog::new(log))),
+        }
+    }
+}
+
+impl<S> Layer<S> for TraceLayer {
+    type Service = Trace<S>;
+
+    fn layer(&self, inner: S) -> Trace<S> {
+        Trace {
+            inner,
+            access_log: self.access_log.clone(),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Trace<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Tracing<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let id = label(request.headers_mut());
+        let exchange = Exchange::of(&mut request);
+        exchange.identified(id.clone());
+        if let Some(log) = &self.access_log {
+            exchange.watch(Arc::clone(log) as Arc<dyn Watcher>);
+        }
+        let span = tracing::debug_span!("request", id = id.to_str().unwrap_or(""));
+        Tracing {
+            inner: span.in_scope(|| self.inner.call(request)),
+            id,
+            span,
+        }
+    }
+}
+
+impl<F> Future for Tracing<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _in_span = this.span.enter();
+        let Ok(mut response) = ready!(this.inner.poll(cx));
+        response.headers_mut().insert(REQUEST_ID, this.id.clone());
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// Sets `x-request-id` and `traceparent` as the catalog is to see them; answers the id.
+fn label(headers: &mut HeaderMap) -> HeaderValue {
+    let continued = only(headers, &TRACEPARENT).and_then(Parent::parse);
+    if continued.is_none() {
+        // The state belongs to a trace that ends here.
+        headers.remove(TRACESTATE);
+    }
+    let parent = continued.map_or_else(Parent::start, |parent| parent.child());
+    let traceparent = parent.header();
+    let id = only(headers, &REQUEST_ID).filter(|id| is_sane(id)).cloned();
+    let id = id.unwrap_or_else(|| traceparent.trace_id());
+    headers.insert(TRACEPARENT, traceparent.value());
+    headers.insert(REQUEST_ID, id.clone());
+    id
+}
+
+/// The value of a header that was sent exactly once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    values.next().is_none().then_some(first)
+}
+
+fn is_sane(id: &HeaderValue) -> bool {
+    let bytes = id.as_bytes();
+    (1..=MAX_ID).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The `traceparent` header of W3C Trace Context, level 1.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+/// A place in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    trace: u128,
+    span: u64,
+    flags: u8,
+}
+
+/// A `traceparent`, written once; its parts share the memory.
+pub(super) struct Written(Bytes);
+
+/// `00-` trace `-` span `-` flags.
+const LENGTH: usize = 55;
+const SAMPLED: u8 = 1;
+
+impl Parent {
+    /// Reads a header. `None` if it is to be ignored (section 3.2.2): all lower case, no zero ids, no version `ff`.
+    pub(super) fn parse(value: &HeaderValue) -> Option<Self> {
+        let text = value.as_bytes();
+        let (head, rest) = text.split_at_checked(LENGTH)?;
+        let version = hex(&head[..2])?;
+        // A later version may go on after what this one knows.
+        let ends = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            _ => rest.first().is_none_or(|&next| next == b'-'),
+        };
+        let dashed = [2, 35, 52].iter().all(|&place| head[place] == b'-');
+        if !ends || !dashed {
+            return None;
+        }
+        let parent = Self {
+            trace: hex(&head[3..35])?,
+            span: u64::try_from(hex(&head[36..52])?).ok()?,
+            flags: u8::try_from(hex(&head[53..])?).ok()?,
+        };
+        (parent.trace != 0 && parent.span != 0).then_some(parent)
+    }
+
+    /// A new trace.
+    pub(super) fn start() -> Self {
+        let trace = u128::from(random()) << 64 | u128::from(random());
+        Self {
+            trace: trace.max(1),
+            span: random().max(1),
+            flags: SAMPLED,
+        }
+    }
+
+    /// The gateway's own place in the same trace.
+    pub(super) fn child(self) -> Self {
+        Self {
+            span: random().max(1),
+            // Section 3.2.2.5: flags that this version does not know are not passed on.
+            flags: self.flags & SAMPLED,
+            ..self
+        }
+    }
+
+    /// As it is sent.
+    pub(super) fn header(self) -> Written {
+        let text = format!(
+            "00-{:032x}-{:016x}-{:02x}",
+            self.trace, self.span, self.flags
+        );
+        Written(text.into())
+    }
+}
+
+impl Written {
+    /// The whole header.
+    pub(super) fn value(&self) -> HeaderValue {
+        value(self.0.clone())
+    }
+
+    /// The trace's id alone.
+    pub(super) fn trace_id(&self) -> HeaderValue {
+        value(self.0.slice(3..35))
+    }
+}
+
+fn value(text: Bytes) -> HeaderValue {
+    HeaderValue::from_maybe_shared(text).expect("hexadecimal digits and dashes")
+}
+
+/// Lower-case hexadecimal digits only.
+fn hex(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u128::from(digit))
+    })
+}
+
+/// Different each time, and enough for ids: the standard library's hash keys, seeded by the system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[test]
+    fn a_valid_parent_is_continued_and_any_other_ignored() {
+        let cases = [
+            (format!("00-{TRACE}-00f067aa0ba902b7-01"), true),
+            (format!("00-{TRACE}-00f067aa0ba902b7-00"), true),
+            (format!("cc-{TRACE}-00f067aa0ba902b7-01"), true),
+            (format!("cc-{TRACE}-00f067aa0ba902b7-01-more"), true),
+            (format!("cc-{TRACE}-00f067aa0ba902b7-01more"), false),
+            (format!("00-{TRACE}-00f067aa0ba902b7-01-more"), false),
+            (format!("ff-{TRACE}-00f067aa0ba902b7-01"), false),
+            (format!("00-{TRACE}-0000000000000000-01"), false),
+            (
+                "00-00000000000000000000000000000000-00f067aa0ba902b7-01".to_owned(),
+                false,
+            ),
+            (
+                format!("00-{}-00f067aa0ba902b7-01", TRACE.to_uppercase()),
+                false,
+            ),
+            (format!("00-{TRACE}-00f067aa0ba902b7"), false),
+            (format!("00_{TRACE}_00f067aa0ba902b7_01"), false),
+            (format!("0x-{TRACE}-00f067aa0ba902b7-01"), false),
+            (String::new(), false),
+        ];
+        for (text, valid) in cases {
+            let parent = Parent::parse(&HeaderValue::from_str(&text).unwrap());
+            assert_eq!(parent.is_some(), valid, "{text}");
+            let Some(parent) = parent else { continue };
+            let child = parent.child();
+            assert_eq!(child.trace, parent.trace);
+            assert_ne!(child.span, parent.span);
+            assert_eq!(child.header().trace_id(), TRACE);
+        }
+    }
+
+    #[test]
+    fn what_is_started_is_valid_and_new() {
+        let mut seen = HashSet::new();
+        for _ in 0..1000 {
+            let parent = Parent::start();
+            assert_eq!(Parent::parse(&parent.header().value()), Some(parent));
+            assert!(seen.insert(parent.trace));
+            assert!(seen.insert(u128::from(parent.span)));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use std::io;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::Value;
+use tower::{ServiceExt as _, service_fn};
+
+use super::*;
+use crate::config::LogFormat;
+use crate::protocol::operation::Operation;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// What the catalog sees, and what the caller gets.
+async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
+    let inner = service_fn(async |request: Request<Body>| {
+        let mut response = Response::new(Body::empty());
+        response.extensions_mut().insert(request.headers().clone());
+        // A catalog's own id is not the caller's.
+        let other = HeaderValue::from_static("the-catalogs-own");
+        response.headers_mut().insert(REQUEST_ID, other);
+        Ok(response)
+    });
+    let mut request = Request::builder();
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::empty()).unwrap();
+    let Ok(response) = TraceLayer::new(None).layer(inner).oneshot(request).await;
+    let upstream = response.extensions().get::<HeaderMap>().unwrap().clone();
+    (upstream, response.headers().clone())
+}
+
+#[tokio::test]
+async fn a_sane_id_is_kept_and_any_other_replaced_by_the_traces() {
+    let long = "x".repeat(65);
+    type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>);
+    let cases: [Case; 6] = [
+        (&[("x-request-id", "abc-123")], Some("abc-123")),
+        (&[("x-request-id", "")], None),
+        (&[("x-request-id", "a b")], None),
+        (&[("x-request-id", &long)], None),
+        (&[("x-request-id", "a"), ("x-request-id", "b")], None),
+        (&[], None),
+    ];
+    for (headers, kept) in cases {
+        let (upstream, back) = sent(headers).await;
+        let id = upstream[REQUEST_ID].to_str().unwrap();
+        assert_eq!(back[REQUEST_ID], id);
+        assert_eq!(upstream.get_all(REQUEST_ID).iter().count(), 1);
+        match kept {
+            Some(kept) => assert_eq!(id, kept),
+            None => assert_eq!(id, &upstream["traceparent"].to_str().unwrap()[3..35]),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trace_is_continued_with_its_state_or_started_without() {
+    let valid = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let (upstream, _) = sent(&[("traceparent", &valid), ("tracestate", "a=1")]).await;
+    let parent = upstream["traceparent"].to_str().unwrap();
+    assert!(parent.starts_with(&format!("00-{TRACE}-")) && parent.ends_with("-01"));
+    assert_ne!(parent, valid, "the gateway is the catalog's parent");
+    assert_eq!(upstream["tracestate"], "a=1");
+
+    let twice = [
+        ("traceparent", &*valid),
+        ("traceparent", &*valid),
+        ("tracestate", "a=1"),
+    ];
+    let invalid = [("traceparent", "00-0-0-00"), ("tracestate", "a=1")];
+    for headers in [&twice[..], &invalid[..]] {
+        let (upstream, _) = sent(headers).await;
+        assert!(!upstream["traceparent"].to_str().unwrap().contains(TRACE));
+        assert_eq!(upstream.get_all("traceparent").iter().count(), 1);
+        assert!(!upstream.contains_key("tracestate"));
+    }
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The line of a request that carried a token, a path and a body.
+async fn logged(format: LogFormat) -> String {
+    let sink = Sink::default();
+    let log = Log::to(sink.clone(), format);
+    let inner = service_fn(async |mut request: Request<Body>| {
+        let exchange = Exchange::of(&mut request);
+        exchange.recognized(Operation::QueryTable);
+        exchange.served_by(&"lake".into());
+        exchange.waited(Duration::from_millis(2));
+        exchange.authenticated(&"al\"ice\n".into());
+        exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
+        exchange.answered(StatusCode::OK);
+        request.into_body().collect_up_to(99).await.unwrap();
+        Ok(Response::new(Body::full("12345")))
+    });
+    let mut request = Request::builder()
+        .uri("/v1/table/secret-path/query")
+        .header("authorization", "Bearer secret-token")
+        .header("x-request-id", "r1")
+        .body(Body::empty())
+        .unwrap();
+    let exchange = Exchange::of(&mut request);
+    *request.body_mut() = exchange.observe_request(Body::full("secret-body"));
+    let Ok(response) = TraceLayer::new(Some(log.clone()))
+        .layer(inner)
+        .oneshot(request)
+        .await;
+    let body = exchange.observe_response(response.into_body());
+    body.collect_up_to(9).await.unwrap();
+    log.flush();
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    assert!(!text.contains("secret"), "{text}");
+    assert_eq!(text.matches('\n').count(), 1, "{text}");
+    text
+}
+
+#[tokio::test]
+async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
+    let line: Value = serde_json::from_str(&logged(LogFormat::Json).await).unwrap();
+    let expected = serde_json::json!({
+        "level": "INFO", "message": "request", "id": "r1", "operation": "query_table", "backend": "lake",
+        "status": 200, "complete": true, "catalog_ms": 2.0, "request_bytes": 11, "response_bytes": 5,
+        "subject": "al\"ice\n", "context": {"team": "ml\" x"},
+    });
+    for (key, value) in expected.as_object().unwrap() {
+        assert_eq!(&line[key], value, "{key}");
+    }
+    assert!(line["duration_ms"].is_f64() && line["gateway_ms"].is_f64());
+
+    let text = logged(LogFormat::Text).await;
+    let expected = [
+        " id=r1 operation=query_table backend=lake status=200 duration=",
+        " catalog=2ms request_bytes=11 response_bytes=5",
+        r#" subject="al\"ice\n" context.team="ml\" x""#,
+    ];
+    for part in expected {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
