@@ -10,6 +10,7 @@ mod hold;
 mod payload;
 mod reroot;
 mod transaction;
+mod tree;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
+use crate::listing;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
@@ -108,13 +110,21 @@ impl Shared {
         request: Request<Body>,
     ) -> Result<Response<Body>, Error> {
         use Operation as Op;
-        match extension::<Operation>(&request)? {
+        let operation = extension::<Operation>(&request)?;
+        let id = match operation.kind() {
+            Some(_) => extension::<Identifier>(&request)?,
+            None => Identifier::root(),
+        };
+        if listing::concerns(&world.routes, operation, &id) {
+            return tree::answer(self, world, &id, request).await;
+        }
+        match operation {
             Op::BatchCreateTableVersions => versions::batch_create(self, world, request).await,
             Op::BatchCommitTables => commit::commit(self, world, request).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
-                transaction::serve(self, world, request).await
+                transaction::serve(self, world, &id, request).await
             }
-            _ => forward::forward(self, world, request).await,
+            _ => forward::forward(self, world, &id, request).await,
         }
     }
 }
@@ -129,9 +139,4 @@ fn extension<T: Clone + Send + Sync + 'static>(request: &Request<Body>) -> Resul
             format!("no {what} in the request"),
         )
     })
-}
-
-/// The route's identifier, as the client spells it.
-fn identifier(request: &Request<Body>) -> Result<Identifier, Error> {
-    extension(request)
 }

@@ -10,7 +10,7 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::Change;
 use super::payload::{self, Said};
-use super::{Shared, World, extension, hold, identifier, reroot, versions};
+use super::{Shared, World, extension, hold, reroot, versions};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -25,25 +25,25 @@ use crate::route::Mount;
 pub(super) async fn forward(
     shared: &Shared,
     world: &World,
+    id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = extension::<Operation>(&request)?;
-    let id = identifier(&request)?;
     let kind = operation.kind().unwrap_or(Kind::Table);
-    let mount = world.routes.owner(&id, kind)?;
+    let mount = world.routes.owner(id, kind)?;
     let backend = world.backend(mount);
-    let said = admit(shared, world, mount, &id, &mut request).await?;
+    let said = admit(shared, world, mount, id, &mut request).await?;
     let there = if mount.keeps_path() {
         id.clone()
     } else {
-        let there = mount.to_catalog(&id);
+        let there = mount.to_catalog(id);
         *request.uri_mut() = reroot::path(request.uri(), &there)?.into();
         request.extensions_mut().insert(there.clone());
         there
     };
     let change = Change {
         operation,
-        asked: &id,
+        asked: id,
         mount,
         backend,
     };

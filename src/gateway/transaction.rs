@@ -3,23 +3,24 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
-use super::{Shared, World, extension, forward, identifier, payload};
+use super::{Shared, World, extension, forward, payload};
 use crate::batch::TransactionStatus;
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
 /// Answers for the gateway's own batches; for others asks the mounted backends in turn until one does not say 404.
 pub(super) async fn serve(
     shared: &Shared,
     world: &World,
+    id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = extension::<Operation>(&request)?;
-    let id = identifier(&request)?;
     let keep = |_: &_| Ok(None);
-    payload::admit(&mut request, operation, Some(&id), shared.json_body, keep).await?;
+    payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
     let own = id
         .last()
         .filter(|_| id.len() == 1)

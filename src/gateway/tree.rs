@@ -1,0 +1,43 @@
+//! Requests about the tree that clients see, where more than one catalog has a part in it.
+
+use http::header::AUTHORIZATION;
+use http::{Request, Response};
+
+use super::{Shared, World, extension, payload};
+use crate::backend::Authority;
+use crate::body::Body;
+use crate::error::Error;
+use crate::listing;
+use crate::protocol::context::Context;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+use crate::protocol::query::Query;
+
+/// Answers what [`listing::concerns`]. The body is put as the catalog that owns `id` must see it, if one does.
+pub(super) async fn answer(
+    shared: &Shared,
+    world: &World,
+    id: &Identifier,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let operation = extension::<Operation>(&request)?;
+    let owner = world.routes.find(id);
+    let elsewhere = owner.filter(|owner| !owner.keeps_path());
+    let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
+    let route = operation.kind().map(|_| id);
+    payload::admit(&mut request, operation, route, shared.json_body, locate).await?;
+    let (head, body) = request.into_parts();
+    let question = listing::Request {
+        operation,
+        id,
+        query: Query::new(head.uri.query()),
+        body: payload::read(body, shared.json_body).await?,
+        authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
+        context: head
+            .extensions
+            .get::<Context>()
+            .cloned()
+            .unwrap_or_default(),
+    };
+    listing::answer(&world.routes, world.backends.as_slice(), question).await
+}
