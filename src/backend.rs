@@ -8,6 +8,8 @@ mod ask;
 mod connection;
 mod credentials;
 mod dial;
+#[cfg(feature = "dir")]
+mod dir;
 mod failure;
 mod headers;
 pub mod health;
@@ -34,6 +36,8 @@ use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+#[cfg(feature = "dir")]
+use dir::Dir;
 use rest::Rest;
 
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
@@ -41,6 +45,8 @@ pub struct Backend {
     name: Arc<str>,
     batch: BatchMode,
     sets_managed_versioning: bool,
+    response_timeout: Duration,
+    data_timeout: Duration,
     health: Health,
     metrics: Arc<metrics::Backend>,
     kind: Kind,
@@ -87,6 +93,8 @@ pub struct Answer {
 
 enum Kind {
     Rest(Box<Rest>),
+    #[cfg(feature = "dir")]
+    Dir(Dir),
 }
 
 impl Backend {
@@ -98,8 +106,11 @@ impl Backend {
     ) -> Result<Self, BoxError> {
         let kind = match &config.implementation {
             Implementation::Rest(rest) => {
-                Kind::Rest(Box::new(Rest::new(rest, &config.context_prefix, limits)?))
+                Kind::Rest(Box::new(Rest::new(rest, &config.context_prefix)?))
             }
+            #[cfg(feature = "dir")]
+            Implementation::Dir(dir) => Kind::Dir(Dir::open(dir).await?),
+            #[cfg(not(feature = "dir"))]
             Implementation::Dir(_) => {
                 return Err("this nsgate was built without the feature `dir`".into());
             }
@@ -110,6 +121,8 @@ impl Backend {
             name,
             batch: config.batch,
             sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
+            response_timeout: limits.response_timeout,
+            data_timeout: limits.data_timeout,
             health: Health::default(),
             kind,
         })
@@ -129,9 +142,7 @@ impl Backend {
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = request.extensions().get::<Operation>().copied();
         let began = Instant::now();
-        let outcome = match &self.kind {
-            Kind::Rest(rest) => rest.send(request).await,
-        };
+        let outcome = self.kind.send(self.limit(operation), request).await;
         self.count(operation, began);
         outcome
     }
@@ -139,9 +150,8 @@ impl Backend {
     /// Asks and reads the whole, bounded answer.
     pub async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
         let (operation, began) = (ask.operation, Instant::now());
-        let outcome = match &self.kind {
-            Kind::Rest(rest) => rest.ask(ask).await,
-        };
+        let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
+        let outcome = self.kind.ask(limit, ask).await;
         self.count(Some(operation), began);
         outcome
     }
@@ -151,10 +161,13 @@ impl Backend {
         Authority::Service
     }
 
-    /// Whether the gateway can speak for itself here: a service token or static headers are configured.
+    /// Whether the gateway can speak for itself here: a service token or static headers are configured, or the
+    /// catalog asks for none.
     pub fn has_service_credentials(&self) -> bool {
         match &self.kind {
             Kind::Rest(rest) => rest.has_service_credentials(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => true,
         }
     }
 
@@ -178,9 +191,32 @@ impl Backend {
         &self.health
     }
 
+    /// How long the response's headers may take.
+    fn limit(&self, operation: Option<Operation>) -> Duration {
+        if operation.is_some_and(Operation::is_data) {
+            self.data_timeout
+        } else {
+            self.response_timeout
+        }
+    }
+
     fn count(&self, operation: Option<Operation>, began: Instant) {
         if let Some(operation) = operation {
             self.metrics.asked(operation, began.elapsed());
+        }
+    }
+}
+
+impl Kind {
+    async fn send(
+        &self,
+        limit: Duration,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        match self {
+            Self::Rest(rest) => rest.send_within(limit, request).await,
+            #[cfg(feature = "dir")]
+            Self::Dir(dir) => dir.send_within(limit, request).await,
         }
     }
 }

@@ -8,8 +8,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::rest::Rest;
-use super::{Answer, Ask, Failure};
+use super::{Answer, Ask, Failure, Kind};
 use crate::body::{Body, CollectError};
 use crate::error::BoxError;
 use crate::protocol::identifier::Identifier;
@@ -19,15 +18,12 @@ const ANSWER_LIMIT: usize = 64 << 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-impl Rest {
+impl Kind {
     /// See [`super::Backend::ask`]. The time limit covers the whole answer.
-    pub(super) async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
-        let limit = ask
-            .timeout
-            .unwrap_or_else(|| self.limit(Some(ask.operation)));
+    pub(super) async fn ask(&self, limit: Duration, ask: Ask) -> Result<Answer, Failure> {
         let deadline = Instant::now() + limit;
         let request = request(ask).map_err(Failure::NotSent)?;
-        let (head, body) = self.send_within(limit, request).await?.into_parts();
+        let (head, body) = self.send(limit, request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(Answer {
             status: head.status,

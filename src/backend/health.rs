@@ -47,17 +47,17 @@ pub async fn watch(backend: Arc<Backend>) {
 
 /// Asks once; answers with how long to wait until the next time.
 async fn check(backend: &Backend) -> Duration {
-    match &backend.kind {
-        Kind::Rest(rest) => {
-            let outcome = rest.check().await;
-            let why = outcome.as_ref().err().cloned();
-            if backend.health.note(outcome) {
-                match why {
-                    Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
-                    None => tracing::info!(backend = %backend.name, "backend is up"),
-                }
-            }
-            rest.check_interval()
+    let (outcome, interval) = match &backend.kind {
+        Kind::Rest(rest) => (rest.check().await, rest.check_interval()),
+        #[cfg(feature = "dir")]
+        Kind::Dir(dir) => (dir.check().await, super::dir::CHECK_INTERVAL),
+    };
+    let why = outcome.as_ref().err().cloned();
+    if backend.health.note(outcome) {
+        match why {
+            Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
+            None => tracing::info!(backend = %backend.name, "backend is up"),
         }
     }
+    interval
 }

@@ -14,7 +14,7 @@ use super::credentials::Credentials;
 use super::pool::Endpoint;
 use super::{Authority, Failure, Peer, headers, tls};
 use crate::body::Body;
-use crate::config::{Health, Limits, RestConfig};
+use crate::config::{Health, RestConfig};
 use crate::error::BoxError;
 use crate::protocol::context::Context;
 use crate::protocol::operation::{Access, Operation};
@@ -26,19 +26,13 @@ pub(super) struct Rest {
     preferred: AtomicUsize,
     credentials: Credentials,
     context_prefix: String,
-    response_timeout: Duration,
-    data_timeout: Duration,
     health: Health,
     health_path: PathAndQuery,
 }
 
 impl Rest {
     /// Reads certificate files, contacts nobody.
-    pub(super) fn new(
-        config: &RestConfig,
-        context_prefix: &str,
-        limits: &Limits,
-    ) -> Result<Self, BoxError> {
+    pub(super) fn new(config: &RestConfig, context_prefix: &str) -> Result<Self, BoxError> {
         let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
         let secure = uris().any(|uri| uri.scheme_str() == Some("https"));
         let tls = secure
@@ -50,21 +44,12 @@ impl Rest {
             preferred: AtomicUsize::new(0),
             credentials: Credentials::new(config),
             context_prefix: context_prefix.to_owned(),
-            response_timeout: limits.response_timeout,
-            data_timeout: limits.data_timeout,
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
             health: config.health.clone(),
         })
     }
 
-    /// See [`super::Backend::send`].
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
-        let operation = request.extensions().get::<Operation>().copied();
-        let limit = self.limit(operation);
-        self.send_within(limit, request).await
-    }
-
-    /// The same with a time limit to the response's headers.
+    /// See [`super::Backend::send`]. `limit` is the time to the response's headers.
     pub(super) async fn send_within(
         &self,
         limit: Duration,
@@ -76,15 +61,6 @@ impl Rest {
         tokio::time::timeout(limit, self.deliver(request, may_repeat))
             .await
             .unwrap_or(Err(Failure::TimedOut))
-    }
-
-    /// How long the response's headers may take.
-    pub(super) fn limit(&self, operation: Option<Operation>) -> Duration {
-        if operation.is_some_and(Operation::is_data) {
-            self.data_timeout
-        } else {
-            self.response_timeout
-        }
     }
 
     pub(super) fn has_service_credentials(&self) -> bool {

@@ -70,6 +70,15 @@ impl<'a> Query<'a> {
             .ok_or(QueryError::Utf8(name))
     }
 
+    /// The decoded values of a parameter that may be given more than once, in order.
+    pub fn all(
+        &self,
+        name: &'static str,
+    ) -> impl Iterator<Item = Result<Cow<'a, str>, QueryError>> + use<'a> {
+        let values = self.pairs().filter(move |pair| pair.is(name));
+        values.map(move |pair| decode_form(pair.value).ok_or(QueryError::Utf8(name)))
+    }
+
     /// The query with one parameter set; all others keep their bytes and their order.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> String {

@@ -1,0 +1,122 @@
+//! A catalog in a directory, embedded in the process (cargo feature `dir`).
+//!
+//! The engine is called through its trait; no port is opened. A [`Dir`] takes the requests that a `rest` backend
+//! takes and answers with the status, headers and body that the engine's own REST service answers with. Its error
+//! messages are among them, and as there they may name paths of this machine. Request bodies are held in memory
+//! whole, up to `arrow_body_limit`, because the trait wants them so; a larger one is refused with 413.
+//!
+//! An operation runs in a task of its own: a caller who goes away does not stop it half-way, and a panic of the
+//! engine is one 500.
+
+mod answer;
+mod call;
+mod operations;
+mod properties;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use lance_namespace::{LanceNamespace, models};
+use lance_namespace_impls::{DirectoryNamespace, DirectoryNamespaceBuilder};
+
+use super::Failure;
+use crate::body::{Body, CollectError};
+use crate::config::DirConfig;
+use crate::error::BoxError;
+use crate::protocol::error::Code;
+use call::Call;
+use properties::Properties;
+
+/// The time between two checks.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One embedded catalog.
+#[derive(Debug)]
+pub(super) struct Dir {
+    engine: Arc<DirectoryNamespace>,
+    body_limit: usize,
+}
+
+impl Dir {
+    /// Opens the directory that the property `root` names; it need not exist yet.
+    ///
+    /// Fails on a property that the engine does not know or would not understand, and on what the engine says.
+    pub(super) async fn open(config: &DirConfig) -> Result<Self, BoxError> {
+        let Properties { engine, body_limit } = Properties::read(&config.properties)?;
+        let engine = DirectoryNamespaceBuilder::from_properties(engine, None)?;
+        Ok(Self {
+            engine: Arc::new(engine.build().await?),
+            body_limit,
+        })
+    }
+
+    /// See [`super::Backend::send`]. What is asked is read from the request line; of the extensions only the
+    /// [`Context`](crate::protocol::context::Context) is used: the engine keeps no account of who asks.
+    pub(super) async fn send_within(
+        &self,
+        limit: Duration,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        tokio::time::timeout(limit, self.send(request))
+            .await
+            .unwrap_or(Err(Failure::TimedOut))
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
+        let (parts, body) = request.into_parts();
+        let body = match body.collect_up_to(self.body_limit).await {
+            Ok(body) => body,
+            Err(CollectError::TooLarge) => return Ok(answer::too_large(self.body_limit)),
+            Err(CollectError::Broken(cause)) => return Err(Failure::NotSent(cause)),
+        };
+        let engine = Arc::clone(&self.engine);
+        Ok(alone(async move {
+            let answer = match Call::read(&parts, body) {
+                Ok(call) => operations::carry_out(&engine, call).await,
+                Err(refusal) => Err(refusal),
+            };
+            answer.unwrap_or_else(|refusal| answer::refusal(&refusal))
+        })
+        .await)
+    }
+
+    /// Looks whether the directory can be read.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        let request = models::ListTablesRequest {
+            id: Some(Vec::new()),
+            limit: Some(1),
+            ..Default::default()
+        };
+        match tokio::time::timeout(CHECK_TIMEOUT, self.engine.list_tables(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(late) => Err(late.to_string()),
+        }
+    }
+}
+
+/// Runs `operation` to its end, whatever becomes of the caller.
+async fn alone(operation: impl Future<Output = Response<Body>> + Send + 'static) -> Response<Body> {
+    tokio::spawn(operation).await.unwrap_or_else(|cause| {
+        tracing::error!(%cause, "an embedded catalog failed");
+        answer::error(Code::Internal, "the catalog failed")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::{Body, Response, alone};
+
+    #[tokio::test]
+    async fn a_panic_of_the_engine_is_one_500() {
+        let answer = alone(poll_fn(|_| panic!("a bug"))).await;
+        assert_eq!(answer.status(), 500);
+        let answer = alone(async { Response::new(Body::empty()) }).await;
+        assert_eq!(answer.status(), 200);
+    }
+}
