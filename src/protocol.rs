@@ -6,6 +6,7 @@ pub mod error;
 pub mod identifier;
 mod json;
 pub mod operation;
+pub mod principal;
 pub mod query;
 pub mod rewrite;
 pub mod shape;

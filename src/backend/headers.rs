@@ -69,12 +69,11 @@ pub(super) fn set_peer(headers: &mut HeaderMap, peer: &Peer) {
 
 /// Writes the request's context, one header an entry.
 pub(super) fn set_context(headers: &mut HeaderMap, prefix: &str, context: &Context) {
-    for (key, value) in context.iter() {
-        let name = HeaderName::try_from(format!("{prefix}{key}"));
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-            headers.insert(name, value);
+    for entry in context.iter() {
+        if let Ok(name) = entry.header_name(prefix) {
+            headers.insert(name, entry.header_value().clone());
         } else {
-            debug_assert!(false, "the context layer admits only what fits a header");
+            debug_assert!(false, "a configured prefix can begin a header name");
         }
     }
 }

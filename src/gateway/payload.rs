@@ -55,7 +55,7 @@ pub(super) async fn admit(
     };
     let mut context = request.extensions_mut().get_mut::<Context>();
     let checked = rewrite::request(asked, &body, locate, |key, value| match &mut context {
-        Some(context) => context.add_body(key, value),
+        Some(context) => Ok(context.add_body(key, value)?),
         None => Ok(true),
     })?;
     *request.body_mut() = Body::full(checked.body);

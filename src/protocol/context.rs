@@ -1,30 +1,332 @@
-//! Request context: ordered string pairs that accompany a request.
+//! String pairs that accompany a request, each from the best source that named its key:
+//! a claim of the token, else a header, else the body.
+//!
+//! An entry that exists can travel as a header: its key is a lower-case token (RFC 9110, section 5.1),
+//! its value UTF-8 without control characters and without spaces around it.
 
-/// The entries of one request, in order.
-#[derive(Clone, Debug, Default)]
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::InvalidHeaderName;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::error::Code;
+use crate::error::Error;
+
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 256;
+
+/// Which headers are context, and how much of it a client may send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContextRules {
+    prefixes: Vec<String>,
+    max_entries: usize,
+    max_bytes: usize,
+}
+
+/// The context of one request. The default has no entries, and none can be added to it.
+#[derive(Clone, Default)]
 pub struct Context {
-    entries: Vec<(String, String)>,
+    claims: ClaimEntries,
+    client: Vec<Entry>,
+    bytes: usize,
+    rules: Arc<ContextRules>,
+}
+
+/// One entry. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    name: HeaderName,
+    prefix: usize,
+    value: HeaderValue,
+    source: Source,
+}
+
+/// Who named an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The issuer, through a claim.
+    Claim,
+    /// The client, in a header.
+    Header,
+    /// The client, in the body's `context`.
+    Body,
+}
+
+/// What the claims of a token say about the context. Made once for a token, shared by its requests.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimEntries(Option<Arc<Governed>>);
+
+#[derive(Debug, Default)]
+struct Governed {
+    entries: Vec<Entry>,
+    /// Governed keys whose claim the token does not have: nobody sets them.
+    absent: Vec<HeaderName>,
+}
+
+/// Why a context is refused: always 400, code 13.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContextError {
+    /// A header that is a prefix and nothing more, or a key that no header name may have.
+    #[error(
+        "the context key `{0}` is not one: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
+    )]
+    Key(String),
+    /// The value of this key cannot be carried.
+    #[error(
+        "the context entry `{0}` has a value with control characters, with spaces around it, or that is not UTF-8"
+    )]
+    Value(String),
+    /// One key twice, in two headers or within the body.
+    #[error("the context entry `{0}` is given more than once")]
+    Repeated(String),
+    /// More entries than allowed.
+    #[error("the request carries more than {0} context entries")]
+    TooMany(usize),
+    /// More bytes than allowed.
+    #[error("the context entries of the request take more than {0} bytes")]
+    TooLarge(usize),
+}
+
+impl ContextRules {
+    /// `prefixes` in lower case; `max_bytes` counts keys and values.
+    pub fn new(mut prefixes: Vec<String>, max_entries: usize, max_bytes: usize) -> Self {
+        // The longest prefix decides where a key begins, should one be the beginning of another.
+        prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
+        Self {
+            prefixes,
+            max_entries,
+            max_bytes,
+        }
+    }
+
+    /// The length of the prefix that makes this header context.
+    pub fn prefix_of(&self, name: &HeaderName) -> Option<usize> {
+        let name = name.as_str();
+        let mut prefixes = self.prefixes.iter();
+        prefixes
+            .find(|p| name.starts_with(p.as_str()))
+            .map(String::len)
+    }
 }
 
 impl Context {
-    /// The entries: key in lower case, value. Both are fit for a header.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-
-    /// Adds an entry of the body; false when a header or a claim has set its key.
-    pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, crate::error::Error> {
-        let known = self.entries.iter().any(|(known, _)| known == key);
-        if !known {
-            self.entries.push((key.to_owned(), value.to_owned()));
+    /// Takes the context headers out of `headers`, whatever becomes of them.
+    ///
+    /// A header for a key that `claims` govern is dropped before anything else is asked of it:
+    /// it cannot be too much, repeated or malformed.
+    ///
+    /// # Errors
+    /// A key or value that cannot be carried, a key given twice (also by way of two prefixes), too much.
+    pub fn take(
+        headers: &mut HeaderMap,
+        rules: &Arc<ContextRules>,
+        claims: &ClaimEntries,
+    ) -> Result<Self, ContextError> {
+        let mut context = Self {
+            claims: claims.clone(),
+            client: Vec::new(),
+            bytes: 0,
+            rules: Arc::clone(rules),
+        };
+        let matching = headers
+            .keys()
+            .filter_map(|name| Some((name, rules.prefix_of(name)?)));
+        let taken: Vec<_> = matching
+            .map(|(name, prefix)| (name.clone(), prefix))
+            .collect();
+        for (name, prefix) in taken {
+            let mut values = headers.get_all(&name).iter();
+            let (first, more) = (values.next().cloned(), values.next().is_some());
+            headers.remove(&name);
+            let key = &name.as_str()[prefix..];
+            if claims.governs(key) {
+                continue;
+            }
+            if more {
+                return Err(ContextError::Repeated(key.to_owned()));
+            }
+            if let Some(value) = first {
+                context.insert(Entry::new(name, prefix, value, Source::Header)?)?;
+            }
         }
-        Ok(!known)
+        Ok(context)
     }
 
-    /// Whether there are none.
+    /// Adds a pair of the body's `context`; `false` when a claim or a header has its key,
+    /// and the pair must not reach a catalog.
+    ///
+    /// # Errors
+    /// As [`Context::take`]; keys that differ only in case are one key.
+    pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, ContextError> {
+        let name =
+            HeaderName::from_bytes(key.as_bytes()).map_err(|_| ContextError::Key(shown(key)))?;
+        if self.claims.governs(name.as_str()) {
+            return Ok(false);
+        }
+        match self
+            .client
+            .iter()
+            .find(|entry| entry.key() == name.as_str())
+        {
+            Some(entry) if entry.source == Source::Header => return Ok(false),
+            Some(_) => return Err(ContextError::Repeated(shown(key))),
+            None => {}
+        }
+        let value = HeaderValue::from_str(value).map_err(|_| ContextError::Value(shown(key)))?;
+        self.insert(Entry::new(name, 0, value, Source::Body)?)?;
+        Ok(true)
+    }
+
+    /// Every entry, each key once: those of claims, then those of headers, then those of the body.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.claims.iter().chain(&self.client)
+    }
+
+    /// The value of a key in lower case.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter()
+            .find(|entry| entry.key() == key)
+            .map(Entry::value)
+    }
+
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.iter().next().is_none()
+    }
+
+    fn insert(&mut self, entry: Entry) -> Result<(), ContextError> {
+        if self.client.iter().any(|other| other.key() == entry.key()) {
+            return Err(ContextError::Repeated(entry.key().to_owned()));
+        }
+        if self.client.len() == self.rules.max_entries {
+            return Err(ContextError::TooMany(self.rules.max_entries));
+        }
+        self.bytes += entry.key().len() + entry.value.len();
+        if self.bytes > self.rules.max_bytes {
+            return Err(ContextError::TooLarge(self.rules.max_bytes));
+        }
+        self.client.push(entry);
+        Ok(())
     }
 }
+
+impl Entry {
+    fn new(
+        name: HeaderName,
+        prefix: usize,
+        value: HeaderValue,
+        source: Source,
+    ) -> Result<Self, ContextError> {
+        let key = &name.as_str()[prefix..];
+        if key.is_empty() || key.len() > MAX_KEY {
+            return Err(ContextError::Key(shown(key)));
+        }
+        match std::str::from_utf8(value.as_bytes()) {
+            // A tab inside a value is legal in a header and kept.
+            Ok(text) if text.trim_matches([' ', '\t']) == text => {}
+            _ => return Err(ContextError::Value(shown(key))),
+        }
+        Ok(Self {
+            name,
+            prefix,
+            value,
+            source,
+        })
+    }
+
+    /// The key, in lower case.
+    pub fn key(&self) -> &str {
+        &self.name.as_str()[self.prefix..]
+    }
+
+    /// The value.
+    pub fn value(&self) -> &str {
+        std::str::from_utf8(self.value.as_bytes()).expect("checked when the entry was made")
+    }
+
+    /// The value as it goes into a header; a clone shares the bytes.
+    pub fn header_value(&self) -> &HeaderValue {
+        &self.value
+    }
+
+    /// The header that carries this entry to a catalog with this context prefix (lower case).
+    ///
+    /// # Errors
+    /// `prefix` cannot begin a header name.
+    pub fn header_name(&self, prefix: &str) -> Result<HeaderName, InvalidHeaderName> {
+        if self.prefix == prefix.len() && self.name.as_str().starts_with(prefix) {
+            return Ok(self.name.clone());
+        }
+        HeaderName::try_from([prefix, self.key()].concat())
+    }
+
+    /// Who named it.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+}
+
+impl ClaimEntries {
+    /// What claims set: context key to the claim's value, `None` where the token has no such claim.
+    ///
+    /// # Errors
+    /// A key or a value that cannot be carried.
+    pub fn new<'a>(
+        governed: impl IntoIterator<Item = (&'a str, Option<String>)>,
+    ) -> Result<Self, ContextError> {
+        let mut all = Governed::default();
+        for (key, value) in governed {
+            let name = HeaderName::from_bytes(key.as_bytes())
+                .map_err(|_| ContextError::Key(shown(key)))?;
+            let Some(value) = value else {
+                all.absent.push(name);
+                continue;
+            };
+            let value =
+                HeaderValue::try_from(value).map_err(|_| ContextError::Value(shown(key)))?;
+            all.entries.push(Entry::new(name, 0, value, Source::Claim)?);
+        }
+        let none = all.entries.is_empty() && all.absent.is_empty();
+        Ok(Self((!none).then(|| Arc::new(all))))
+    }
+
+    /// Whether only the issuer may set this key (in lower case).
+    pub fn governs(&self, key: &str) -> bool {
+        self.0.as_deref().is_some_and(|all| {
+            all.entries.iter().any(|entry| entry.key() == key)
+                || all.absent.iter().any(|name| name.as_str() == key)
+        })
+    }
+
+    /// What the token's claims set.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.0.iter().flat_map(|all| &all.entries)
+    }
+}
+
+/// The beginning of a key that is not legal, for a message.
+fn shown(key: &str) -> String {
+    key.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+impl From<ContextError> for Error {
+    fn from(error: ContextError) -> Self {
+        Self::new(Code::InvalidInput, error.to_string())
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={:?} ({:?})", self.key(), self.value, self.source)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
