@@ -1,0 +1,140 @@
+//! One client connection: which HTTP it speaks, the bounds it is held to, and the requests that go into the stack.
+//!
+//! HTTP/1.1 and HTTP/2 by prior knowledge are told apart by the first bytes (RFC 9113, section 3.3). There is no timer
+//! for a connection or a request: a connection keeps a [`Pulse`], and whoever keeps the connections looks at it.
+
+mod io;
+mod pulse;
+mod service;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{Request, Response};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tower::Service;
+
+pub use pulse::{Order, Patience, Pulse, Watch};
+
+use crate::backend::Peer;
+use crate::body::Body;
+use crate::config::Limits;
+use io::Io;
+use service::Door;
+
+/// What opens an HTTP/2 connection (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Requests of one HTTP/2 connection at a time.
+const MAX_STREAMS: u32 = 256;
+/// How often a quiet HTTP/2 client is asked whether it is still there.
+const PING_EVERY: Duration = Duration::from_secs(60);
+/// Read ahead of one HTTP/1.1 connection, at most (unless its headers may be longer).
+const READ_AHEAD: usize = 128 << 10;
+
+/// How connections are spoken with. One for a listener.
+#[derive(Clone)]
+pub struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    /// With the bounds of `limits`. Longer headers are answered with 431.
+    pub fn new(limits: &Limits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            // The pulse does this, without a timer for each request.
+            .header_read_timeout(None)
+            .max_header_size(limits.header_bytes)
+            // The line that ends the headers must fit as well.
+            .max_buf_size(READ_AHEAD.max(limits.header_bytes + (8 << 10)));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(MAX_STREAMS)
+            .keep_alive_interval(PING_EVERY);
+        Self { http1, http2 }
+    }
+
+    /// Serves a connection until it ends, by itself or as `pulse` is ordered.
+    ///
+    /// `stack` is always ready: it refuses instead of waiting.
+    pub async fn serve<T, S>(&self, stream: T, peer: Peer, stack: S, pulse: Arc<Pulse>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let door = Door::new(stack, peer, Arc::clone(&pulse));
+        tokio::select! {
+            biased;
+            () = pulse.cut_off() => {}
+            () = self.speak(stream, door, &pulse) => {}
+        }
+    }
+
+    async fn speak<T, S>(&self, mut stream: T, door: Door<S>, pulse: &Arc<Pulse>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let mut start = BytesMut::new();
+        let http2 = {
+            let mut first = pin!(is_http2(&mut stream, &mut start));
+            poll_fn(|cx| match pulse.should_finish() {
+                true => Poll::Ready(None),
+                false => first.as_mut().poll(cx).map(Result::ok),
+            })
+            .await
+        };
+        let Some(http2) = http2 else { return };
+        let io = Io::new(stream, start.freeze(), Arc::clone(pulse), !http2);
+        // How a connection ends is of no interest to anyone: its requests have been counted.
+        if http2 {
+            let mut connection = pin!(self.http2.serve_connection(io, door));
+            let _ = poll_fn(|cx| {
+                if pulse.should_finish() {
+                    connection.as_mut().graceful_shutdown();
+                }
+                connection.as_mut().poll(cx)
+            })
+            .await;
+        } else {
+            let mut connection = pin!(self.http1.serve_connection(io, door));
+            let _ = poll_fn(|cx| {
+                if pulse.should_finish() {
+                    connection.as_mut().graceful_shutdown();
+                }
+                connection.as_mut().poll(cx)
+            })
+            .await;
+        }
+    }
+}
+
+/// Reads into `start` until it is known whether it is the preface of HTTP/2.
+async fn is_http2<T>(stream: &mut T, start: &mut BytesMut) -> std::io::Result<bool>
+where
+    T: AsyncRead + Unpin,
+{
+    loop {
+        let read = stream.read_buf(start).await?;
+        let known = start.len().min(PREFACE.len());
+        if start[..known] != PREFACE[..known] || read == 0 {
+            return Ok(false);
+        }
+        if known == PREFACE.len() {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The bytes of a connection as HTTP reads them: those already read first, and every movement noted.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::pulse::Pulse;
+
+/// A stream with what was read of it before.
+pub(super) struct Io<T> {
+    inner: TokioIo<T>,
+    before: Bytes,
+    pulse: Arc<Pulse>,
+    /// Whether bytes that come between two requests are the next one's headers. In HTTP/2 they may be pings.
+    tells_headers: bool,
+}
+
+impl<T> Io<T> {
+    pub(super) fn new(stream: T, before: Bytes, pulse: Arc<Pulse>, tells_headers: bool) -> Self {
+        Self {
+            inner: TokioIo::new(stream),
+            before,
+            pulse,
+            tells_headers,
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Read for Io<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.before.is_empty() {
+            let length = self.before.len().min(buf.remaining());
+            buf.put_slice(&self.before.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
+        let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
+        if self.tells_headers && polled.is_ready() {
+            self.pulse.heard();
+        }
+        polled
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Write for Io<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.written(polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
+        self.written(polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl<T> Io<T> {
+    fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if polled.is_ready() {
+            self.pulse.told();
+        }
+        polled
+    }
+}

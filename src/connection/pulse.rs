@@ -1,0 +1,233 @@
+//! What a connection is doing, as seen by whoever keeps the connections: a few atomics and no clock.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use futures_util::task::AtomicWaker;
+
+/// The state of one connection, written by it and read by its keeper.
+#[derive(Debug)]
+pub struct Pulse {
+    /// Requests whose response has not been handed over whole.
+    serving: AtomicU32,
+    /// Bytes of a request's headers have come, or the first are still awaited.
+    reading: AtomicBool,
+    /// Goes up with every sign of life that starts a wait anew.
+    beats: AtomicU32,
+    finish: AtomicBool,
+    cut: AtomicBool,
+    waker: AtomicWaker,
+}
+
+/// A request that is being served, until dropped.
+#[derive(Debug)]
+pub(super) struct Serving(Arc<Pulse>);
+
+/// What the keeper knows of a connection besides its pulse.
+#[derive(Debug)]
+pub struct Watch {
+    beats: u32,
+    since: Instant,
+    finishing: bool,
+}
+
+/// How long connections may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// To send the headers of a request.
+    pub headers: Duration,
+    /// To send the next request after an answer.
+    pub idle: Duration,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It goes on.
+    Keep,
+    /// It ends when what runs has ended.
+    Finish,
+    /// It ends now.
+    Cut,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    Serving,
+    Idle,
+}
+
+impl Pulse {
+    /// Of a connection that has just been accepted: its first headers are awaited.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            serving: AtomicU32::new(0),
+            reading: AtomicBool::new(true),
+            beats: AtomicU32::new(0),
+            finish: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        })
+    }
+
+    /// Carries an order out.
+    pub fn order(&self, order: Order) {
+        match order {
+            Order::Keep => return,
+            Order::Finish => self.finish.store(true, Ordering::Release),
+            Order::Cut => self.cut.store(true, Ordering::Release),
+        }
+        self.waker.wake();
+    }
+
+    /// Bytes came from the client.
+    pub(super) fn heard(&self) {
+        let idle = self.serving.load(Ordering::Relaxed) == 0;
+        if idle && !self.reading.load(Ordering::Relaxed) {
+            self.reading.store(true, Ordering::Relaxed);
+            self.beat();
+        }
+    }
+
+    /// Bytes went to the client.
+    pub(super) fn told(&self) {
+        self.beat();
+    }
+
+    /// A request's headers are complete.
+    pub(super) fn began(self: &Arc<Self>) -> Serving {
+        self.serving.fetch_add(1, Ordering::Relaxed);
+        self.reading.store(false, Ordering::Relaxed);
+        self.beat();
+        Serving(Arc::clone(self))
+    }
+
+    /// Ready when the connection is to end now.
+    pub(super) async fn cut_off(&self) {
+        poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            match self.cut.load(Ordering::Acquire) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// True once, when the connection is to end after what runs. Whoever asks is woken through [`Pulse::cut_off`].
+    pub(super) fn should_finish(&self) -> bool {
+        self.finish.load(Ordering::Acquire) && self.finish.swap(false, Ordering::AcqRel)
+    }
+
+    fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> Phase {
+        if self.serving.load(Ordering::Relaxed) > 0 {
+            Phase::Serving
+        } else if self.reading.load(Ordering::Relaxed) {
+            Phase::Reading
+        } else {
+            Phase::Idle
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.beat();
+        self.0.serving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Watch {
+    /// Of a connection that has just been accepted.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            beats: 0,
+            since: now,
+            finishing: false,
+        }
+    }
+
+    /// What becomes of the connection; to be asked from time to time.
+    pub fn look(&mut self, pulse: &Pulse, patience: Patience, now: Instant) -> Order {
+        let beats = pulse.beats.load(Ordering::Relaxed);
+        if beats != self.beats {
+            self.beats = beats;
+            self.since = now;
+        }
+        let quiet = now.duration_since(self.since);
+        let order = judge(pulse.phase(), self.finishing, quiet, patience);
+        if order == Order::Finish {
+            self.finishing = true;
+            self.since = now;
+        }
+        order
+    }
+}
+
+/// The rule: headers have `headers`, a pause between requests has `idle`, a goodbye has `headers` once more.
+fn judge(phase: Phase, finishing: bool, quiet: Duration, patience: Patience) -> Order {
+    match phase {
+        Phase::Serving => Order::Keep,
+        Phase::Reading if quiet >= patience.headers => Order::Cut,
+        Phase::Idle if finishing && quiet >= patience.headers => Order::Cut,
+        Phase::Idle if !finishing && quiet >= patience.idle => Order::Finish,
+        Phase::Reading | Phase::Idle => Order::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        headers: Duration::from_secs(10),
+        idle: Duration::from_secs(100),
+    };
+
+    #[test]
+    fn headers_are_awaited_shorter_than_the_next_request_and_an_answer_without_end() {
+        let pulse = Pulse::new();
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let mut at =
+            |seconds: u64| watch.look(&pulse, PATIENCE, start + Duration::from_secs(seconds));
+        assert_eq!(at(9), Order::Keep, "the first headers");
+        let serving = pulse.began();
+        assert_eq!(at(50), Order::Keep, "an answer may take its time");
+        assert_eq!(at(5000), Order::Keep);
+        drop(serving);
+        assert_eq!(at(5001), Order::Keep, "idle from here on");
+        assert_eq!(at(5100), Order::Keep);
+        pulse.heard();
+        assert_eq!(at(5101), Order::Keep, "the next headers begin");
+        pulse.heard();
+        assert_eq!(at(5110), Order::Keep);
+        pulse.heard();
+        assert_eq!(at(5111), Order::Cut, "dribbling does not help");
+    }
+
+    #[test]
+    fn an_idle_connection_is_ended_politely_and_then_cut() {
+        let pulse = Pulse::new();
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let mut at =
+            |seconds: u64| watch.look(&pulse, PATIENCE, start + Duration::from_secs(seconds));
+        drop(pulse.began());
+        assert_eq!(at(1), Order::Keep);
+        assert_eq!(at(100), Order::Keep);
+        pulse.told();
+        assert_eq!(at(101), Order::Keep, "the client still reads the answer");
+        assert_eq!(at(201), Order::Finish);
+        assert_eq!(at(210), Order::Keep);
+        assert_eq!(at(211), Order::Cut);
+    }
+}

@@ -1,0 +1,107 @@
+//! Between a connection and the stack: bodies become ours, and the pulse learns when a request begins and ends.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use pin_project_lite::pin_project;
+use tower::Service;
+
+use super::pulse::{Pulse, Serving};
+use crate::backend::Peer;
+use crate::body::Body;
+use crate::error::BoxError;
+
+/// The stack as one connection sees it. Requests enter one after the other, so no copy of the stack is made for each.
+pub(super) struct Door<S> {
+    stack: RefCell<S>,
+    peer: Peer,
+    pulse: Arc<Pulse>,
+}
+
+pin_project! {
+    /// A response on its way.
+    pub(super) struct Answering<F> {
+        #[pin]
+        inner: F,
+        serving: Option<Serving>,
+    }
+}
+
+/// A response's body; until it is gone, the request is being served.
+pub(super) struct Outgoing {
+    body: Body,
+    _serving: Option<Serving>,
+}
+
+impl<S> Door<S> {
+    pub(super) fn new(stack: S, peer: Peer, pulse: Arc<Pulse>) -> Self {
+        Self {
+            stack: RefCell::new(stack),
+            peer,
+            pulse,
+        }
+    }
+}
+
+impl<S> hyper::service::Service<Request<Incoming>> for Door<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Outgoing>;
+    type Error = Infallible;
+    type Future = Answering<S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let serving = self.pulse.began();
+        let mut request = request.map(Body::incoming);
+        request.extensions_mut().insert(self.peer.clone());
+        Answering {
+            inner: self.stack.borrow_mut().call(request),
+            serving: Some(serving),
+        }
+    }
+}
+
+impl<F> Future for Answering<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    type Output = Result<Response<Outgoing>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Ok(response) = ready!(this.inner.poll(cx));
+        let serving = this.serving.take();
+        Poll::Ready(Ok(response.map(|body| Outgoing {
+            body,
+            _serving: serving,
+        })))
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

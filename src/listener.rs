@@ -1,0 +1,211 @@
+//! Accepts connections, holds them to their number and their patience, and stops.
+//!
+//! Beyond `limits.connections` nothing is accepted until one ends: newcomers wait in the system's bounded backlog.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use prometheus::IntGauge;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tower::Service;
+
+use crate::backend::Peer;
+use crate::body::Body;
+use crate::connection::{Order, Patience, Protocols, Pulse, Watch};
+
+/// The wait after an accept that failed for want of something, such as file descriptors.
+const BREATH: Duration = Duration::from_millis(50);
+/// Connections without a request end after this: longer than clients commonly keep theirs, so that the client is the
+/// one who closes, and no request meets a connection that is just going away.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// A bound socket. Connections queue up from here on, and are accepted once it serves.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+/// How a listener serves.
+#[derive(Clone)]
+pub struct Serving {
+    /// Open connections, at most.
+    pub connections: usize,
+    /// How long a client may take to send headers.
+    pub header_timeout: Duration,
+    /// How long what runs may go on after the stop.
+    pub drain_timeout: Duration,
+    /// How HTTP is spoken.
+    pub protocols: Protocols,
+    /// Shows the open connections.
+    pub gauge: Option<IntGauge>,
+}
+
+struct Connections<S> {
+    serving: Arc<Serving>,
+    stack: S,
+    patience: Patience,
+    tasks: JoinSet<()>,
+    watched: HashMap<Id, (Arc<Pulse>, Watch)>,
+}
+
+impl Listener {
+    /// Binds `address`; port 0 lets the system choose.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// The address it is bound to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is ready, then stops accepting, lets what runs end within `drain_timeout`, and ends the rest.
+    /// Answers how many connections had to be ended.
+    pub async fn serve<S>(self, serving: Serving, stack: S, stop: impl Future<Output = ()>) -> usize
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + Clone
+            + Send
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        let drain_timeout = serving.drain_timeout;
+        let mut connections = Connections::new(serving, stack);
+        connections.accept(self.socket, stop).await;
+        connections.drain(drain_timeout).await
+    }
+}
+
+impl<S> Connections<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    fn new(serving: Serving, stack: S) -> Self {
+        Self {
+            patience: Patience {
+                headers: serving.header_timeout,
+                idle: IDLE,
+            },
+            serving: Arc::new(serving),
+            stack,
+            tasks: JoinSet::new(),
+            watched: HashMap::new(),
+        }
+    }
+
+    async fn accept(&mut self, socket: TcpListener, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        let mut round = self.rounds();
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
+                _ = round.tick() => self.look_after(),
+                accepted = socket.accept(), if self.tasks.len() < self.serving.connections => match accepted {
+                    Ok((stream, address)) => self.open(stream, address),
+                    Err(error) => give_way(&error).await,
+                },
+            }
+        }
+    }
+
+    /// Fine enough for a deadline to be kept to an eighth.
+    fn rounds(&self) -> Interval {
+        let (least, most) = (Duration::from_millis(10), Duration::from_secs(1));
+        let mut rounds = interval((self.patience.headers / 8).clamp(least, most));
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        rounds
+    }
+
+    fn open(&mut self, stream: TcpStream, address: SocketAddr) {
+        // Answers are small and written whole: waiting for more would only delay them.
+        if stream.set_nodelay(true).is_err() {
+            return;
+        }
+        let pulse = Pulse::new();
+        let (serving, stack) = (Arc::clone(&self.serving), self.stack.clone());
+        let own = Arc::clone(&pulse);
+        let task = self.tasks.spawn(async move {
+            let peer = Peer::new(address, false);
+            serving.protocols.serve(stream, peer, stack, own).await;
+        });
+        let watch = Watch::new(Instant::now());
+        self.watched.insert(task.id(), (pulse, watch));
+        self.show();
+    }
+
+    /// A connection has ended; a panic in one is its own affair and was logged when it happened.
+    fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+        self.watched.remove(&id);
+        self.show();
+    }
+
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        for (pulse, watch) in self.watched.values_mut() {
+            pulse.order(watch.look(pulse, self.patience, now));
+        }
+    }
+
+    async fn drain(mut self, limit: Duration) -> usize {
+        for (pulse, _) in self.watched.values() {
+            pulse.order(Order::Finish);
+        }
+        let _ = timeout(limit, self.ending()).await;
+        let left = self.tasks.len();
+        self.tasks.shutdown().await;
+        self.watched.clear();
+        self.show();
+        left
+    }
+
+    /// Until the last connection has ended.
+    async fn ending(&mut self) {
+        let mut round = self.rounds();
+        loop {
+            tokio::select! {
+                ended = self.tasks.join_next_with_id() => match ended {
+                    Some(ended) => self.forget(ended),
+                    None => return,
+                },
+                _ = round.tick() => self.look_after(),
+            }
+        }
+    }
+
+    fn show(&self) {
+        if let Some(gauge) = &self.serving.gauge {
+            gauge.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// A client that left before it was accepted is nothing; anything else is said, and does not become a busy loop.
+async fn give_way(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    if !matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted
+    ) {
+        tracing::error!(%error, "cannot accept connections");
+        sleep(BREATH).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
