@@ -128,3 +128,22 @@ fn trouble(mount: &Mount, what: &str) -> Stop {
     let message = format!("backend `{}` {what}", mount.backend_name);
     Stop::Error(Error::unavailable(message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+
+    #[test]
+    fn a_listing_ends_at_its_bounds() {
+        let names = Budget::new();
+        assert!(names.take(999_999, 1));
+        assert!(names.take(1, 1));
+        assert!(!names.take(1, 1));
+        let bytes = Budget::new();
+        assert!(bytes.take(1, 64 << 20));
+        assert!(!bytes.take(1, 1));
+        let pages = Budget::new();
+        assert!((0..1000).all(|_| pages.take(0, 0)));
+        assert!(!pages.take(0, 0));
+    }
+}

@@ -243,6 +243,35 @@ async fn a_catalog_that_never_ends_its_listing_is_stopped() {
     let (status, code, words) = ask(&script, list, &["prod"], "").await;
     assert_eq!((status, code), (503, json!(17)));
     assert!(words.contains("`b0`"), "{words}");
+    let two = Script {
+        lines: vec![
+            (
+                0,
+                list,
+                None,
+                200,
+                json!({"tables": ["t"], "page_token": "1"}),
+            ),
+            (
+                0,
+                list,
+                Some("1"),
+                200,
+                json!({"tables": ["t"], "page_token": "2"}),
+            ),
+            (
+                0,
+                list,
+                Some("2"),
+                200,
+                json!({"tables": ["t"], "page_token": "1"}),
+            ),
+        ],
+        ..Script::default()
+    };
+    let (status, ..) = ask(&two, list, &["prod"], "").await;
+    assert_eq!(status, 503);
+    assert_eq!(two.asked.lock().unwrap().len(), 1001);
     assert_eq!(script.asked.lock().unwrap().len(), 2);
 }
 

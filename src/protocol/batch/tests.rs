@@ -113,6 +113,10 @@ fn a_refusal_names_the_entry_and_the_field() {
             "`entries[0].branch` must be a string",
         ),
         ("[]".to_owned(), "`entries[0]` must be an object"),
+        (
+            format!("{{\"id\":[{}\"t\"],{rest}}}", "\"\",".repeat(30_000)),
+            "`entries[0].id` is too long",
+        ),
     ];
     for (entry, words) in cases {
         assert_eq!(one(&entry).unwrap_err(), words, "{entry}");

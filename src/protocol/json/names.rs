@@ -6,7 +6,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 
 use crate::error::Error;
-use crate::protocol::identifier::Identifier;
+use crate::protocol::identifier::{Identifier, MAX_BYTES};
 
 /// How a value compares with an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,14 @@ pub(in crate::protocol) fn agreement(
         .map_err(|_| not_names(field))
 }
 
+/// More than any identifier takes, every character escaped, is not even read.
+const MAX_RAW: usize = 8 * MAX_BYTES;
+
 /// Reads an identifier; `None` for `null`.
 pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identifier>, Error> {
+    if raw.len() > MAX_RAW {
+        return Err(Error::invalid(format!("`{field}` is too long")));
+    }
     let names: Option<Vec<String>> = serde_json::from_str(raw).map_err(|_| not_names(field))?;
     names
         .map(Identifier::from_names)

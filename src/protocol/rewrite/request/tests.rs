@@ -26,7 +26,12 @@ fn ask(operation: Operation, names: &[&str], body: &str) -> Result<Checked, Erro
         index_name: Some("by day"),
     };
     let body = Bytes::copy_from_slice(body.as_bytes());
-    request(asked, &body, reroot, |key, _| Ok(key != "tenant"))
+    request(
+        asked,
+        &body,
+        reroot,
+        |key, _| Ok(!key.starts_with("tenant")),
+    )
 }
 
 fn kept(operation: Operation, body: &str) -> Result<Checked, Error> {
@@ -130,6 +135,10 @@ fn only_what_must_change_changes() {
             "{\"context\":{\"team\":\"b\"},\"z\":{\"id\":[\"u\"],\"identity\":1}}",
         ),
         ("{\"context\":{\"tenant\":\"a\"}}", "{\"context\":{}}"),
+        (
+            "{\"context\":{\"tenant\":\"a\",\"tenant2\":\"b\",\"team\":\"c\"}}",
+            "{\"context\":{\"team\":\"c\"}}",
+        ),
         ("{\"identity\":{}}", "{}"),
     ];
     for (body, expected) in cases {
@@ -193,6 +202,25 @@ fn a_rename_stays_in_its_mount() {
         ("{\"new_table_name\":\"u\",\"new_table_name\":\"v\"}", 13),
     ] {
         assert_eq!(rename(body).unwrap_err().code().number(), code, "{body}");
+    }
+}
+
+#[test]
+fn a_new_name_that_another_mount_owns_is_refused() {
+    let asked = Asked {
+        operation: Operation::RenameTable,
+        id: Some(&id(&["prod", "t"])),
+        index_name: None,
+    };
+    let elsewhere = id(&["prod", "hr"]);
+    let locate = |id: &Identifier| match *id == elsewhere {
+        true => Err(Error::new(Code::Unsupported, "elsewhere")),
+        false => Ok(None),
+    };
+    for (name, refused) in [("hr", true), ("u", false)] {
+        let body = Bytes::from(format!("{{\"new_table_name\":\"{name}\"}}"));
+        let outcome = request(asked, &body, locate, |_, _| Ok(true));
+        assert_eq!(outcome.is_err(), refused, "{name}");
     }
 }
 

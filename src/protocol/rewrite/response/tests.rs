@@ -85,3 +85,12 @@ fn managed_versioning_is_said_where_the_backend_manages_versions() {
         assert_eq!(answer(operation, body, false), body);
     }
 }
+
+#[test]
+fn an_answer_that_is_spelled_alike_is_not_copied() {
+    let body = Bytes::from_static(b"{\"id\":[\"t\"]}");
+    let asked = Identifier::from_names(["t"]).unwrap();
+    let same = |there: &Identifier| Some(there.clone());
+    let out = response(Operation::DropTable, &asked, &body, same, false);
+    assert_eq!(out.as_ptr(), body.as_ptr());
+}
