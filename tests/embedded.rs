@@ -34,9 +34,9 @@ struct Answer {
 }
 
 impl Catalog {
-    async fn open(properties: &[(&str, &str)]) -> Self {
+    async fn open(body_limit: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let backend = open(root.path().to_str().unwrap(), properties)
+        let backend = open(root.path().to_str().unwrap(), body_limit)
             .await
             .unwrap();
         let catalog = Self { backend, root };
@@ -48,7 +48,7 @@ impl Catalog {
     }
 
     async fn with_a_table() -> Self {
-        let catalog = Self::open(&[]).await;
+        let catalog = Self::open(1 << 20).await;
         let made = catalog
             .arrow(&format!("{T1}/create"), THREE_ROWS)
             .await
@@ -134,14 +134,12 @@ impl Answer {
     }
 }
 
-async fn open(root: &str, properties: &[(&str, &str)]) -> Result<Backend, BoxError> {
+async fn open(root: &str, body_limit: usize) -> Result<Backend, BoxError> {
     let mut config = BackendConfig::dir("lab", root);
     let Implementation::Dir(dir) = &mut config.implementation else {
         unreachable!("asked for a directory");
     };
-    for &(name, value) in properties {
-        dir.properties.insert(name.to_owned(), value.to_owned());
-    }
+    dir.body_limit = body_limit;
     Backend::open(&config, &Limits::default(), &Metrics::new()).await
 }
 
@@ -439,7 +437,7 @@ async fn a_refusal_names_the_field() {
 /// A route that reads the wrong model or calls nothing would answer differently.
 #[tokio::test]
 async fn every_operation_reaches_the_engine() {
-    let catalog = Catalog::open(&[]).await;
+    let catalog = Catalog::open(1 << 20).await;
     let lacking = [
         Operation::RenameTable,
         Operation::BatchCreateTableVersions,
@@ -479,7 +477,7 @@ async fn every_operation_reaches_the_engine() {
 
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_refused() {
-    let catalog = Catalog::open(&[("arrow_body_limit", "1000")]).await;
+    let catalog = Catalog::open(1000).await;
     let path = format!("{T1}/create");
     let large: &'static [u8] = &[0; 1001];
     assert_eq!(catalog.arrow(&path, large).await.error(), (413, 13));
@@ -488,7 +486,7 @@ async fn a_body_beyond_the_limit_is_refused() {
 
 #[tokio::test]
 async fn a_caller_who_goes_away_does_not_stop_an_operation_half_way() {
-    let catalog = Catalog::open(&[]).await;
+    let catalog = Catalog::open(1 << 20).await;
     let path = format!("{T1}/create");
     let asked = request(
         Method::POST,
@@ -521,23 +519,28 @@ async fn a_caller_who_goes_away_does_not_stop_an_operation_half_way() {
 async fn a_catalog_is_opened_again_with_its_tables() {
     let Catalog { backend, root } = Catalog::with_a_table().await;
     drop(backend);
-    let backend = open(root.path().to_str().unwrap(), &[]).await.unwrap();
+    let backend = open(root.path().to_str().unwrap(), 1 << 20).await.unwrap();
     let catalog = Catalog { backend, root };
     assert_eq!(catalog.count("id > 1").await, 2);
 }
 
 #[tokio::test]
 async fn a_catalog_that_cannot_be_is_refused_at_once() {
-    let root = tempfile::tempdir().unwrap();
-    let root = root.path().to_str().unwrap();
-    let refused = open(root, &[("manifest_enable", "true")])
-        .await
-        .err()
-        .unwrap();
-    assert!(
-        refused.to_string().contains("properties.manifest_enable"),
-        "{refused}"
-    );
-    let refused = open("s3://bucket/lab", &[]).await.err();
+    let refused = open("s3://bucket/lab", 1).await.err();
     assert!(refused.is_some(), "no store for buckets is compiled in");
+}
+
+#[tokio::test]
+async fn a_location_is_a_whole_path_even_if_the_root_is_not() {
+    let root = tempfile::tempdir_in(".").unwrap();
+    let relative = root.path().file_name().unwrap().to_str().unwrap();
+    let backend = open(&format!("./{relative}/new"), 1 << 20).await.unwrap();
+    let catalog = Catalog { backend, root };
+    catalog.arrow("/v1/table/t/create", THREE_ROWS).await.ok();
+    let described = catalog.post("/v1/table/t/describe", json!({})).await.ok();
+    let location = Path::new(described["location"].as_str().unwrap());
+    assert!(
+        location.is_absolute() && location.join("_versions").is_dir(),
+        "{described}"
+    );
 }

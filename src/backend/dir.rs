@@ -11,8 +11,8 @@
 mod answer;
 mod call;
 mod operations;
-mod properties;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,6 @@ use crate::config::DirConfig;
 use crate::error::BoxError;
 use crate::protocol::error::Code;
 use call::Call;
-use properties::Properties;
 
 /// The time between two checks.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -42,14 +41,18 @@ pub(super) struct Dir {
 
 impl Dir {
     /// Opens the directory that the property `root` names; it need not exist yet.
-    ///
-    /// Fails on a property that the engine does not know or would not understand, and on what the engine says.
     pub(super) async fn open(config: &DirConfig) -> Result<Self, BoxError> {
-        let Properties { engine, body_limit } = Properties::read(&config.properties)?;
-        let engine = DirectoryNamespaceBuilder::from_properties(engine, None)?;
+        let mut properties: HashMap<_, _> = config.properties.clone().into_iter().collect();
+        if let Some(root) = properties.get_mut("root")
+            && !root.contains("://")
+        {
+            // Clients are told locations below it, and have working directories of their own.
+            *root = absolute(root)?;
+        }
+        let engine = DirectoryNamespaceBuilder::from_properties(properties, None)?;
         Ok(Self {
             engine: Arc::new(engine.build().await?),
-            body_limit,
+            body_limit: config.body_limit,
         })
     }
 
@@ -96,6 +99,12 @@ impl Dir {
             Err(late) => Err(late.to_string()),
         }
     }
+}
+
+fn absolute(root: &str) -> Result<String, BoxError> {
+    let path = std::path::absolute(root)?.into_os_string();
+    path.into_string()
+        .map_err(|_| "the working directory is not UTF-8".into())
 }
 
 /// Runs `operation` to its end, whatever becomes of the caller.

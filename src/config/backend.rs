@@ -1,5 +1,6 @@
 //! `backends`: the connection to each catalog.
 
+mod directory;
 mod file;
 mod parts;
 mod properties;
@@ -67,11 +68,13 @@ pub struct RestConfig {
     pub retry: Retry,
 }
 
-/// A catalog in a directory: `properties` as the implementation understands them, `root` among them.
-#[derive(Clone, PartialEq, Eq, Default)]
+/// A catalog in a directory: `properties` as the engine understands them, `root` among them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct DirConfig {
     /// Property name to value.
     pub properties: BTreeMap<String, String>,
+    /// `arrow_body_limit`: the largest request body, in bytes. The engine wants bodies whole, in memory.
+    pub body_limit: usize,
 }
 
 /// `authorization` of a backend.
@@ -199,7 +202,11 @@ impl BackendConfig {
     #[must_use]
     pub fn dir(name: &str, root: &str) -> Self {
         let properties = BTreeMap::from([("root".to_owned(), root.to_owned())]);
-        Self::new(name, Implementation::Dir(DirConfig { properties }))
+        let dir = DirConfig {
+            properties,
+            ..DirConfig::default()
+        };
+        Self::new(name, Implementation::Dir(dir))
     }
 
     /// A backend with every other value at its default.
@@ -231,6 +238,15 @@ impl RestConfig {
             health: Health::default(),
             breaker: Breaker::default(),
             retry: Retry::default(),
+        }
+    }
+}
+
+impl Default for DirConfig {
+    fn default() -> Self {
+        Self {
+            properties: BTreeMap::new(),
+            body_limit: 1 << 30,
         }
     }
 }

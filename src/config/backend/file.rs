@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, Uri};
 
-use super::properties::{
-    Properties, dir_properties, rest_properties, static_header, unknown_property,
-};
+use super::directory::{directory, shown_properties};
+use super::properties::{Properties, rest_properties, static_header, unknown_property};
 use super::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientTls, DirConfig, Health, Implementation,
     ManagedVersioning, OAuth, Pool, RestConfig, Retry,
@@ -176,7 +175,7 @@ impl Shaped for BackendConfig {
             ImplementationName::Rest => {
                 Implementation::Rest(Box::new(rest(file, &properties, reader)?))
             }
-            ImplementationName::Dir => Implementation::Dir(dir(properties, reader)?),
+            ImplementationName::Dir => Implementation::Dir(dir(&properties, reader)?),
         };
         Some(Self {
             name: String::new(),
@@ -196,7 +195,7 @@ impl Shaped for BackendConfig {
             ),
             Implementation::Dir(dir) => (
                 ImplementationName::Dir,
-                dir_properties(dir),
+                shown_properties(dir),
                 RestConfig::new(Uri::default()),
             ),
         };
@@ -271,7 +270,7 @@ fn rest(
     })
 }
 
-fn dir(properties: BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<DirConfig> {
+fn dir(properties: &BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<DirConfig> {
     if !cfg!(feature = "dir") {
         reader.problem_at("implementation", "this nsgate was built without directories; use one built with `--features dir`, or run the catalog as a service and write `rest`");
     }
@@ -282,24 +281,5 @@ fn dir(properties: BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<Di
     {
         reader.problem_at(key, "has no meaning for a directory; remove it");
     }
-    let root = properties.get("root").filter(|root| !root.value.is_empty());
-    if root.is_none() && reader.has("properties") {
-        reader.problem_at(
-            "properties",
-            "has no `root`; write the catalog's folder or bucket, such as root: ./data/lab",
-        );
-    }
-    root?;
-    let resolved = |(name, text): (String, Text)| {
-        let local = name == "root" && !text.value.contains("://");
-        let value = if local {
-            text.resolve(&text.value).to_string_lossy().into_owned()
-        } else {
-            text.value
-        };
-        (name, value)
-    };
-    Some(DirConfig {
-        properties: properties.into_iter().map(resolved).collect(),
-    })
+    directory(properties, reader)
 }

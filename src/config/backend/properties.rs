@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value as Json, json};
 
-use super::{DirConfig, RestConfig};
+use super::RestConfig;
 use crate::config::keys::Kind;
 use crate::config::kind::{map, sensitive, verbatim};
 use crate::config::load::nearest;
@@ -41,10 +41,10 @@ impl Kind for Properties {
             "type": "object",
             "properties": {
                 "uri": text("rest: the base address; a path in it is kept as a prefix."),
-                "root": text("dir: the folder or bucket."),
+                "root": text("dir: the folder."),
             },
             "patternProperties": { "^headers\\.": text("rest: sent as the header of this name.") },
-            "additionalProperties": text("dir: for the implementation."),
+            "additionalProperties": text("dir: `arrow_body_limit`, or for the engine."),
         })
     }
 }
@@ -119,21 +119,7 @@ pub(super) fn rest_properties(rest: &RestConfig) -> BTreeMap<String, Text> {
         .collect()
 }
 
-/// Credentials of object stores are properties too, under names that only the implementation knows.
-pub(super) fn dir_properties(dir: &DirConfig) -> BTreeMap<String, Text> {
-    let harmless = |name: &str, value: &str| {
-        name == "root"
-            || matches!(value, "true" | "false")
-            || value.bytes().all(|b| b.is_ascii_digit())
-    };
-    let show = |(name, value): (&String, &String)| {
-        let value = if harmless(name, value) { value } else { MASK };
-        (name.clone(), shown(value))
-    };
-    dir.properties.iter().map(show).collect()
-}
-
-fn shown(value: &str) -> Text {
+pub(super) fn shown(value: &str) -> Text {
     Text {
         value: value.to_owned(),
         ..Text::default()

@@ -37,6 +37,17 @@ impl<T> Scalar<T> {
             show: Box::new(show),
         }
     }
+
+    /// What `text` says, or what is wrong with it and the cure.
+    pub(in crate::config) fn parse(&self, text: &Text) -> Result<T, String> {
+        (self.parse)(text).map_err(|message| {
+            if message.contains("; ") {
+                message
+            } else {
+                format!("{message}; write {}", self.expects)
+            }
+        })
+    }
 }
 
 impl<T> Kind for Scalar<T> {
@@ -48,14 +59,10 @@ impl<T> Kind for Scalar<T> {
 
     fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<T> {
         let text = reader.text(node, &self.expects)?;
-        match (self.parse)(&text) {
+        match self.parse(&text) {
             Ok(value) => Some(value),
-            Err(message) if message.contains("; ") => {
-                reader.problem(node.place, message);
-                None
-            }
             Err(message) => {
-                reader.problem(node.place, format!("{message}; write {}", self.expects));
+                reader.problem(node.place, message);
                 None
             }
         }
