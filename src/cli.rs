@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Schema,
     /// Say which mount and backend serve an identifier, and the path sent upstream
     Explain(Explain),
+    /// For trying things out: make a key pair and jwks.json in a folder once, print a signed token
+    DevToken(DevToken),
 }
 
 /// What to explain.
@@ -34,6 +37,49 @@ pub(crate) struct Explain {
     /// The identifier as clients spell it, such as 'prod$eu$t1'; the delimiter alone is the root
     #[arg(value_name = "ID")]
     pub(crate) identifier: String,
+}
+
+/// What the token is to say.
+#[derive(Debug, Args)]
+pub(crate) struct DevToken {
+    /// The folder of the key pair and of jwks.json
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The claim `iss`
+    #[arg(long, default_value = "https://dev.nsgate.test")]
+    pub(crate) issuer: String,
+    /// The claim `aud`
+    #[arg(long, default_value = "catalog")]
+    pub(crate) audience: String,
+    /// The claim `sub`
+    #[arg(long, default_value = "dev")]
+    pub(crate) subject: String,
+    /// The claim `scope`: words separated by spaces
+    #[arg(long)]
+    pub(crate) scope: Option<String>,
+    /// A further claim; the value is JSON or, if it is not, text
+    #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim)]
+    pub(crate) claims: Vec<(String, String)>,
+    /// How long it is valid, such as 15m, 1h or 30d
+    #[arg(long, default_value = "1h", value_parser = ttl)]
+    pub(crate) ttl: Duration,
+}
+
+fn claim(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE, such as tenant=acme".to_owned()),
+    }
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3600), ("d", 24 * 3600)];
+    let seconds = UNITS.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    let seconds = seconds.ok_or("write a number and a unit, such as 15m, 1h or 30d")?;
+    Ok(Duration::from_secs(seconds))
 }
 
 /// The configuration to work with.

@@ -5,6 +5,7 @@ pub mod batch;
 pub mod body;
 pub mod config;
 pub mod connection;
+pub mod dev_token;
 pub mod error;
 pub mod exchange;
 pub mod gateway;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
+        Command::DevToken(arguments) => dev_token(arguments),
         Command::Schema => Ok(format!("{:#}", schema::json())),
     };
     match result {
@@ -58,6 +59,19 @@ impl Failure {
 
 fn check(file: &ConfigFile) -> Result<String, Failure> {
     loaded(file).map(|_| "ok".to_owned())
+}
+
+fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {
+    let args = nsgate::dev_token::DevToken {
+        dir: arguments.dir,
+        issuer: arguments.issuer,
+        audience: arguments.audience,
+        subject: arguments.subject,
+        scope: arguments.scope,
+        claims: arguments.claims,
+        ttl: arguments.ttl,
+    };
+    nsgate::dev_token::run(&args).map_err(Failure::bad_input)
 }
 
 /// The configuration, its warnings said.
