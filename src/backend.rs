@@ -16,6 +16,8 @@ pub mod health;
 mod peer;
 mod pool;
 mod rest;
+#[cfg(test)]
+mod scripted;
 mod tls;
 
 use std::sync::Arc;

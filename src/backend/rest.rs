@@ -1,7 +1,7 @@
 //! A catalog behind HTTP: several addresses, pooled connections, exact failures.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -58,9 +58,13 @@ impl Rest {
         let operation = request.extensions().get::<Operation>().copied();
         let may_repeat = operation.is_some_and(|operation| operation.access() == Access::Read);
         self.prepare(&mut request);
-        tokio::time::timeout(limit, self.deliver(request, may_repeat))
+        let sending = AtomicBool::new(false);
+        tokio::time::timeout(limit, self.deliver(request, may_repeat, &sending))
             .await
-            .unwrap_or(Err(Failure::TimedOut))
+            .unwrap_or_else(|_| match sending.into_inner() {
+                true => Err(Failure::TimedOut),
+                false => Err(Failure::NotSent("no connection in time".into())),
+            })
     }
 
     pub(super) fn has_service_credentials(&self) -> bool {
@@ -112,6 +116,7 @@ impl Rest {
         &self,
         mut request: Request<Body>,
         may_repeat: bool,
+        sending: &AtomicBool,
     ) -> Result<Response<Body>, Failure> {
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or(PathAndQuery::from_static("/"));
@@ -126,7 +131,7 @@ impl Rest {
             };
             let host = endpoint.host.clone();
             request.headers_mut().insert(http::header::HOST, host);
-            match deliver_to(endpoint, request, may_repeat).await {
+            match deliver_to(endpoint, request, may_repeat, sending).await {
                 Ok((response, connection)) => {
                     if step > 0 {
                         self.preferred.store(index, Ordering::Relaxed);
@@ -157,14 +162,19 @@ async fn deliver_to(
     endpoint: &Endpoint,
     mut request: Request<Body>,
     may_repeat: bool,
+    sending: &AtomicBool,
 ) -> Result<(Response<Incoming>, Box<Connection>), Undelivered> {
     while let Some(mut connection) = endpoint.take_idle() {
+        sending.store(true, Ordering::Relaxed);
         let spare = if may_repeat { copy(&request) } else { None };
         match connection.exchange(request).await {
             Ok(response) => return Ok((response, connection)),
             Err(Broken {
                 unsent: Some(back), ..
-            }) => request = back,
+            }) => {
+                request = back;
+                sending.store(false, Ordering::Relaxed);
+            }
             Err(Broken { error, .. }) => match spare {
                 Some(spare) => {
                     request = spare;
@@ -178,6 +188,7 @@ async fn deliver_to(
         Ok(connection) => connection,
         Err(cause) => return Err(Undelivered::Unsent(Box::new(request), cause)),
     };
+    sending.store(true, Ordering::Relaxed);
     match connection.exchange(request).await {
         Ok(response) => Ok((response, connection)),
         Err(Broken {
@@ -207,3 +218,6 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! For tests: a catalog that does with each request what its script says.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What is done with one request once it was read whole.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// These bytes are the answer; the connection stays open.
+    Answer(String),
+    /// The same, and then it is closed.
+    AnswerAndClose(String),
+    /// The connection is closed.
+    Close,
+    /// The connection is reset.
+    Reset,
+    /// Nothing.
+    Silence,
+}
+
+/// What it has seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The connections that were accepted.
+    pub(super) connections: usize,
+    /// Every request: head and body.
+    pub(super) requests: Vec<String>,
+}
+
+/// A catalog on loopback; its script is used up request by request, over all connections.
+pub(super) struct Catalog {
+    pub(super) address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// An answer with a length.
+pub(super) fn ok(body: &str) -> Act {
+    Act::Answer(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+}
+
+impl Catalog {
+    pub(super) async fn start(script: Vec<Act>) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), script)
+    }
+
+    pub(super) fn on(listener: TcpListener, mut script: Vec<Act>) -> Self {
+        script.reverse();
+        let script = Arc::new(Mutex::new(script));
+        let seen = Arc::<Mutex<Seen>>::default();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                shared.lock().unwrap().connections += 1;
+                tokio::spawn(connection(stream, Arc::clone(&script), Arc::clone(&shared)));
+            }
+        });
+        Self { address, seen }
+    }
+
+    pub(super) fn uri(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.seen.lock().unwrap().connections
+    }
+
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.seen.lock().unwrap().requests.clone()
+    }
+}
+
+async fn connection(mut stream: TcpStream, script: Arc<Mutex<Vec<Act>>>, seen: Arc<Mutex<Seen>>) {
+    while let Some(request) = read_request(&mut stream).await {
+        seen.lock().unwrap().requests.push(request);
+        let act = script.lock().unwrap().pop().unwrap_or(Act::Close);
+        match act {
+            Act::Answer(bytes) => stream.write_all(bytes.as_bytes()).await.unwrap(),
+            Act::AnswerAndClose(bytes) => {
+                stream.write_all(bytes.as_bytes()).await.unwrap();
+                return;
+            }
+            Act::Close => return,
+            Act::Reset => return stream.set_zero_linger().unwrap(),
+            Act::Silence => std::future::pending().await,
+        }
+    }
+}
+
+/// Reads one request with a length or in chunks; `None` when the other side hung up.
+pub(super) async fn read_request<S>(stream: &mut S) -> Option<String>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut read = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        if let Some(head) = text.find("\r\n\r\n") {
+            let lower = text[..head].to_ascii_lowercase();
+            let length = lower.split("content-length: ").nth(1);
+            let length = length.and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
+            let whole = match length {
+                Some(length) => text.len() >= head + 4 + length,
+                None if lower.contains("transfer-encoding: chunked") => text.ends_with("0\r\n\r\n"),
+                None => true,
+            };
+            if whole {
+                return Some(text);
+            }
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
