@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::backend::scripted::{Act, Catalog, ok};
-use crate::backend::{Answer, Ask, Authority};
+use crate::backend::{Answer, Ask, Authority, Kind};
 use crate::protocol::identifier::Identifier;
 
 /// Long enough for loopback, short enough to wait for where nothing comes.
@@ -19,16 +19,19 @@ fn config(uri: &str) -> RestConfig {
     RestConfig::new(uri.parse().unwrap())
 }
 
-fn rest(config: &RestConfig) -> Rest {
-    let limits = Limits {
-        response_timeout: SOON,
-        data_timeout: SOON,
-        ..Limits::default()
-    };
-    Rest::new(config, "x-ns-ctx-", &limits).unwrap()
+fn rest(config: &RestConfig) -> Kind {
+    Kind::Rest(Box::new(Rest::new(config, "x-ns-ctx-").unwrap()))
 }
 
-fn to(catalog: &Catalog) -> Rest {
+async fn check(kind: &Kind) -> Result<(), String> {
+    match kind {
+        Kind::Rest(rest) => rest.check().await,
+        #[cfg(feature = "dir")]
+        Kind::Dir(_) => unreachable!("made by `rest`"),
+    }
+}
+
+fn to(catalog: &Catalog) -> Kind {
     rest(&config(&catalog.uri()))
 }
 
@@ -59,8 +62,8 @@ async fn whole(response: Response<Body>) -> Result<Bytes, BoxError> {
 }
 
 /// Sends one request whose answer is read to its end, so that its connection is pooled.
-async fn warm(rest: &Rest) {
-    let response = rest.send(read()).await.unwrap();
+async fn warm(rest: &Kind) {
+    let response = rest.send(SOON, read()).await.unwrap();
     assert_eq!(whole(response).await.unwrap(), "warm");
 }
 
@@ -122,21 +125,24 @@ async fn a_failure_says_whether_the_catalog_can_have_acted() {
     for (act, expected) in cases {
         for request in [read(), write(), streamed(Operation::InsertIntoTable)] {
             let catalog = Catalog::start(vec![act.clone()]).await;
-            let outcome = to(&catalog).send(request).await;
+            let outcome = to(&catalog).send(SOON, request).await;
             assert_eq!(kind(&outcome), expected, "{act:?}");
             assert_eq!(catalog.requests().len(), 1, "{act:?}: sent once");
         }
     }
     let nobody = rest(&config(&nobody().await));
-    assert_eq!(kind(&nobody.send(write()).await), "not sent");
+    assert_eq!(kind(&nobody.send(SOON, write()).await), "not sent");
     let deaf = rest(&config(&deaf().await));
-    assert_eq!(kind(&deaf.send(write()).await), "not sent");
+    assert_eq!(kind(&deaf.send(SOON, write()).await), "not sent");
 }
 
 #[tokio::test]
 async fn a_failure_never_shows_the_address_to_the_caller() {
     let address = nobody().await;
-    let failure = rest(&config(&address)).send(write()).await.unwrap_err();
+    let failure = rest(&config(&address))
+        .send(SOON, write())
+        .await
+        .unwrap_err();
     let error = failure.into_error("warehouse");
     assert_eq!(error.status(), 503);
     assert!(error.message().contains("warehouse"), "{error}");
@@ -151,15 +157,15 @@ async fn a_failure_never_shows_the_address_to_the_caller() {
 async fn an_answer_that_breaks_off_is_an_error_of_its_body() {
     let short = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_owned();
     let catalog = Catalog::start(vec![Act::AnswerAndClose(short.clone())]).await;
-    let response = to(&catalog).send(read()).await.unwrap();
+    let response = to(&catalog).send(SOON, read()).await.unwrap();
     assert!(whole(response).await.is_err());
 
     let catalog = Catalog::start(vec![Act::AnswerAndClose(short)]).await;
     assert!(matches!(asked(&to(&catalog)).await, Err(Failure::Lost(_))));
 }
 
-async fn asked(rest: &Rest) -> Result<Answer, Failure> {
-    rest.ask(Ask {
+async fn asked(rest: &Kind) -> Result<Answer, Failure> {
+    let ask = Ask {
         operation: Operation::DescribeTable,
         identifier: Identifier::from_names(["prod", "t"]).unwrap(),
         query: Vec::new(),
@@ -167,8 +173,8 @@ async fn asked(rest: &Rest) -> Result<Answer, Failure> {
         authority: Authority::Service,
         context: Context::default(),
         timeout: None,
-    })
-    .await
+    };
+    rest.ask(SOON, ask).await
 }
 
 #[tokio::test]
@@ -206,11 +212,11 @@ async fn a_connection_is_used_again_once_its_answer_was_read() {
     let rest = to(&catalog);
     warm(&rest).await;
     warm(&rest).await;
-    drop(rest.send(write()).await.unwrap());
+    drop(rest.send(SOON, write()).await.unwrap());
     warm(&rest).await;
     assert_eq!(catalog.connections(), 1);
     // An answer that nobody reads to its end takes its connection with it.
-    drop(rest.send(read()).await.unwrap());
+    drop(rest.send(SOON, read()).await.unwrap());
     warm(&rest).await;
     assert_eq!(catalog.connections(), 2);
 }
@@ -223,7 +229,7 @@ async fn a_connection_that_the_catalog_closed_while_idle_is_not_used() {
         let rest = to(&catalog);
         warm(&rest).await;
         settle().await;
-        let response = rest.send(request).await.unwrap();
+        let response = rest.send(SOON, request).await.unwrap();
         assert_eq!(whole(response).await.unwrap(), "fresh");
         assert_eq!(catalog.connections(), 2);
     }
@@ -241,7 +247,7 @@ async fn only_a_read_whose_body_is_at_hand_is_sent_again_when_a_used_connection_
         let catalog = Catalog::start(vec![ok("warm"), Act::Close, ok("fresh")]).await;
         let rest = to(&catalog);
         warm(&rest).await;
-        let outcome = rest.send(request).await;
+        let outcome = rest.send(SOON, request).await;
         assert_eq!(kind(&outcome), expected);
         assert_eq!(catalog.requests().len(), sent);
     }
@@ -252,7 +258,7 @@ async fn a_request_is_sent_again_once_at_most() {
     let catalog = Catalog::start(vec![ok("warm"), Act::Close, Act::Close, ok("never")]).await;
     let rest = to(&catalog);
     warm(&rest).await;
-    assert_eq!(kind(&rest.send(read()).await), "lost");
+    assert_eq!(kind(&rest.send(SOON, read()).await), "lost");
     assert_eq!(catalog.requests().len(), 3);
 }
 
@@ -270,7 +276,7 @@ async fn the_endpoint_that_answers_is_remembered() {
     warm(&rest).await;
     assert_eq!((first.connections(), second.connections()), (0, 1));
     let response = rest
-        .send(streamed(Operation::InsertIntoTable))
+        .send(SOON, streamed(Operation::InsertIntoTable))
         .await
         .unwrap();
     assert_eq!(whole(response).await.unwrap(), "warm");
@@ -283,7 +289,7 @@ async fn a_request_that_an_endpoint_took_goes_to_no_other() {
     let second = Catalog::start(vec![ok("twice")]).await;
     let mut config = config(&first.uri());
     config.endpoints = vec![second.uri().parse().unwrap()];
-    assert_eq!(kind(&rest(&config).send(write()).await), "lost");
+    assert_eq!(kind(&rest(&config).send(SOON, write()).await), "lost");
     assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
 }
 
@@ -309,7 +315,7 @@ async fn a_base_path_stays_before_every_path() {
         config.health.path = "/up?x=1".to_owned();
         let rest = rest(&config);
         warm(&rest).await;
-        rest.check().await.unwrap();
+        check(&rest).await.unwrap();
         let requests = catalog.requests();
         assert!(
             requests[0].starts_with(&format!("POST {expected} HTTP/1.1\r\n")),
@@ -344,7 +350,7 @@ async fn the_catalog_sees_its_own_host_the_peer_and_what_is_end_to_end() {
     }
     let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
     request.extensions_mut().insert(peer);
-    rest(&config).send(request).await.unwrap();
+    rest(&config).send(SOON, request).await.unwrap();
     let (head, body) = catalog.requests()[0]
         .split_once("\r\n\r\n")
         .map(|(h, b)| (h.to_owned(), b.to_owned()))
@@ -369,7 +375,7 @@ async fn the_catalog_sees_its_own_host_the_peer_and_what_is_end_to_end() {
 async fn an_answer_brings_no_header_of_its_own_hop() {
     let answer = "HTTP/1.1 200 OK\r\nserver: catalog\r\nkeep-alive: timeout=5\r\nconnection: keep-alive, x-hop\r\nx-hop: 1\r\nx-nsgate-a: 1\r\ncontent-length: 0\r\n\r\n";
     let catalog = Catalog::start(vec![Act::Answer(answer.to_owned())]).await;
-    let response = to(&catalog).send(read()).await.unwrap();
+    let response = to(&catalog).send(SOON, read()).await.unwrap();
     let mut names = response
         .headers()
         .keys()
@@ -395,7 +401,7 @@ async fn health_is_any_answer_below_500() {
     let rest = rest(&config);
     let mut found = Vec::new();
     for _ in 0..4 {
-        found.push(rest.check().await.is_ok());
+        found.push(check(&rest).await.is_ok());
     }
     assert_eq!(found, [true, true, false, false]);
     assert!(catalog.requests()[0].contains("authorization: Bearer own\r\n"));
@@ -407,11 +413,11 @@ async fn idle_connections_are_bounded_in_number_and_age() {
     let mut config = config(&catalog.uri());
     config.pool.max_idle = 1;
     let bounded = rest(&config);
-    let (a, b) = tokio::join!(bounded.send(read()), bounded.send(read()));
+    let (a, b) = tokio::join!(bounded.send(SOON, read()), bounded.send(SOON, read()));
     let (a, b) = (whole(a.unwrap()).await, whole(b.unwrap()).await);
     assert!(a.is_ok() && b.is_ok());
     assert_eq!(catalog.connections(), 2);
-    let (c, d) = tokio::join!(bounded.send(read()), bounded.send(read()));
+    let (c, d) = tokio::join!(bounded.send(SOON, read()), bounded.send(SOON, read()));
     drop((c.unwrap(), d.unwrap()));
     assert_eq!(catalog.connections(), 3, "one of two was kept");
 
