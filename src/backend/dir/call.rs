@@ -12,7 +12,7 @@ use lance_core::{Error, Result};
 use lance_namespace::NamespaceError;
 use serde::de::DeserializeOwned;
 
-use crate::protocol::context::Context;
+use crate::protocol::context::{Context, Entry};
 use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Target, recognize};
 use crate::protocol::query::Query;
@@ -202,11 +202,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn entries(context: &Context) -> Option<HashMap<String, String>> {
-    let entries: HashMap<_, _> = context
-        .iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
-    (!entries.is_empty()).then_some(entries)
+    let pair = |entry: &Entry| (entry.key().to_owned(), entry.value().to_owned());
+    (!context.is_empty()).then(|| context.iter().map(pair).collect())
 }
 
 fn invalid(why: impl Display) -> Error {
@@ -218,4 +215,62 @@ fn invalid(why: impl Display) -> Error {
 pub(super) fn unsupported(why: &str) -> Error {
     let message = why.to_owned();
     NamespaceError::Unsupported { message }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+    use std::sync::Arc;
+
+    use http::Request;
+
+    use super::{Bytes, Call, HashMap};
+    use crate::protocol::context::{ClaimEntries, Context, ContextRules};
+    use crate::protocol::operation::Operation;
+
+    #[test]
+    fn what_a_request_says_is_read_from_its_line_and_its_context() {
+        let path = "/v1/table/a%2Fb:t/index/i%3A1/stats?delimiter=%3A&limit=7&on=x+y&on=z";
+        let request = Request::post(path).header("x-ns-ctx-Team", "blue");
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        let rules = Arc::new(ContextRules::new(vec!["x-ns-ctx-".to_owned()], 8, 1000));
+        let claims = ClaimEntries::default();
+        let context = Context::take(&mut parts.headers, &rules, &claims).unwrap();
+        parts.extensions.insert(context);
+
+        let call = Call::read(&parts, Bytes::new()).unwrap();
+        assert_eq!(call.operation, Operation::DescribeTableIndexStats);
+        let team = HashMap::from([("team".to_owned(), "blue".to_owned())]);
+        assert_eq!(call.context, Some(team));
+
+        let (mut id, mut index, mut limit, mut on) = (None, None, Some(1), None::<Vec<_>>);
+        call.put_id(&mut id).unwrap();
+        call.put_index_name(&mut index).unwrap();
+        call.put(&mut limit, "limit").unwrap();
+        call.put(&mut on, "on").unwrap();
+        assert_eq!(id.unwrap(), ["a/b", "t"]);
+        assert_eq!(index.unwrap(), "i:1");
+        assert_eq!(limit, Some(7));
+        assert_eq!(on.unwrap(), ["x y", "z"]);
+        call.put(&mut limit, "absent").unwrap();
+        assert_eq!(
+            limit,
+            Some(7),
+            "a parameter that is not there changes nothing"
+        );
+    }
+
+    #[test]
+    fn a_body_that_names_something_else_than_the_route_is_refused() {
+        let (parts, ()) = Request::post("/v1/table/t/describe")
+            .body(())
+            .unwrap()
+            .into_parts();
+        let call = Call::read(&parts, Bytes::new()).unwrap();
+        for (body, fits) in [(None, true), (Some("t"), true), (Some("u"), false)] {
+            let mut id = body.map(|name| vec![name.to_owned()]);
+            assert_eq!(call.put_id(&mut id).is_ok(), fits, "{body:?}");
+        }
+    }
 }
