@@ -99,25 +99,6 @@ impl Table {
         })
     }
 
-    /// The catalog's spelling of an identifier that a request to `mount` names beside `asked`,
-    /// its own; `None` if it is spelled alike there. 406, code 0, if another mount owns it.
-    pub fn beside(
-        &self,
-        mount: &Mount,
-        asked: &Identifier,
-        other: &Identifier,
-    ) -> Result<Option<Identifier>, Error> {
-        match self.find(other) {
-            Some(owner) if owner.namespace == mount.namespace => {
-                Ok((!mount.keeps_path()).then(|| mount.to_catalog(other)))
-            }
-            _ => Err(Error::new(
-                Code::Unsupported,
-                format!("{asked} and {other} are not in the same catalog here"),
-            )),
-        }
-    }
-
     /// The mounts strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Arc<Mount>> {
         let first = self.mounts.partition_point(|mount| mount.namespace <= *id);

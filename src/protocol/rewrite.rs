@@ -8,5 +8,5 @@ mod field;
 mod request;
 mod response;
 
-pub use request::{Asked, Checked, named, request};
+pub use request::{Asked, Checked, request};
 pub use response::response;

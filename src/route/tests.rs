@@ -108,21 +108,3 @@ fn a_mount_translates_both_ways() {
     let hr = table.find(&id(&["prod", "eu", "hr"])).unwrap();
     assert_eq!(hr.to_client(&id(&["other", "t"])), None);
 }
-
-#[test]
-fn an_identifier_beside_the_route_is_in_the_same_mount_or_refused() {
-    let table = sample();
-    let hr = table.find(&id(&["prod", "eu", "hr"])).unwrap();
-    let asked = id(&["prod", "eu", "hr", "t"]);
-    let there = table.beside(hr, &asked, &id(&["prod", "eu", "hr", "u"]));
-    assert_eq!(there.unwrap(), Some(id(&["people", "u"])));
-    for other in [id(&["prod", "eu"]), id(&[]), id(&["x"])] {
-        let error = table.beside(hr, &asked, &other).unwrap_err();
-        assert_eq!((error.code().number(), error.status().as_u16()), (0, 406));
-        assert!(error.message().contains("prod$eu$hr$t"));
-        assert!(error.message().contains(&other.to_string()));
-    }
-    let prod = table.find(&id(&["prod"])).unwrap();
-    let same = table.beside(prod, &id(&["prod", "t"]), &id(&["prod", "u"]));
-    assert_eq!(same.unwrap(), None);
-}

@@ -26,18 +26,15 @@ pub struct Asked<'a> {
 pub struct Checked {
     /// The body; the very same bytes where nothing had to change.
     pub body: Bytes,
-    /// Whether an `identity` was taken out.
-    pub identity_removed: bool,
     /// Whether it asks for `load_detailed_metadata`.
     pub with_details: bool,
-    /// For a rename, the table's new identifier as clients spell it.
-    pub destination: Option<Identifier>,
 }
 
 /// Checks a request's body and prepares it for the catalog.
 ///
-/// `locate` is asked for the catalog's spelling of each identifier in it: `None` keeps the bytes;
-/// its error is the answer to the request (e.g. 406 for an identifier of another mount).
+/// `locate` is asked for the catalog's spelling of each identifier in it, and of the table that a
+/// rename makes: `None` keeps the bytes; its error is the answer to the request (e.g. 406 for an
+/// identifier of another mount).
 /// `keep_context` is shown each entry of `context` and says whether it stays in the body.
 ///
 /// Nothing at all and `null` are legal and stay as they are. 400, code 13: anything else that is
@@ -56,7 +53,6 @@ pub fn request(
         locate: &mut locate,
         keep_context: &mut keep_context,
         edits: Edits::default(),
-        identity_removed: false,
         with_details: false,
         new_namespace: None,
         new_name: None,
@@ -64,49 +60,11 @@ pub fn request(
     if !document.is_nothing() {
         pass.top()?;
     }
-    let destination = pass.destination()?;
-    let Pass {
-        edits,
-        identity_removed,
-        with_details,
-        ..
-    } = pass;
+    pass.destination()?;
     Ok(Checked {
-        body: edits.apply(body),
-        identity_removed,
-        with_details,
-        destination,
+        with_details: pass.with_details,
+        body: pass.edits.apply(body),
     })
-}
-
-/// The identifiers in `entries` or `operations`, as clients spell them, in order. Empty for
-/// operations that have neither field.
-pub fn named(operation: Operation, body: &[u8]) -> Result<Vec<Identifier>, Error> {
-    let mut found = Vec::new();
-    let asked = Asked {
-        operation,
-        id: None,
-        index_name: None,
-    };
-    let mut pass = Pass {
-        asked,
-        document: Document::new(body)?,
-        locate: &mut |id| {
-            found.push(id.clone());
-            Ok(None)
-        },
-        keep_context: &mut |_, _| Ok(true),
-        edits: Edits::default(),
-        identity_removed: false,
-        with_details: false,
-        new_namespace: None,
-        new_name: None,
-    };
-    if !pass.document.is_nothing() {
-        pass.top()?;
-    }
-    drop(pass);
-    Ok(found)
 }
 
 type Locate<'p> = &'p mut dyn FnMut(&Identifier) -> Result<Option<Identifier>, Error>;
@@ -119,7 +77,6 @@ struct Pass<'a, 'p> {
     locate: Locate<'p>,
     keep_context: KeepContext<'p>,
     edits: Edits,
-    identity_removed: bool,
     with_details: bool,
     new_namespace: Option<Identifier>,
     new_name: Option<String>,
@@ -209,9 +166,9 @@ impl<'a> Pass<'a, '_> {
     }
 
     /// Where a rename leads: a table of a new name, in its own namespace unless the body names another.
-    fn destination(&mut self) -> Result<Option<Identifier>, Error> {
+    fn destination(&mut self) -> Result<(), Error> {
         let (Some(id), Some(name)) = (self.asked.id, &self.new_name) else {
-            return Ok(None);
+            return Ok(());
         };
         let namespace = match &self.new_namespace {
             Some(namespace) => namespace.clone(),
@@ -220,8 +177,7 @@ impl<'a> Pass<'a, '_> {
         let destination = namespace
             .join(name)
             .map_err(|why| Error::invalid(format!("`new_table_name`: {why}")))?;
-        (self.locate)(&destination)?;
-        Ok(Some(destination))
+        (self.locate)(&destination).map(drop)
     }
 
     fn entries(&mut self, member: &Member<'a>) -> Result<(), Error> {
@@ -304,7 +260,6 @@ impl<'a> Pass<'a, '_> {
     fn remove_identity(&mut self, member: &Member<'a>, guard: &mut Guard<'_>) {
         self.edits.remove(self.document, member, guard.removed);
         guard.removed += 1;
-        self.identity_removed = true;
     }
 
     fn locate(&mut self, id: &Identifier, member: &Member<'a>) -> Result<(), Error> {
