@@ -68,3 +68,6 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, BoxError> {
 fn in_file(file: &Path, problem: &dyn std::fmt::Display) -> BoxError {
     format!("{}: {problem}", file.display()).into()
 }
+
+#[cfg(test)]
+mod tests;

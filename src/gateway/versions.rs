@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName};
-use http::{Request, Response};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
 use serde::Deserialize;
 
 use super::{Shared, World, extension, hold, payload};
@@ -15,6 +16,7 @@ use crate::protocol::batch;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::principal::Principal;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -68,7 +70,7 @@ pub(super) async fn batch_create(
     };
     let call = BatchCall {
         request: batch::parse(&body, shared.batches.max_entries())?,
-        caller: text(AUTHORIZATION).unwrap_or_default(),
+        caller: caller(&head),
         idempotency_key: text(IDEMPOTENCY_KEY),
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: head
@@ -82,4 +84,16 @@ pub(super) async fn batch_create(
         Ok((Arc::clone(world.backend(mount)), mount.to_catalog(id)))
     };
     shared.batches.create(call, route).await
+}
+
+/// Whatever distinguishes callers: who they are, or what they show where nobody asks who they are.
+fn caller(head: &Parts) -> String {
+    let known = head.extensions.get::<Principal>();
+    match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
+        Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
+        None => {
+            let shown = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+            String::from_utf8_lossy(shown.unwrap_or_default()).into_owned()
+        }
+    }
 }
