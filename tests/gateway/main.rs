@@ -21,6 +21,7 @@ mod rewriting;
 mod routing;
 mod streaming;
 mod token;
+mod tokens;
 mod world;
 
 use catalog::faults::PATIENCE;
