@@ -97,3 +97,98 @@ fn only_strings_are_strings() {
         assert_eq!(string(raw), None, "{raw}");
     }
 }
+
+/// A fixed sequence of numbers that look random (an LCG with Knuth's constants).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len())]
+    }
+
+    fn space(&mut self) -> &'static str {
+        self.pick(&["", "", " ", "\n\t", "  "])
+    }
+
+    fn value(&mut self, depth: usize) -> String {
+        let leaves = [
+            "1.50",
+            "-0",
+            "\"a,b}\"",
+            "\"\\\"\\u007d\"",
+            "null",
+            "\"é\"",
+            "18446744073709551616",
+        ];
+        match self.roll(if depth == 0 { 1 } else { 3 }) {
+            0 => self.pick(&leaves).to_owned(),
+            1 => self.object(depth - 1),
+            _ => format!(
+                "[{}{},{}]",
+                self.space(),
+                self.value(depth - 1),
+                self.value(depth - 1)
+            ),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> String {
+        let mut names = vec!["a", "b", "c", "d", "e"];
+        let mut members = Vec::new();
+        for _ in 0..self.roll(6) {
+            let name = names.remove(self.roll(names.len()));
+            let (before, colon, after) = (self.space(), self.space(), self.space());
+            members.push(format!(
+                "{before}\"{name}\"{colon}:{after}{}{before}",
+                self.value(depth)
+            ));
+        }
+        format!("{}{{{}}}", self.space(), members.join(","))
+    }
+}
+
+#[test]
+fn editing_bytes_is_editing_the_value() {
+    let mut dice = Dice(7);
+    for round in 0..5000 {
+        let body = dice.object(3);
+        let document = Document { text: &body };
+        let mut expected: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let mut edits = Edits::default();
+        let mut removed = 0;
+        document
+            .members(&body, "it", &mut |member| {
+                let members = expected.as_object_mut().unwrap();
+                assert_eq!(
+                    serde_json::from_str::<serde_json::Value>(member.value).unwrap(),
+                    members[&*member.name]
+                );
+                match dice.roll(3) {
+                    0 => {
+                        edits.remove(document, &member, removed);
+                        members.remove(&*member.name);
+                        removed += 1;
+                    }
+                    1 => {
+                        edits.replace(document.span(member.value), "[7]".to_owned());
+                        members.insert(member.name.into_owned(), serde_json::json!([7]));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })
+            .unwrap();
+        let out = edits.apply(&Bytes::from(body.clone()));
+        let value: serde_json::Value = serde_json::from_slice(&out)
+            .unwrap_or_else(|why| panic!("round {round}: {body} became {out:?}: {why}"));
+        assert_eq!(value, expected, "round {round}: {body}");
+    }
+}
