@@ -17,7 +17,7 @@ mod peer;
 mod pool;
 mod rest;
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 mod tls;
 
 use std::sync::Arc;

@@ -140,3 +140,6 @@ fn extension<T: Clone + Send + Sync + 'static>(request: &Request<Body>) -> Resul
         )
     })
 }
+
+#[cfg(test)]
+mod tests;

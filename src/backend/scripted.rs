@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What is done with one request once it was read whole.
 #[derive(Clone, Debug)]
-pub(super) enum Act {
+pub(crate) enum Act {
     /// These bytes are the answer; the connection stays open.
     Answer(String),
     /// The same, and then it is closed.
@@ -25,21 +25,21 @@ pub(super) enum Act {
 
 /// What it has seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// The connections that were accepted.
-    pub(super) connections: usize,
+    pub(crate) connections: usize,
     /// Every request: head and body.
-    pub(super) requests: Vec<String>,
+    pub(crate) requests: Vec<String>,
 }
 
 /// A catalog on loopback; its script is used up request by request, over all connections.
-pub(super) struct Catalog {
-    pub(super) address: SocketAddr,
+pub(crate) struct Catalog {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
 }
 
 /// An answer with a length.
-pub(super) fn ok(body: &str) -> Act {
+pub(crate) fn ok(body: &str) -> Act {
     Act::Answer(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -47,11 +47,11 @@ pub(super) fn ok(body: &str) -> Act {
 }
 
 impl Catalog {
-    pub(super) async fn start(script: Vec<Act>) -> Self {
+    pub(crate) async fn start(script: Vec<Act>) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), script)
     }
 
-    pub(super) fn on(listener: TcpListener, mut script: Vec<Act>) -> Self {
+    pub(crate) fn on(listener: TcpListener, mut script: Vec<Act>) -> Self {
         script.reverse();
         let script = Arc::new(Mutex::new(script));
         let seen = Arc::<Mutex<Seen>>::default();
@@ -66,15 +66,15 @@ impl Catalog {
         Self { address, seen }
     }
 
-    pub(super) fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.seen.lock().unwrap().connections
     }
 
-    pub(super) fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.seen.lock().unwrap().requests.clone()
     }
 }
@@ -97,7 +97,7 @@ async fn connection(mut stream: TcpStream, script: Arc<Mutex<Vec<Act>>>, seen: A
 }
 
 /// Reads one request with a length or in chunks; `None` when the other side hung up.
-pub(super) async fn read_request<S>(stream: &mut S) -> Option<String>
+pub(crate) async fn read_request<S>(stream: &mut S) -> Option<String>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
