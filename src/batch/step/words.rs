@@ -1,0 +1,179 @@
+//! The words of the protocol: what happens to a batch, what is to be done, and how things are found.
+
+use crate::protocol::error::Code;
+
+/// How a batch ended, as the log knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// Every version exists and is visible.
+    Commit,
+    /// No version of the batch is or will be visible.
+    Abort,
+}
+
+/// Why a batch did not happen, in the contract's terms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refusal {
+    /// HTTP status of the answer.
+    pub status: u16,
+    /// The contract's code.
+    pub code: Code,
+    /// Words for the caller; they name the entry's index.
+    pub message: String,
+}
+
+/// What the client of a batch is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// COMMIT is durable.
+    Committed,
+    /// ABORT is durable, or nothing was ever written.
+    Refused(Refusal),
+    /// The decision's own fate is not known yet.
+    Unknown,
+}
+
+/// How a version found in a catalog compares with what the entry staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Likeness {
+    /// It is the very object that a create of ours was answered with.
+    Proven,
+    /// Everything that can be compared agrees.
+    Alike,
+    /// Something that can be compared differs: it is somebody else's.
+    Unlike,
+    /// There is nothing to compare.
+    Incomparable,
+}
+
+/// What a catalog says of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// It does not exist (now; a lost create may still land).
+    Absent,
+    /// It exists; `latest` if nothing was built on it.
+    Present {
+        /// Whose it seems to be.
+        likeness: Likeness,
+        /// No higher version exists.
+        latest: bool,
+    },
+}
+
+/// How one version of an aborted batch was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Settled {
+    /// It does not exist (any more).
+    Gone,
+    /// The version is somebody else's; ours was never created.
+    Theirs,
+    /// It exists and could not be removed safely: a person must look.
+    Hazard(Hazard),
+}
+
+/// Why a version was not deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hazard {
+    /// A later version exists: something was built on it.
+    BuiltOn,
+    /// It may be somebody else's.
+    Unproven,
+}
+
+/// What happened, as told to the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The batch was admitted.
+    Begin,
+    /// All its tables are locked exclusively.
+    Locked,
+    /// They were not to be had within the bound.
+    LockTimedOut(Refusal),
+    /// The share's table exists and its latest version is the one before the first entry; or why not.
+    Validated {
+        /// Index of the share.
+        share: usize,
+        /// `None`: valid.
+        refusal: Option<Refusal>,
+    },
+    /// INTENT is durable.
+    IntentDurable,
+    /// INTENT could not be written, and nothing was.
+    IntentFailed(Refusal),
+    /// The catalog answered that it created the version.
+    Created(usize),
+    /// The catalog answered a definite no, or was never reached.
+    Refused(usize, Refusal),
+    /// The catalog answered 409: created by us before, or by somebody else.
+    Conflicted(usize, Refusal),
+    /// No answer, or one that does not say whether the catalog acted.
+    Lost(usize),
+    /// The catalog was asked for the version.
+    Found(usize, Finding),
+    /// The catalog did not answer that question.
+    Unanswered(usize),
+    /// The bound on prepare has passed.
+    PrepareTimedOut(Refusal),
+    /// The decision is durable. The log's first decision wins, so it may be the other one.
+    Decided(Decision),
+    /// Whether the decision was written is not known.
+    DecisionUnknown,
+    /// The delete was asked for, whatever came of it.
+    DeleteAsked(usize),
+    /// What became of the version is durable.
+    Noted(usize),
+    /// The end of the batch is durable.
+    Ended,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Lock every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
+    Lock,
+    /// Look at the share's table. → `Validated`
+    Validate(usize),
+    /// Write INTENT. → `IntentDurable`, `IntentFailed`
+    LogIntent,
+    /// From now on readers do not see the versions of this batch.
+    Hide,
+    /// Start the clock of prepare. → `PrepareTimedOut`
+    StartClock,
+    /// Create the version in its catalog; `again` after a pause. → `Created`, `Refused`, `Conflicted`, `Lost`
+    Create {
+        /// Index of the entry.
+        entry: usize,
+        /// An earlier attempt got no clear answer.
+        again: bool,
+    },
+    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`
+    Find {
+        /// Index of the entry.
+        entry: usize,
+        /// The catalog did not answer last time.
+        again: bool,
+    },
+    /// Write the decision; the first one written wins. → `Decided`, `DecisionUnknown`
+    LogDecision(Decision),
+    /// All versions become visible, in one step.
+    Reveal,
+    /// Tell the client.
+    Answer(Answer),
+    /// Delete exactly this version; `again` after a pause. → `DeleteAsked`
+    Delete {
+        /// Index of the entry.
+        entry: usize,
+        /// An earlier delete did not take.
+        again: bool,
+    },
+    /// The version is somebody else's: readers may see it.
+    Show(usize),
+    /// The version may have been seen in storage: keep its number unused for the cool-down.
+    Reserve(usize),
+    /// Write what became of the version. → `Noted`
+    Note(usize, Settled),
+    /// Unlock the share's table.
+    Unlock(usize),
+    /// Write the end. → `Ended`
+    LogEnd,
+}
