@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Response};
 
-use super::payload::is_json;
 use crate::backend::{self, Backend, Failure};
 use crate::body::Body;
 use crate::error::Error;
@@ -79,4 +78,14 @@ fn says_json(headers: &HeaderMap) -> bool {
 fn is_encoded(headers: &HeaderMap) -> bool {
     let encoding = headers.get(CONTENT_ENCODING);
     encoding.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let Some((_, subtype)) = essence.split_once('/') else {
+        return false;
+    };
+    let subtype = subtype.to_ascii_lowercase();
+    subtype == "json" || subtype.ends_with("+json")
 }

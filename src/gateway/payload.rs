@@ -15,6 +15,9 @@ use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Payload, recognize};
 use crate::protocol::{rewrite, shape};
 
+/// Every content type of Arrow begins so.
+const ARROW: &[u8] = b"application/vnd.apache.arrow.";
+
 /// What a body said that matters further on.
 #[derive(Default)]
 pub(super) struct Said {
@@ -68,7 +71,7 @@ pub(super) async fn admit(
 fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<String>, Error> {
     if !matches!(
         operation,
-        Operation::DescribeTableIndexStats | Operation::DropTableIndex
+        Operation::DescribeTableIndexStats | Operation::DropTableIndex | Operation::Unlisted(_)
     ) {
         return Ok(None);
     }
@@ -79,28 +82,18 @@ fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<St
 
 /// Whether a body must be read and checked before the catalog may see it.
 ///
-/// An operation that this version does not know is judged by its content type. One without a content type is
-/// read: a catalog may take it for JSON.
+/// An operation that this version does not know streams only what says that it is Arrow: anything else a catalog may
+/// take for JSON.
 fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     match operation {
         Operation::Unlisted(_) => headers
             .get(CONTENT_TYPE)
-            .is_none_or(|value| value.to_str().is_ok_and(is_json)),
+            .is_none_or(|value| !value.as_bytes().starts_with(ARROW)),
         _ => !matches!(
             operation.request_body(),
             Payload::ArrowStream | Payload::ArrowFile
         ),
     }
-}
-
-/// Whether a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
-pub(super) fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    let Some((_, subtype)) = essence.split_once('/') else {
-        return false;
-    };
-    let subtype = subtype.to_ascii_lowercase();
-    subtype == "json" || subtype.ends_with("+json")
 }
 
 /// Reads a body whole; longer than `limit`: 413, code 13.
@@ -134,7 +127,7 @@ mod tests {
             (unlisted, Some("application/problem+json"), true),
             (unlisted, None, true),
             (unlisted, Some("application/vnd.apache.arrow.stream"), false),
-            (unlisted, Some("text/json-ish"), false),
+            (unlisted, Some("text/plain"), true),
             (Operation::DescribeTable, Some("text/plain"), true),
             (Operation::DropTable, None, true),
             (Operation::InsertIntoTable, Some("application/json"), false),

@@ -1,4 +1,5 @@
-//! `transaction/{id}`: whose it is cannot be read from its id.
+//! `transaction/{id}`: a table's identifier and a name below it belong to the table's mount; of a name alone it cannot
+//! be read whose it is.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -18,13 +19,13 @@ pub(super) async fn serve(
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
+    if id.len() > 1 {
+        return forward::forward(shared, world, id, request).await;
+    }
     let operation = extension::<Operation>(&request)?;
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
-    let own = id
-        .last()
-        .filter(|_| id.len() == 1)
-        .and_then(|name| shared.batches.transaction(name));
+    let own = id.last().and_then(|name| shared.batches.transaction(name));
     if let Some(status) = own {
         return answer(operation, status);
     }
