@@ -130,6 +130,15 @@ impl Backend {
         })
     }
 
+    /// Its `implementation` in the configuration.
+    pub fn implementation(&self) -> &'static str {
+        match &self.kind {
+            Kind::Rest(_) => "rest",
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => "dir",
+        }
+    }
+
     /// Its key in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name

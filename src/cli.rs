@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the gateway until SIGTERM
+    Serve(ConfigFile),
     /// Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting
     Check(ConfigFile),
     /// Print the JSON Schema of the configuration

@@ -1,11 +1,11 @@
 //! `nsgate explain`: which mount and backend serve an identifier, and what the catalog is asked for.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
+use nsgate::app;
 use nsgate::config::{Config, Implementation};
 use nsgate::protocol::identifier::Identifier;
-use nsgate::route::{Mount, Table};
+use nsgate::route::Mount;
 
 use crate::cli::Explain;
 
@@ -16,7 +16,7 @@ use crate::cli::Explain;
 pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String> {
     let id = Identifier::parse(&asked.identifier, &asked.delimiter)
         .map_err(|error| error.to_string())?;
-    let routes = routes(config)?;
+    let routes = app::routes(config).map_err(|error| error.to_string())?;
     let mut said = String::new();
     match routes.find(&id) {
         Some(mount) => owned(&mut said, config, mount, &id, &asked.delimiter)?,
@@ -100,23 +100,4 @@ fn line(said: &mut String, what: &str, value: &str) {
 
 fn names(id: &Identifier) -> Vec<&str> {
     id.names().collect()
-}
-
-fn routes(config: &Config) -> Result<Table, String> {
-    let mount = |mount: &nsgate::config::Mount| {
-        let backend = config
-            .backends
-            .keys()
-            .position(|name| *name == mount.backend)?;
-        Some(Mount {
-            namespace: Identifier::from_names(&mount.namespace).ok()?,
-            backend,
-            backend_name: Arc::from(mount.backend.as_str()),
-            backend_namespace: Identifier::from_names(&mount.backend_namespace).ok()?,
-        })
-    };
-    let mounts: Option<Vec<Mount>> = config.mounts.iter().map(mount).collect();
-    mounts
-        .map(Table::new)
-        .ok_or_else(|| "a mount is not what configuration promises".to_owned())
 }

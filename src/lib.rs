@@ -1,11 +1,54 @@
 //! nsgate: one front door for many table catalogs that speak the namespace REST contract.
+//!
+//! This page is the map. A request goes down it; so do imports, and never up.
+//!
+//! ```text
+//! client ── listener ── connection ── stack ── gateway ── backend ── catalog
+//!                                       │         ├ forward   one catalog owns it
+//!    metrics · trace · rescue · limits  │         ├ listing   above or across mounts
+//!      · recognize · authenticate       │         └ batch     all or nothing over several
+//!      · context                        ┘
+//! ```
+//!
+//! In reading order:
+//!
+//! | module | role |
+//! |---|---|
+//! | [`app`] | the composition root: builds everything from a [`config::Config`], binds, serves, drains. Alone it may import everything, and alone it sees the whole configuration |
+//! | [`listener`] | accepts connections, bounds their number and patience, stops |
+//! | [`connection`] | one connection: HTTP/1.1 or HTTP/2, its bounds, its requests |
+//! | [`stack`] | THE ordered list of layers, with a reason for each place |
+//! | [`layer`] | one file a middleware; layers do not import each other |
+//! | [`gateway`] | the innermost service: who owns it, and have it done |
+//! | [`listing`] | one tree of namespaces and tables over many catalogs |
+//! | [`batch`] | batches of table versions over catalogs that cannot prepare: `batch::step` is the protocol, pure |
+//! | [`route`] | the immutable table of mounts; pure |
+//! | [`backend`] | the configured connection to one catalog; says exactly whether a catalog can have acted |
+//! | [`admin`] | the pages for operators, on an address of their own |
+//! | [`protocol`] | what the contract says, as pure values: operations, identifiers, errors, bodies |
+//! | [`config`] | the validated configuration, and how it is read |
+//!
+//! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
+//! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
+//! whoever learns something), [`metrics`] (every counter), [`telemetry`] (the log).
+//!
+//! What holds throughout:
+//!
+//! - A request takes one snapshot of the routes ([`gateway::World`]) and keeps it.
+//! - What one layer learns reaches the next as a typed request extension or in the [`exchange::Exchange`], never as a
+//!   header.
+//! - Parts fail with their own error types, which become [`error::Error`] at their edge and a response in
+//!   [`layer::rescue`], nowhere else.
+//! - Bodies stream; only JSON that must be looked at is held, and never more than `limits.json_body` of it.
+//! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 
+pub mod admin;
+pub mod app;
 pub mod backend;
 pub mod batch;
 pub mod body;
 pub mod config;
 pub mod connection;
-pub mod dev_token;
 pub mod error;
 pub mod exchange;
 pub mod gateway;
@@ -15,4 +58,5 @@ pub mod listing;
 pub mod metrics;
 pub mod protocol;
 pub mod route;
+pub mod stack;
 pub mod telemetry;

@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nsgate::app;
 use nsgate::config::load::{self, Loaded};
 use nsgate::config::schema;
 
@@ -18,6 +19,7 @@ const BAD_INPUT: u8 = 1;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Serve(file) => serve(&file),
         Command::Check(file) => check(&file),
         Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Command::Schema => Ok(format!("{:#}", schema::json())),
     };
     match result {
+        Ok(output) if output.is_empty() => ExitCode::SUCCESS,
         Ok(output) => {
             // A reader that has gone away, as `head` does, is no failure.
             let _ = writeln!(std::io::stdout(), "{output}");
@@ -55,6 +58,14 @@ impl Failure {
             message: message.to_string(),
         }
     }
+}
+
+fn serve(file: &ConfigFile) -> Result<String, Failure> {
+    let run = app::run(loaded(file)?.config);
+    run.map(|()| String::new()).map_err(|failure| Failure {
+        exit_code: failure.exit_code(),
+        message: failure.to_string(),
+    })
 }
 
 fn check(file: &ConfigFile) -> Result<String, Failure> {

@@ -1,0 +1,155 @@
+//! The pages for operators and scrapers, on an address of their own. They only show; nothing here changes anything.
+//!
+//! `/metrics`, `/live` and `/ready` are for everybody who reaches the address; the others ask for the configured token.
+
+mod pages;
+mod readiness;
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tower::Service;
+
+pub use readiness::Readiness;
+
+use crate::batch::Batches;
+use crate::body::Body;
+use crate::config::Secret;
+use crate::gateway::World;
+use crate::metrics::Metrics;
+
+const JSON: &str = "application/json";
+/// The text exposition format of Prometheus.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What the pages show.
+pub struct Shown {
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+    /// Whether requests can be served.
+    pub readiness: Arc<Readiness>,
+    /// The configuration without its secrets.
+    pub config: Value,
+    /// The backends and their mounts.
+    pub world: Arc<ArcSwap<World>>,
+    /// The batches that are not over.
+    pub batches: Arc<Batches>,
+    /// What guards the pages that are not for everybody.
+    pub token: Option<Secret>,
+}
+
+/// The service. Cheap to clone.
+#[derive(Clone)]
+pub struct Admin(Arc<Shown>);
+
+struct Page {
+    status: StatusCode,
+    kind: &'static str,
+    body: String,
+}
+
+impl Admin {
+    /// Shows what it is given.
+    pub fn new(shown: Shown) -> Self {
+        Self(Arc::new(shown))
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Response<Body> {
+        let shown = &*self.0;
+        let open = matches!(request.uri().path(), "/metrics" | "/live" | "/ready");
+        if !open && !self.may_see(request.headers()) {
+            let mut response = problem(
+                StatusCode::UNAUTHORIZED,
+                "the admin token is missing or wrong",
+            )
+            .into_response();
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            return response;
+        }
+        let page = match request.uri().path() {
+            "/metrics" => pages::metrics(shown),
+            "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
+            "/ready" => pages::ready(shown),
+            "/config" => Page::json(StatusCode::OK, &shown.config),
+            "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
+            "/batches" => Page::json(StatusCode::OK, &pages::batches(shown)),
+            _ => problem(
+                StatusCode::NOT_FOUND,
+                "there is no such page; there are /metrics /live /ready /config /backends /batches",
+            ),
+        };
+        if page.status == StatusCode::NOT_FOUND
+            || [Method::GET, Method::HEAD].contains(request.method())
+        {
+            return page.into_response();
+        }
+        let page = problem(StatusCode::METHOD_NOT_ALLOWED, "pages are only read");
+        let mut response = page.into_response();
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(ALLOW, allowed);
+        response
+    }
+
+    fn may_see(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.0.token else {
+            return true;
+        };
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let (Some(given), None) = (given.next(), given.next()) else {
+            return false;
+        };
+        let Some((scheme, given)) = given.as_bytes().split_at_checked("Bearer ".len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"Bearer ")
+            && verify_slices_are_equal(given, token.expose().as_bytes()).is_ok()
+    }
+}
+
+impl Service<Request<Body>> for Admin {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        ready(Ok(self.answer(&request)))
+    }
+}
+
+impl Page {
+    fn json(status: StatusCode, value: &Value) -> Self {
+        Self {
+            status,
+            kind: JSON,
+            body: format!("{value:#}\n"),
+        }
+    }
+
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::full(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+fn problem(status: StatusCode, words: &str) -> Page {
+    Page::json(status, &json!({ "error": words }))
+}
+
+#[cfg(test)]
+mod tests;

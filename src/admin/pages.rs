@@ -1,0 +1,63 @@
+//! What stands on each page.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{EXPOSITION, Page, Shown, problem};
+use crate::protocol::identifier::Identifier;
+
+pub(super) fn metrics(shown: &Shown) -> Page {
+    match shown.metrics.render() {
+        Ok(body) => Page {
+            status: StatusCode::OK,
+            kind: EXPOSITION,
+            body,
+        },
+        Err(error) => {
+            tracing::error!(%error, "the metrics cannot be written");
+            problem(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the metrics cannot be written",
+            )
+        }
+    }
+}
+
+pub(super) fn ready(shown: &Shown) -> Page {
+    let missing = shown.readiness.missing();
+    let status = match missing.is_empty() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let page = json!({ "ready": missing.is_empty(), "missing": missing });
+    Page::json(status, &page)
+}
+
+pub(super) fn backends(shown: &Shown) -> Value {
+    let world = shown.world.load();
+    let backends = world.backends.iter().enumerate().map(|(index, backend)| {
+        let mounts = world.routes.mounts().iter();
+        let mounts = mounts.filter(|mount| mount.backend == index).map(|mount| {
+            json!({
+                "namespace": names(&mount.namespace),
+                "backend_namespace": names(&mount.backend_namespace),
+            })
+        });
+        json!({
+            "name": &**backend.name(),
+            "implementation": backend.implementation(),
+            "up": backend.is_up(),
+            "error": backend.health().last_error(),
+            "mounts": mounts.collect::<Vec<_>>(),
+        })
+    });
+    json!({ "backends": backends.collect::<Vec<_>>() })
+}
+
+pub(super) fn batches(shown: &Shown) -> Value {
+    json!({ "batches": shown.batches.open() })
+}
+
+fn names(identifier: &Identifier) -> Vec<&str> {
+    identifier.names().collect()
+}

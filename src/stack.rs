@@ -1,0 +1,43 @@
+//! THE list of layers that every request goes through, outermost first.
+
+use std::sync::Arc;
+
+use tower::ServiceBuilder;
+
+use crate::gateway::Gateway;
+use crate::layer::limits::{Limits, LimitsLayer};
+use crate::layer::metrics::{Metrics, MetricsLayer};
+use crate::layer::recognize::{Recognize, RecognizeLayer};
+use crate::layer::rescue::{Rescue, RescueLayer};
+use crate::layer::trace::{Trace, TraceLayer};
+use crate::metrics::Requests;
+use crate::telemetry::Log;
+
+/// The whole stack. A concrete type: no layer costs an allocation for being one.
+pub type Stack = Metrics<Trace<Rescue<Limits<Recognize<Gateway>>>>>;
+
+/// What the layers are made of.
+pub struct Parts {
+    /// Where requests are counted.
+    pub requests: Arc<Requests>,
+    /// Where each request gets a line; `None`: nowhere.
+    pub access_log: Option<Log>,
+    /// Requests served at a time.
+    pub in_flight: usize,
+}
+
+/// Puts the layers around `gateway`.
+pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
+    ServiceBuilder::new()
+        // Outside of rescue, so that answers which the gateway makes up are counted like any other.
+        .layer(MetricsLayer::new(parts.requests))
+        // Before anything can fail, so that every answer carries the request's id.
+        .layer(TraceLayer::new(parts.access_log))
+        // Everything further in may fail; nothing further out can.
+        .layer(RescueLayer)
+        // Before any work is done for a request that is too many.
+        .layer(LimitsLayer::new(parts.in_flight))
+        // Before authentication: who has no token learns which routes exist, and nothing else.
+        .layer(RecognizeLayer)
+        .service(gateway)
+}
