@@ -27,6 +27,7 @@
 //! | [`admin`] | the pages for operators, on an address of their own |
 //! | [`protocol`] | what the contract says, as pure values: operations, identifiers, errors, bodies |
 //! | [`config`] | the validated configuration, and how it is read |
+//! | [`dev_token`] | makes keys and tokens for trying things out |
 //!
 //! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
 //! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
@@ -49,6 +50,7 @@ pub mod batch;
 pub mod body;
 pub mod config;
 pub mod connection;
+pub mod dev_token;
 pub mod error;
 pub mod exchange;
 pub mod gateway;
