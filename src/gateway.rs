@@ -116,13 +116,16 @@ impl Shared {
             None => Identifier::root(),
         };
         if listing::concerns(&world.routes, operation, &id) {
-            return tree::answer(self, world, &id, request).await;
+            return Box::pin(tree::answer(self, world, &id, request)).await;
         }
+        // Boxed where it is rare: a request's future is as large as the largest that it may await.
         match operation {
-            Op::BatchCreateTableVersions => versions::batch_create(self, world, request).await,
-            Op::BatchCommitTables => commit::commit(self, world, request).await,
+            Op::BatchCreateTableVersions => {
+                Box::pin(versions::batch_create(self, world, request)).await
+            }
+            Op::BatchCommitTables => Box::pin(commit::commit(self, world, request)).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
-                transaction::serve(self, world, &id, request).await
+                Box::pin(transaction::serve(self, world, &id, request)).await
             }
             _ => forward::forward(self, world, &id, request).await,
         }

@@ -76,7 +76,8 @@ impl Endpoint {
 
     /// A new connection.
     pub(super) async fn connect(&self) -> Result<Box<Connection>, BoxError> {
-        let io = self.dialer.dial().await?;
+        // Boxed since it is rare and large: it would make the future of every request large.
+        let io = Box::pin(self.dialer.dial()).await?;
         Ok(Box::new(Connection::open(io).await?))
     }
 

@@ -84,13 +84,13 @@ impl Owner<'_> {
         let held = match operation {
             Operation::ListTableVersions => {
                 let clock = Clock::start(&request);
-                let answer = batches.list_versions(backend, key(), request).await;
+                let answer = Box::pin(batches.list_versions(backend, key(), request)).await;
                 clock.stop(backend);
                 return answer;
             }
             Operation::DescribeTableVersion => {
                 let clock = Clock::start(&request);
-                let answer = batches.describe_version(backend, key(), request).await;
+                let answer = Box::pin(batches.describe_version(backend, key(), request)).await;
                 clock.stop(backend);
                 return answer;
             }
