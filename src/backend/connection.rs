@@ -159,3 +159,47 @@ impl<H: Home> http_body::Body for Streamed<H> {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    async fn pair() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let io = Io::Plain(TokioIo::new(client));
+        (Connection::open(io).await.unwrap(), server)
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_never_written_comes_back() {
+        let (mut connection, server) = pair().await;
+        drop(server);
+        // Wait for the hang-up without looking, as when it comes between the look and the use.
+        let driver = connection.driver.as_mut().unwrap();
+        std::future::poll_fn(|cx| driver.poll_without_shutdown(cx))
+            .await
+            .unwrap();
+        let request = Request::new(Body::full("whole"));
+        let broken = connection.exchange(request).await.err().unwrap();
+        let body = broken.unsent.unwrap().into_body();
+        assert_eq!(body.collect_up_to(9).await.unwrap(), "whole");
+    }
+
+    #[tokio::test]
+    async fn a_request_of_which_anything_was_written_does_not() {
+        let (mut connection, mut server) = pair().await;
+        let reader = tokio::spawn(async move { server.read_u8().await.unwrap() });
+        let request = Request::new(Body::full("whole"));
+        let broken = connection.exchange(request).await.err().unwrap();
+        assert_eq!(reader.await.unwrap(), b'G');
+        assert!(broken.unsent.is_none());
+    }
+}
