@@ -180,11 +180,14 @@ async fn recover(parts: &Parts) -> Result<(), Failure> {
 }
 
 fn serving(config: &Config, parts: &Parts) -> Serving {
+    let limits = &config.limits;
     Serving {
-        connections: config.limits.connections,
-        header_timeout: config.limits.header_timeout,
+        connections: limits.connections,
+        header_timeout: limits.header_timeout,
+        // Longer than the gateway itself keeps a client waiting for a catalog.
+        stall_timeout: limits.data_timeout + limits.response_timeout,
         drain_timeout: config.listen.drain_timeout,
-        protocols: Protocols::new(&config.limits),
+        protocols: Protocols::new(limits),
         gauge: Some(parts.metrics.connections().clone()),
     }
 }

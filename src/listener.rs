@@ -39,6 +39,8 @@ pub struct Serving {
     pub connections: usize,
     /// How long a client may take to send headers.
     pub header_timeout: Duration,
+    /// How long nothing may move while a request is being served.
+    pub stall_timeout: Duration,
     /// How long what runs may go on after the stop.
     pub drain_timeout: Duration,
     /// How HTTP is spoken.
@@ -98,6 +100,7 @@ where
             patience: Patience {
                 headers: serving.header_timeout,
                 idle: IDLE,
+                stalled: serving.stall_timeout,
             },
             serving: Arc::new(serving),
             stack,

@@ -41,6 +41,8 @@ pub struct Patience {
     pub headers: Duration,
     /// To send the next request after an answer.
     pub idle: Duration,
+    /// Without a byte either way while a request is being served: a client that is gone without a word.
+    pub stalled: Duration,
 }
 
 /// What becomes of a connection.
@@ -84,13 +86,13 @@ impl Pulse {
         self.waker.wake();
     }
 
-    /// Bytes came from the client.
+    /// Bytes came from the client: of a request's body, or of the next one's headers.
     pub(super) fn heard(&self) {
         let idle = self.serving.load(Ordering::Relaxed) == 0;
-        if idle && !self.reading.load(Ordering::Relaxed) {
-            self.reading.store(true, Ordering::Relaxed);
-            self.beat();
+        if idle && self.reading.swap(true, Ordering::Relaxed) {
+            return;
         }
+        self.beat();
     }
 
     /// Bytes went to the client.
@@ -172,14 +174,15 @@ impl Watch {
     }
 }
 
-/// The rule: headers have `headers`, a pause between requests has `idle`, a goodbye has `headers` once more.
+/// The rule: headers have `headers`, a pause between requests has `idle`, a goodbye has `headers` once more; an answer
+/// has all the time it needs while anything moves.
 fn judge(phase: Phase, finishing: bool, quiet: Duration, patience: Patience) -> Order {
     match phase {
-        Phase::Serving => Order::Keep,
+        Phase::Serving if quiet >= patience.stalled => Order::Cut,
         Phase::Reading if quiet >= patience.headers => Order::Cut,
         Phase::Idle if finishing && quiet >= patience.headers => Order::Cut,
         Phase::Idle if !finishing && quiet >= patience.idle => Order::Finish,
-        Phase::Reading | Phase::Idle => Order::Keep,
+        Phase::Serving | Phase::Reading | Phase::Idle => Order::Keep,
     }
 }
 
@@ -190,10 +193,11 @@ mod tests {
     const PATIENCE: Patience = Patience {
         headers: Duration::from_secs(10),
         idle: Duration::from_secs(100),
+        stalled: Duration::from_secs(1000),
     };
 
     #[test]
-    fn headers_are_awaited_shorter_than_the_next_request_and_an_answer_without_end() {
+    fn headers_are_awaited_shorter_than_the_next_request_and_an_answer_longest() {
         let pulse = Pulse::new();
         let start = Instant::now();
         let mut watch = Watch::new(start);
@@ -202,16 +206,34 @@ mod tests {
         assert_eq!(at(9), Order::Keep, "the first headers");
         let serving = pulse.began();
         assert_eq!(at(50), Order::Keep, "an answer may take its time");
-        assert_eq!(at(5000), Order::Keep);
+        assert_eq!(at(1000), Order::Keep);
+        pulse.heard();
+        assert_eq!(at(1001), Order::Keep, "its body goes on");
+        assert_eq!(at(2000), Order::Keep);
         drop(serving);
-        assert_eq!(at(5001), Order::Keep, "idle from here on");
-        assert_eq!(at(5100), Order::Keep);
+        assert_eq!(at(2001), Order::Keep, "idle from here on");
+        assert_eq!(at(2100), Order::Keep);
         pulse.heard();
-        assert_eq!(at(5101), Order::Keep, "the next headers begin");
+        assert_eq!(at(2101), Order::Keep, "the next headers begin");
         pulse.heard();
-        assert_eq!(at(5110), Order::Keep);
+        assert_eq!(at(2110), Order::Keep);
         pulse.heard();
-        assert_eq!(at(5111), Order::Cut, "dribbling does not help");
+        assert_eq!(at(2111), Order::Cut, "dribbling does not help");
+    }
+
+    #[test]
+    fn a_client_that_is_gone_without_a_word_is_given_up() {
+        let pulse = Pulse::new();
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let mut at =
+            |seconds: u64| watch.look(&pulse, PATIENCE, start + Duration::from_secs(seconds));
+        let _serving = pulse.began();
+        assert_eq!(at(1), Order::Keep);
+        pulse.told();
+        assert_eq!(at(1000), Order::Keep);
+        assert_eq!(at(1999), Order::Keep);
+        assert_eq!(at(2000), Order::Cut);
     }
 
     #[test]
