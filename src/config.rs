@@ -25,6 +25,7 @@ pub use backend::{
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
 pub use batch::BatchConfig;
+pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
 pub use mount::{Access, AuthorizationRule, Mount};

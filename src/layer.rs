@@ -1,6 +1,8 @@
 //! The middlewares, one file each. They do not know each other: what one learns reaches the next as a request
 //! extension or in the [`Exchange`](crate::exchange::Exchange). Their order is in [`stack`](crate::stack).
 
+pub mod authenticate;
+pub mod context;
 pub mod limits;
 pub mod metrics;
 pub mod recognize;

@@ -11,9 +11,9 @@ pub(super) use compound::{Shaped, list, map, maybe, shaped, table};
 pub(super) use header::{
     bearer, context_key, context_name, header_prefix, header_value, sensitive,
 };
+pub(crate) use location::is_plain_http_abroad;
 pub(super) use location::{
-    address, base_uri, file, file_to_write, guarded_uri, is_plain_http_abroad, parse_base_uri,
-    url_path,
+    address, base_uri, file, file_to_write, guarded_uri, parse_base_uri, url_path,
 };
 pub(super) use scalar::{
     Scalar, algorithm, backend_name, choice, flag, name, secret, text, verbatim,

@@ -89,7 +89,7 @@ pub(in crate::config) fn url_path() -> Scalar<String> {
 }
 
 /// Whether `uri` leaves this machine unencrypted.
-pub(in crate::config) fn is_plain_http_abroad(uri: &Uri) -> bool {
+pub(crate) fn is_plain_http_abroad(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host
         .trim_start_matches('[')

@@ -1,0 +1,230 @@
+//! One issuer's keys: what is known now, and the one fetch that may be under way.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwapOption, Guard};
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::Clock;
+use super::pace::{self, Pace, Turn};
+use super::set::{Found, KeySet};
+use super::source::{Fetched, Source};
+use crate::config;
+use crate::error::BoxError;
+use crate::metrics;
+use crate::token::{Header, Policy};
+
+/// An issuer whose tokens are accepted.
+pub struct Issuer {
+    policy: Policy,
+    source: Source,
+    clock: Arc<dyn Clock>,
+    /// `None` until keys have come for the first time.
+    keys: ArcSwapOption<KeySet>,
+    /// What they were read from.
+    last: Mutex<Bytes>,
+    pace: Mutex<Pace>,
+    /// How the last fetch went: how long to wait for the next, counting failures.
+    outcome: watch::Sender<Outcome>,
+    metrics: metrics::Issuer,
+}
+
+/// What a token's header leads to.
+pub enum Search {
+    /// Done: these keys, or none.
+    Over(Found),
+    /// The issuer is being asked; look again when [`Wait::over`] returns.
+    Wait(Wait),
+}
+
+/// A fetch that is under way.
+pub struct Wait(watch::Receiver<Outcome>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Outcome {
+    age: Option<Duration>,
+    failures: u32,
+}
+
+/// Ends the fetch, also when it panics.
+struct UnderWay(Arc<Issuer>);
+
+impl Issuer {
+    pub(super) fn new(
+        config: &config::Issuer,
+        clock: Arc<dyn Clock>,
+        metrics: &metrics::Auth,
+    ) -> Result<Self, BoxError> {
+        Ok(Self {
+            policy: Policy::new(config),
+            source: Source::new(config)?,
+            clock,
+            keys: ArcSwapOption::empty(),
+            last: Mutex::default(),
+            pace: Mutex::default(),
+            outcome: watch::Sender::new(Outcome::default()),
+            metrics: metrics.issuer(&config.issuer),
+        })
+    }
+
+    /// What the issuer's tokens must say.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether there is a key to verify with.
+    pub fn has_keys(&self) -> bool {
+        self.known().as_deref().is_some_and(|keys| !keys.is_empty())
+    }
+
+    /// What is known now; `None` until keys have come for the first time.
+    pub fn known(&self) -> Guard<Option<Arc<KeySet>>> {
+        self.keys.load()
+    }
+
+    /// The keys for a token's header. An unknown `kid` makes the issuer be asked again, but not more often than
+    /// once in ten seconds.
+    pub fn search(self: &Arc<Self>, header: &Header) -> Search {
+        match self.find(header) {
+            Found::Unknown => {}
+            found => return Search::Over(found),
+        }
+        let mut pace = self.pace();
+        // It may have come in the meantime.
+        match self.find(header) {
+            Found::Unknown => {}
+            found => return Search::Over(found),
+        }
+        match pace.search(self.clock.steady()) {
+            Turn::MakeDo => return Search::Over(Found::Unknown),
+            Turn::Fetch => self.begin(),
+            Turn::Wait => {}
+        }
+        // Subscribed while the lock is held, so that the end of the fetch cannot be missed.
+        Search::Wait(Wait(self.outcome.subscribe()))
+    }
+
+    /// What is known for a token's header.
+    pub fn find(&self, header: &Header) -> Found {
+        match &*self.known() {
+            Some(keys) => keys.find(header),
+            None => Found::Unknown,
+        }
+    }
+
+    /// Fetches the keys now, or waits for the fetch that is under way. Answers how long to wait for the next.
+    pub async fn refresh(self: &Arc<Self>) -> Duration {
+        let mut over = {
+            let mut pace = self.pace();
+            if pace.refresh() == Turn::Fetch {
+                self.begin();
+            }
+            self.outcome.subscribe()
+        };
+        // The sender lives as long as `self`.
+        let _ = over.changed().await;
+        let Outcome { age, failures } = *over.borrow();
+        match self.source.poll() {
+            Some(poll) => poll,
+            None => pace::wait(age, failures),
+        }
+    }
+
+    pub(super) async fn keep_fresh(self: Arc<Self>) {
+        loop {
+            let wait = self.refresh().await;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// In a task of its own: a client that goes away must not stop what others wait for.
+    fn begin(self: &Arc<Self>) {
+        let under_way = UnderWay(Arc::clone(self));
+        tokio::spawn(async move { under_way.0.fetch().await });
+    }
+
+    async fn fetch(&self) {
+        let fetched = match tokio::time::timeout(pace::FETCH_TIMEOUT, self.source.fetch()).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err("no answer in time".into()),
+        };
+        let taken = fetched.and_then(|fetched| self.take(fetched));
+        self.metrics.refreshed(taken.is_ok());
+        // Only written here; waiters are woken by `UnderWay`, when the fetch is over.
+        self.outcome.send_if_modified(|outcome| {
+            *outcome = match taken {
+                Ok(age) => Outcome { age, failures: 0 },
+                Err(error) => {
+                    let stays = if self.has_keys() {
+                        "the old keys stay"
+                    } else {
+                        "there are none yet"
+                    };
+                    tracing::warn!(
+                        issuer = self.policy.issuer(),
+                        error = &*error,
+                        "cannot get keys: {stays}"
+                    );
+                    Outcome {
+                        age: None,
+                        failures: outcome.failures.saturating_add(1),
+                    }
+                }
+            };
+            false
+        });
+    }
+
+    fn take(&self, fetched: Fetched) -> Result<Option<Duration>, BoxError> {
+        let Fetched { body, age } = fetched;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == body {
+            return Ok(age);
+        }
+        let issuer = self.policy.issuer();
+        let keys = KeySet::parse(&body, self.policy.algorithms(), |kid, error| {
+            tracing::debug!(
+                issuer,
+                kid,
+                error = &*error,
+                "a published key is passed over"
+            );
+        })?;
+        let known = self.known();
+        let old = known.as_deref();
+        if keys.is_empty() && old.is_none_or(|old| !old.is_empty()) {
+            tracing::warn!(issuer, "the key set has no key that can verify a token");
+        }
+        let keys = Arc::new(match old {
+            Some(old) => keys.succeed(old),
+            None => keys,
+        });
+        self.keys.store(Some(Arc::clone(&keys)));
+        if let Some(old) = old {
+            old.retire_but(&keys);
+        }
+        *last = body;
+        Ok(age)
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wait {
+    /// Returns when the fetch is over, or has taken too long.
+    pub async fn over(mut self) {
+        let _ = tokio::time::timeout(pace::FETCH_TIMEOUT, self.0.changed()).await;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut pace = self.0.pace();
+        pace.done();
+        self.0.outcome.send_modify(|_| {});
+    }
+}

@@ -1,0 +1,127 @@
+//! Who is calling: a request goes on with a [`Principal`](crate::protocol::principal::Principal), or not at all.
+//!
+//! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
+//! costs a hash and a look; one that was not is verified on the spot; only one whose key is unknown waits, for at
+//! most the time of one fetch.
+
+mod memory;
+mod verifier;
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{HeaderValue, Request, Response};
+use tower::{Layer, Service};
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::exchange::Exchange;
+use crate::protocol::error::Code;
+use crate::protocol::principal::Principal;
+use crate::token::Refusal;
+
+use verifier::Verdict;
+pub use verifier::Verifier;
+
+/// Makes [`Authenticate`]; all that it makes share what they have verified.
+#[derive(Clone)]
+pub struct AuthenticateLayer(Arc<Verifier>);
+
+/// The service. Sets the extension [`Principal`].
+#[derive(Clone)]
+pub struct Authenticate<S> {
+    inner: S,
+    verifier: Arc<Verifier>,
+}
+
+type Answer = Result<Response<Body>, Error>;
+
+impl AuthenticateLayer {
+    /// Lets in those whom `verifier` knows.
+    pub fn new(verifier: Arc<Verifier>) -> Self {
+        Self(verifier)
+    }
+}
+
+impl<S> Layer<S> for AuthenticateLayer {
+    type Service = Authenticate<S>;
+
+    fn layer(&self, inner: S) -> Authenticate<S> {
+        Authenticate {
+            inner,
+            verifier: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Authenticate<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future =
+        Either<S::Future, Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let wait = match self.verifier.judge(request.headers()) {
+            Ok(Verdict::Known(principal)) => {
+                admit(&mut request, principal);
+                return Either::Left(self.inner.call(request));
+            }
+            Ok(Verdict::Later(wait)) => wait,
+            Err(refusal) => {
+                self.verifier.count(&refusal);
+                return Either::Right(Either::Left(ready(Err(refusal.into()))));
+            }
+        };
+        // The service that was polled ready is the one to call.
+        let spare = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, spare);
+        let verifier = Arc::clone(&self.verifier);
+        Either::Right(Either::Right(Box::pin(async move {
+            wait.over().await;
+            match verifier.judge_again(request.headers()) {
+                Ok(principal) => admit(&mut request, principal),
+                Err(refusal) => {
+                    verifier.count(&refusal);
+                    return Err(refusal.into());
+                }
+            }
+            inner.call(request).await
+        })))
+    }
+}
+
+fn admit(request: &mut Request<Body>, principal: Principal) {
+    if !principal.is_anonymous() {
+        Exchange::of(request).authenticated(principal.subject());
+    }
+    request.extensions_mut().insert(principal);
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        if refusal == Refusal::NoKeys {
+            return Self::unavailable(refusal.to_string()).retry_after(5);
+        }
+        let challenge = match &refusal {
+            // RFC 6750, section 3.1: no error where there was no token.
+            Refusal::Missing => Ok(HeaderValue::from_static("Bearer")),
+            refusal => HeaderValue::try_from(format!(
+                r#"Bearer error="invalid_token", error_description="{refusal}""#
+            )),
+        };
+        let challenge =
+            challenge.unwrap_or(HeaderValue::from_static(r#"Bearer error="invalid_token""#));
+        Self::new(Code::Unauthenticated, refusal.to_string()).challenge(challenge)
+    }
+}

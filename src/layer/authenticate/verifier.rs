@@ -1,0 +1,123 @@
+//! From a request's headers to its caller: memory first, then the issuer's keys.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::memory::{Hash, Memory};
+use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
+use crate::metrics::{self, TokenCache};
+use crate::protocol::principal::Principal;
+use crate::token::{Refusal, Unverified, bearer};
+
+/// Knows who may come in.
+pub struct Verifier {
+    /// By `iss`.
+    issuers: HashMap<String, Arc<Issuer>>,
+    anonymous: Option<Principal>,
+    memory: Memory,
+    clock: Arc<dyn Clock>,
+    metrics: metrics::Auth,
+}
+
+/// What is known of a request's caller.
+pub(super) enum Verdict {
+    /// Who it is.
+    Known(Principal),
+    /// The issuer is asked for the token's key: judge again when the wait is over.
+    Later(Wait),
+}
+
+impl Verifier {
+    /// Lets in the callers whose tokens are by the issuers of `keys`.
+    pub fn new(keys: &Keys, clock: Arc<dyn Clock>, metrics: metrics::Auth) -> Self {
+        let issuers = keys.issuers().iter();
+        Self {
+            issuers: issuers
+                .map(|i| (i.policy().issuer().to_owned(), Arc::clone(i)))
+                .collect(),
+            anonymous: None,
+            memory: Memory::new(),
+            clock,
+            metrics,
+        }
+    }
+
+    /// Lets everyone in, and looks at no token.
+    #[must_use]
+    pub fn anonymous(mut self) -> Self {
+        self.anonymous = Some(Principal::anonymous());
+        self
+    }
+
+    /// Judges a request by its headers; does not wait.
+    pub(super) fn judge(&self, headers: &HeaderMap) -> Result<Verdict, Refusal> {
+        if let Some(everyone) = &self.anonymous {
+            return Ok(Verdict::Known(everyone.clone()));
+        }
+        let token = bearer(headers)?;
+        let hash = Hash::of(token);
+        if let Some(principal) = self.memory.recall(&hash, self.clock.wall()) {
+            self.metrics.looked_up(TokenCache::Hit);
+            return Ok(Verdict::Known(principal));
+        }
+        self.metrics.looked_up(TokenCache::Miss);
+        let unverified = Unverified::read(token)?;
+        let issuer = self.issuer(&unverified)?;
+        match issuer.search(unverified.header()) {
+            Search::Wait(wait) => Ok(Verdict::Later(wait)),
+            Search::Over(found) => {
+                let principal = self.settle(issuer, token, hash, unverified, found)?;
+                Ok(Verdict::Known(principal))
+            }
+        }
+    }
+
+    /// Judges a request whose issuer has been asked; the answer is final.
+    pub(super) fn judge_again(&self, headers: &HeaderMap) -> Result<Principal, Refusal> {
+        let token = bearer(headers)?;
+        let unverified = Unverified::read(token)?;
+        let issuer = self.issuer(&unverified)?;
+        let found = issuer.find(unverified.header());
+        self.settle(issuer, token, Hash::of(token), unverified, found)
+    }
+
+    /// Counts a refusal.
+    pub(super) fn count(&self, refusal: &Refusal) {
+        self.metrics.refused(refusal.reason());
+    }
+
+    fn issuer(&self, token: &Unverified<'_>) -> Result<&Arc<Issuer>, Refusal> {
+        let issuer = token.issuer().and_then(|iss| self.issuers.get(iss));
+        let issuer = issuer.ok_or(Refusal::Issuer)?;
+        // Before its keys are looked for: what cannot be accepted must not make the gateway ask the issuer.
+        if !issuer
+            .policy()
+            .algorithms()
+            .contains(&token.header().algorithm)
+        {
+            return Err(Refusal::Algorithm);
+        }
+        Ok(issuer)
+    }
+
+    fn settle(
+        &self,
+        issuer: &Issuer,
+        token: &str,
+        hash: Hash,
+        unverified: Unverified<'_>,
+        found: Found,
+    ) -> Result<Principal, Refusal> {
+        let keys = match found {
+            Found::Keys(keys) => keys,
+            Found::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
+            Found::Unknown | Found::Unfit => return Err(Refusal::UnknownKey),
+        };
+        let verified = issuer.policy().judge(unverified, keys, self.clock.wall())?;
+        let principal = verified.principal.clone();
+        self.memory.remember(hash, token.len(), verified);
+        Ok(principal)
+    }
+}

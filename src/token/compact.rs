@@ -1,0 +1,84 @@
+//! The compact form of a signed token (RFC 7515, section 7.1): three parts in base64url, joined by dots.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::{Header, Refusal, json};
+
+/// The longest token, in bytes.
+pub const MAX_BYTES: usize = 16 << 10;
+
+/// A token that has been read and proves nothing yet.
+pub struct Unverified<'a> {
+    header: Header,
+    claims: Map<String, Value>,
+    signed: &'a [u8],
+    signature: Vec<u8>,
+}
+
+impl<'a> Unverified<'a> {
+    /// Reads a token strictly: nothing that two readers could understand differently is accepted.
+    ///
+    /// # Errors
+    /// Too long, not three parts, not base64url without padding and stray bits (RFC 7515, section 2), a header or
+    /// payload that is not an object without repeated members, a header that is not accepted.
+    pub fn read(token: &'a str) -> Result<Self, Refusal> {
+        if token.len() > MAX_BYTES {
+            return Err(Refusal::Malformed("it is longer than 16 KiB"));
+        }
+        let (header, payload, signature) = split(token)?;
+        let header = json::object(&decode(header)?).ok_or(Refusal::Malformed(
+            "its header is not a JSON object without repeated members",
+        ))?;
+        let header = Header::parse(&header)?;
+        let claims = json::object(&decode(payload)?).ok_or(Refusal::Malformed(
+            "its payload is not a JSON object without repeated members",
+        ))?;
+        Ok(Self {
+            header,
+            claims,
+            signed: &token.as_bytes()[..token.len() - signature.len() - 1],
+            signature: decode(signature)?,
+        })
+    }
+
+    /// How it says it was signed.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Who it says issued it.
+    pub fn issuer(&self) -> Option<&str> {
+        self.claims.get("iss")?.as_str()
+    }
+
+    /// What was signed: header and payload as they came, with the dot between them.
+    pub(super) fn signed(&self) -> &[u8] {
+        self.signed
+    }
+
+    pub(super) fn signature(&self) -> &[u8] {
+        &self.signature
+    }
+
+    pub(super) fn into_claims(self) -> Map<String, Value> {
+        self.claims
+    }
+}
+
+fn split(token: &str) -> Result<(&str, &str, &str), Refusal> {
+    let mut parts = token.split('.');
+    let three = (parts.next(), parts.next(), parts.next());
+    match (three, parts.count()) {
+        ((Some(_), Some(_), Some("")), 0) => Err(Refusal::Malformed("it is not signed")),
+        ((Some(header), Some(payload), Some(signature)), 0) => Ok((header, payload, signature)),
+        (_, 2) => Err(Refusal::Malformed("encrypted tokens are not supported")),
+        _ => Err(Refusal::Malformed("it does not have three parts")),
+    }
+}
+
+fn decode(part: &str) -> Result<Vec<u8>, Refusal> {
+    let malformed = Refusal::Malformed("a part of it is not base64url without padding");
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| malformed)
+}

@@ -1,0 +1,182 @@
+//! One JSON Web Key (RFC 7517, RFC 7518 section 6, RFC 8037 section 2) as a key that verifies.
+
+use std::sync::atomic::AtomicBool;
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
+    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
+    RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters,
+    RsaPublicKeyComponents,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use super::Key;
+use crate::config::Algorithm;
+
+/// A member of a key set, as it is published. Members of no concern here are passed over.
+#[derive(Debug, Default, Deserialize)]
+pub struct Jwk {
+    kty: String,
+    kid: Option<String>,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    usage: Option<String>,
+    key_ops: Option<Vec<String>>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    d: Option<serde::de::IgnoredAny>,
+}
+
+/// Why a published key verifies nothing here. A set may well hold keys for other uses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JwkError {
+    /// `use` or `key_ops` say otherwise.
+    #[error("it is not for signatures")]
+    Usage,
+    /// Its private part was published with it: anyone may have signed with it.
+    #[error("it holds its private part")]
+    Private,
+    /// No algorithm that the issuer signs with fits its type and its own `alg`.
+    #[error("it fits no algorithm that the issuer signs with")]
+    Algorithm,
+    /// Shorter than 2048 or longer than 8192 bits.
+    #[error("an RSA key has 2048 to 8192 bits")]
+    Size,
+    /// Its members do not make a key.
+    #[error("its members do not make a key")]
+    Malformed,
+}
+
+impl Jwk {
+    /// `kid`.
+    pub fn id(&self) -> Option<&str> {
+        self.kid.as_deref()
+    }
+
+    /// The key, for those of `allowed` that fit it.
+    ///
+    /// # Errors
+    /// A key that is not usable for signatures in any of them.
+    pub fn key(&self, allowed: &[Algorithm]) -> Result<Key, JwkError> {
+        self.check_usage()?;
+        let family = self.family();
+        let named = |algorithm: &Algorithm| match &self.alg {
+            Some(alg) => Algorithm::ALL.contains(&(alg, *algorithm)),
+            None => true,
+        };
+        let fitting = family.iter().copied();
+        let fitting: Vec<_> = fitting
+            .filter(|a| allowed.contains(a) && named(a))
+            .collect();
+        if fitting.is_empty() {
+            return Err(JwkError::Algorithm);
+        }
+        let parsed = fitting.into_iter().map(|a| Ok((a, self.parse(a)?)));
+        Ok(Key {
+            id: self.kid.clone(),
+            verifiers: parsed.collect::<Result<_, _>>()?,
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    fn check_usage(&self) -> Result<(), JwkError> {
+        if self.usage.as_deref().is_some_and(|usage| usage != "sig") {
+            return Err(JwkError::Usage);
+        }
+        if self
+            .key_ops
+            .as_ref()
+            .is_some_and(|ops| !ops.iter().any(|op| op == "verify"))
+        {
+            return Err(JwkError::Usage);
+        }
+        if self.d.is_some() {
+            return Err(JwkError::Private);
+        }
+        Ok(())
+    }
+
+    /// The algorithms that fit the type of key and its curve.
+    fn family(&self) -> &'static [Algorithm] {
+        use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
+        match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => &[RS256, RS384, RS512, PS256, PS384, PS512],
+            ("EC", Some("P-256")) => &[ES256],
+            ("EC", Some("P-384")) => &[ES384],
+            ("OKP", Some("Ed25519")) => &[EdDSA],
+            _ => &[],
+        }
+    }
+
+    fn parse(&self, algorithm: Algorithm) -> Result<ParsedPublicKey, JwkError> {
+        match algorithm {
+            Algorithm::RS256 => self.rsa(&RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::RS384 => self.rsa(&RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::RS512 => self.rsa(&RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::PS256 => self.rsa(&RSA_PSS_2048_8192_SHA256),
+            Algorithm::PS384 => self.rsa(&RSA_PSS_2048_8192_SHA384),
+            Algorithm::PS512 => self.rsa(&RSA_PSS_2048_8192_SHA512),
+            Algorithm::ES256 => ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.point(32)?)
+                .map_err(|_| JwkError::Malformed),
+            Algorithm::ES384 => ParsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, self.point(48)?)
+                .map_err(|_| JwkError::Malformed),
+            Algorithm::EdDSA => ParsedPublicKey::new(&ED25519, member(&self.x, 32)?)
+                .map_err(|_| JwkError::Malformed),
+        }
+    }
+
+    fn rsa(&self, parameters: &'static RsaParameters) -> Result<ParsedPublicKey, JwkError> {
+        let (n, e) = (number(&self.n)?, number(&self.e)?);
+        let first = n.first().ok_or(JwkError::Malformed)?;
+        let bits = n.len() * 8 - first.leading_zeros() as usize;
+        if !(2048..=8192).contains(&bits) {
+            return Err(JwkError::Size);
+        }
+        // An exponent of 1 makes every message its own signature.
+        if e.len() > 8 || e.last().is_none_or(|low| low % 2 == 0) || e == [1] {
+            return Err(JwkError::Malformed);
+        }
+        let components = RsaPublicKeyComponents { n, e };
+        components
+            .to_parsed_public_key(parameters)
+            .map_err(|_| JwkError::Malformed)
+    }
+
+    /// The uncompressed point (SEC 1, section 2.3.3) of a curve whose coordinates have `length` bytes.
+    fn point(&self, length: usize) -> Result<Vec<u8>, JwkError> {
+        let (x, y) = (member(&self.x, length)?, member(&self.y, length)?);
+        Ok([&[4], &*x, &*y].concat())
+    }
+}
+
+fn decode(member: &Option<String>) -> Result<Vec<u8>, JwkError> {
+    let text = member.as_deref().ok_or(JwkError::Malformed)?;
+    URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| JwkError::Malformed)
+}
+
+fn member(member: &Option<String>, length: usize) -> Result<Vec<u8>, JwkError> {
+    let bytes = decode(member)?;
+    if bytes.len() == length {
+        Ok(bytes)
+    } else {
+        Err(JwkError::Malformed)
+    }
+}
+
+/// An unsigned integer without leading zeros, which some issuers write although RFC 7518 forbids them.
+fn number(member: &Option<String>) -> Result<Vec<u8>, JwkError> {
+    let mut bytes = decode(member)?;
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    bytes.drain(..zeros);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

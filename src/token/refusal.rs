@@ -1,0 +1,117 @@
+//! Why a caller is not let in: words that help an honest one and teach a forger nothing.
+
+use std::time::Duration;
+
+/// A refusal. Its `Display` is for the caller: ASCII without quotes and backslashes, as `error_description`
+/// must be (RFC 6750, section 3). No part of the token is in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no `Authorization` header.
+    #[error("a bearer token is needed")]
+    Missing,
+    /// There is one, but it does not hold exactly one bearer token.
+    #[error("{0}")]
+    Credentials(&'static str),
+    /// The token is not a signed token in compact form.
+    #[error("the token is malformed: {0}")]
+    Malformed(&'static str),
+    /// The token's header asks for what is not accepted.
+    #[error("the token is not accepted: {0}")]
+    Header(&'static str),
+    /// The algorithm is not on the issuer's list.
+    #[error("the token is not accepted: its issuer does not sign with this algorithm")]
+    Algorithm,
+    /// `iss` is missing or not configured.
+    #[error("the token is not by an issuer that is accepted here")]
+    Issuer,
+    /// No key of the issuer has the token's `kid` and fits its algorithm.
+    #[error("the signature of the token cannot be verified")]
+    UnknownKey,
+    /// The signature is not by the key. Reads as an unknown key does.
+    #[error("the signature of the token cannot be verified")]
+    Signature,
+    /// `exp` is over.
+    #[error("the token expired {} ago", rough(.0))]
+    Expired(Duration),
+    /// `nbf` is to come.
+    #[error("the token is valid only in {}", rough(.0))]
+    NotYetValid(Duration),
+    /// `aud` is missing or names others.
+    #[error("the token is for another audience")]
+    Audience,
+    /// A claim is missing, or has a type or a value that is not accepted.
+    #[error("the token is not accepted: {0}")]
+    Claim(&'static str),
+    /// A claim that the issuer's tokens must have is missing.
+    #[error("the token does not have the claim {0}")]
+    Required(String),
+    /// A claim that the issuer's tokens must have has another value.
+    #[error("the claim {0} of the token does not have an accepted value")]
+    NotAccepted(String),
+    /// The issuer's keys have not arrived yet: nobody can say whether the token is good.
+    #[error("the keys of the token's issuer are not available: try again")]
+    NoKeys,
+}
+
+impl Refusal {
+    /// The value of the metric's label `reason`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Credentials(_) => "credentials",
+            Self::Malformed(_) => "malformed",
+            Self::Header(_) => "header",
+            Self::Algorithm => "algorithm",
+            Self::Issuer => "issuer",
+            Self::UnknownKey => "unknown_key",
+            Self::Signature => "signature",
+            Self::Expired(_) => "expired",
+            Self::NotYetValid(_) => "not_yet_valid",
+            Self::Audience => "audience",
+            Self::Claim(_) | Self::Required(_) | Self::NotAccepted(_) => "claim",
+            Self::NoKeys => "keys_unavailable",
+        }
+    }
+}
+
+/// A duration in its largest whole unit.
+fn rough(duration: &Duration) -> String {
+    let seconds = duration.as_secs();
+    let (count, unit) = match seconds {
+        0..=119 => (seconds, "second"),
+        120..=7199 => (seconds / 60, "minute"),
+        7200..=172_799 => (seconds / 3600, "hour"),
+        _ => (seconds / 86400, "day"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_and_a_bad_signature_read_the_same() {
+        let (unknown, bad) = (Refusal::UnknownKey, Refusal::Signature);
+        assert_eq!(unknown.to_string(), bad.to_string());
+        assert_ne!(unknown.reason(), bad.reason());
+    }
+
+    #[test]
+    fn an_honest_caller_learns_how_late_it_is() {
+        let cases = [
+            (1, "1 second"),
+            (119, "119 seconds"),
+            (300, "5 minutes"),
+            (7200, "2 hours"),
+            (172_800, "2 days"),
+        ];
+        for (seconds, expected) in cases {
+            let refusal = Refusal::Expired(Duration::from_secs(seconds));
+            assert_eq!(
+                refusal.to_string(),
+                format!("the token expired {expected} ago")
+            );
+        }
+    }
+}
