@@ -13,7 +13,7 @@ mod source;
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
+use futures_util::future::join_all;
 
 use crate::config;
 use crate::error::BoxError;
@@ -28,11 +28,8 @@ pub struct Keys {
     issuers: Vec<Arc<Issuer>>,
 }
 
-/// Keeps the keys fresh while it lives.
-pub struct Refresh(Vec<JoinHandle<()>>);
-
 impl Keys {
-    /// No keys yet: nothing is fetched before [`Keys::start`].
+    /// No keys yet: nothing is fetched before [`Keys::keep_fresh`].
     ///
     /// # Errors
     /// An issuer's `ca` that cannot be read, or holds no certificate.
@@ -50,29 +47,19 @@ impl Keys {
         })
     }
 
-    /// Begins to fetch, and goes on until the answer is dropped. Needs a running tokio runtime.
-    #[must_use]
-    pub fn start(&self) -> Refresh {
-        let loops = self.issuers.iter().map(|issuer| {
-            let issuer = Arc::clone(issuer);
-            tokio::spawn(async move { issuer.keep_fresh().await })
-        });
-        Refresh(loops.collect())
+    /// Fetches the keys, and goes on as long as it is polled. Needs a tokio runtime.
+    pub async fn keep_fresh(&self) {
+        join_all(self.issuers.iter().map(Issuer::keep_fresh)).await;
     }
 
-    /// Whether every issuer has keys.
-    pub fn ready(&self) -> bool {
-        self.issuers.iter().all(|issuer| issuer.has_keys())
+    /// The issuers whose keys have not come yet: while there are any, the gateway is not ready.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let without = self.issuers.iter().filter(|issuer| !issuer.has_keys());
+        without.map(|issuer| issuer.policy().issuer())
     }
 
     /// The issuers, as configured.
     pub fn issuers(&self) -> &[Arc<Issuer>] {
         &self.issuers
-    }
-}
-
-impl Drop for Refresh {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
     }
 }

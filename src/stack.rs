@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tower::ServiceBuilder;
 
 use crate::gateway::Gateway;
+use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
+use crate::layer::context::{TakeContext, TakeContextLayer};
 use crate::layer::limits::{Limits, LimitsLayer};
 use crate::layer::metrics::{Metrics, MetricsLayer};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
@@ -14,7 +16,7 @@ use crate::metrics::Requests;
 use crate::telemetry::Log;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
-pub type Stack = Metrics<Trace<Rescue<Limits<Recognize<Gateway>>>>>;
+pub type Stack = Metrics<Trace<Rescue<Limits<Recognize<Authenticate<TakeContext<Gateway>>>>>>>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -24,6 +26,10 @@ pub struct Parts {
     pub access_log: Option<Log>,
     /// Requests served at a time.
     pub in_flight: usize,
+    /// Who may come in.
+    pub verifier: Arc<Verifier>,
+    /// What accompanies a request.
+    pub context: TakeContextLayer,
 }
 
 /// Puts the layers around `gateway`.
@@ -39,5 +45,9 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(LimitsLayer::new(parts.in_flight))
         // Before authentication: who has no token learns which routes exist, and nothing else.
         .layer(RecognizeLayer)
+        // Before anything that depends on the caller.
+        .layer(AuthenticateLayer::new(parts.verifier))
+        // After authentication, because claims win over headers.
+        .layer(parts.context)
         .service(gateway)
 }

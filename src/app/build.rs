@@ -14,7 +14,11 @@ use crate::batch::log::LogError;
 use crate::batch::log::disk::DiskLog;
 use crate::config::{Config, Mount};
 use crate::gateway::{Gateway, World};
+use crate::keys::{Clock, Keys, SystemClock};
+use crate::layer::authenticate::Verifier;
+use crate::layer::context::TakeContextLayer;
 use crate::metrics::Metrics;
+use crate::protocol::context::ContextRules;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::route;
 use crate::stack::{self, Stack};
@@ -27,6 +31,7 @@ pub(super) struct Parts {
     pub(super) world: Arc<ArcSwap<World>>,
     pub(super) batches: Arc<Batches>,
     pub(super) stack: Stack,
+    keys: Arc<Keys>,
 }
 
 impl Parts {
@@ -49,15 +54,28 @@ impl Parts {
         ));
         let world = Arc::new(ArcSwap::from_pointee(world(config, &metrics).await?));
         let gateway = Gateway::new(Arc::clone(&world), Arc::clone(&batches), &config.limits);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let keys = keys(config, &clock, &metrics)?;
         let access_log = config.telemetry.access_log.then_some(log);
         let parts = stack::Parts {
             requests: Arc::clone(metrics.requests()),
             access_log,
             in_flight: config.limits.in_flight,
+            verifier: Arc::new(verifier(config, &keys, clock, &metrics)),
+            context: context(config),
         };
         Ok(Self {
             metrics,
-            readiness: Arc::default(),
+            readiness: Arc::new(Readiness::new({
+                let keys = Arc::clone(&keys);
+                move || {
+                    let missing = keys.missing();
+                    missing
+                        .map(|issuer| format!("the keys of {issuer} have not come yet"))
+                        .collect()
+                }
+            })),
+            keys,
             world,
             batches,
             stack: stack::stack(parts, gateway),
@@ -71,6 +89,8 @@ impl Parts {
         }
         let batches = Arc::clone(&self.batches);
         tasks.spawn(async move { batches.forget_old().await });
+        let keys = Arc::clone(&self.keys);
+        tasks.spawn(async move { keys.keep_fresh().await });
     }
 }
 
@@ -91,6 +111,26 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
     };
     let mounts = config.mounts.iter().map(mount);
     Ok(route::Table::new(mounts.collect::<Result<_, _>>()?))
+}
+
+fn keys(config: &Config, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Result<Arc<Keys>, Failure> {
+    let keys = Keys::new(&config.auth, clock, metrics.auth());
+    let keys = keys.map_err(|error| Failure::Configuration(format!("auth.issuers: {error}")))?;
+    Ok(Arc::new(keys))
+}
+
+fn verifier(config: &Config, keys: &Keys, clock: Arc<dyn Clock>, metrics: &Metrics) -> Verifier {
+    let verifier = Verifier::new(keys, clock, metrics.auth().clone());
+    match config.auth.anonymous {
+        true => verifier.anonymous(),
+        false => verifier,
+    }
+}
+
+fn context(config: &Config) -> TakeContextLayer {
+    let from = &config.context;
+    let rules = ContextRules::new(from.prefixes.clone(), from.max_entries, from.max_bytes);
+    TakeContextLayer::new(rules, &config.telemetry.access_log_context)
 }
 
 async fn world(config: &Config, metrics: &Metrics) -> Result<World, Failure> {

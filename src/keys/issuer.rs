@@ -132,7 +132,7 @@ impl Issuer {
         }
     }
 
-    pub(super) async fn keep_fresh(self: Arc<Self>) {
+    pub(super) async fn keep_fresh(self: &Arc<Self>) {
         loop {
             let wait = self.refresh().await;
             tokio::time::sleep(wait).await;
