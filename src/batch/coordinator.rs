@@ -65,6 +65,8 @@ pub struct Run {
     pauses: Vec<u32>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
+    /// Whether the entry was made known as one that waits for a person.
+    hazards_told: Vec<bool>,
     /// An INTENT is durable.
     written: bool,
     /// Counted as undecided, from INTENT to the decision.
@@ -132,6 +134,7 @@ impl Run {
             described: vec![None; entries],
             pauses: vec![0; entries],
             reserved: vec![false; entries],
+            hazards_told: vec![false; entries],
             written: true,
             undecided: None,
             begun: Instant::now(),
@@ -162,9 +165,9 @@ impl Run {
                 self.coordinator.open.remove(self.id);
                 return;
             }
+            self.tell_hazards(&state);
             let Some(done) = pending.next().await else {
-                self.park(&state).await;
-                return;
+                return std::future::pending().await;
             };
             if let Some(hold) = done.hold {
                 self.hold = Some(hold);
@@ -207,8 +210,12 @@ impl Run {
         self.phase_begun = now;
     }
 
-    async fn park(&self, state: &State) {
+    /// A version that waits for a person is made known, once.
+    fn tell_hazards(&mut self, state: &State) {
         for (entry, hazard) in state.hazards() {
+            if std::mem::replace(&mut self.hazards_told[entry], true) {
+                continue;
+            }
             self.coordinator.open.hazard(self.id, entry, hazard);
             let Entry { line, version, .. } = &self.plan.entries[entry];
             tracing::error!(
@@ -217,7 +224,6 @@ impl Run {
             );
             self.coordinator.metrics.hazard();
         }
-        std::future::pending::<()>().await;
     }
 }
 

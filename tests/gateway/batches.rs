@@ -78,6 +78,17 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(happened.is_ok(), "never: {what}");
 }
 
+/// Waits until every batch is decided and everything that was to be undone is.
+async fn settled(world: &World) {
+    let settles = async {
+        while world.metric("nsgate_batches_undecided").await > 0.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let settled = tokio::time::timeout(PATIENCE, settles).await;
+    assert!(settled.is_ok(), "a batch is never over");
+}
+
 /// Both tables show `versions`, in the catalogs too.
 async fn assert_both(world: &World, versions: &[u64], case: &str) {
     for name in ["west", "east"] {

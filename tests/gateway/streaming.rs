@@ -78,7 +78,10 @@ async fn the_first_rows_of_an_answer_arrive_before_the_last_are_sent() {
             assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), row);
         }
         drop(rows);
-        assert!(body.frame().await.is_none());
+        // HTTP/2 may end with a frame that has nothing in it.
+        while let Some(frame) = body.frame().await {
+            assert!(frame.unwrap().into_data().unwrap().is_empty());
+        }
     }
 }
 

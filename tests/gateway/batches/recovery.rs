@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BATCH, assert_both, pair, start, stored, until, visible, world};
+use super::{BATCH, assert_both, pair, settled, start, stored, until, visible, world};
 use crate::catalog::faults::{Fault, Gate};
 use crate::world::World;
 
@@ -20,6 +20,7 @@ async fn dies(world: &mut World, gates: &[&Gate]) {
 
 /// Both or neither, and whichever it is, it is final.
 async fn all_or_nothing(world: &mut World, case: &str) -> bool {
+    settled(world).await;
     let west = visible(world, "west").await;
     let committed = west == [1, 2];
     let versions: &[u64] = if committed { &[1, 2] } else { &[1] };

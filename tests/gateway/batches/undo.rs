@@ -11,8 +11,8 @@ const DELETE: &str = "batch_delete_table_versions";
 #[tokio::test]
 async fn exactly_the_prepared_versions_are_deleted_the_latest_first() {
     let world = world("").await;
-    world.catalog("east").fail("create_table_version", REFUSED);
     let gate = world.catalog("east").hold("create_table_version");
+    world.catalog("east").fail("create_table_version", REFUSED);
     let batch = json!({"entries": [stage(&world, "west", 2), stage(&world, "west", 3), stage(&world, "east", 2)]});
     let batch = start(world.client(), batch);
     gate.reached(1).await;

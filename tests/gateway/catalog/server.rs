@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt};
 use http::{Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -216,9 +216,13 @@ fn plain(shared: &Shared, status: u16, body: &'static str) -> Response<Body> {
 
 /// Promises the whole body, sends the first half and breaks.
 fn half(body: &Bytes) -> Response<Body> {
-    let first = body.slice(..body.len() / 2);
-    let broken = Err(io::Error::other("ordered to break"));
-    let frames = stream::iter([Ok(Frame::data(first)), broken]);
+    let first = Ok(Frame::data(body.slice(..body.len() / 2)));
+    let broken = async {
+        // Between the two, what there is goes out.
+        tokio::task::yield_now().await;
+        Err(io::Error::other("ordered to break"))
+    };
+    let frames = stream::iter([first]).chain(stream::once(broken));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, body.len().into());
