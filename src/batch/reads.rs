@@ -44,10 +44,13 @@ impl Batches {
         let limit = query
             .get("limit")?
             .and_then(|limit| limit.parse::<u64>().ok());
+        // Who has a page token has seen versions; the rest of the list may be empty.
+        let continued = query.get("page_token")?.is_some();
         let line = Line::new(table, branch);
-        let (mut asked, mut waited) = (limit, false);
+        let (mut asked, mut token, mut waited) = (limit, None, false);
         for _ in 0..ROUNDS {
-            let (head, body) = question.with_limit(limit, asked)?.send(backend).await?;
+            let more = asked.filter(|_| asked != limit);
+            let (head, body) = question.with(more, token.clone())?.send(backend).await?;
             let hidden = self.coordinator.visibility.hidden(&line);
             if hidden.is_empty() || !head.status.is_success() {
                 return Ok(whole(head, body));
@@ -59,10 +62,14 @@ impl Batches {
                 Filtered::Untouched => return Ok(whole(head, body)),
                 Filtered::Shown(body) => return Ok(whole(head, body.into())),
                 Filtered::AskFor(more) => asked = asked.map(|asked| asked.saturating_add(more)),
+                Filtered::NextPage(next) => token = Some(next),
+                Filtered::NothingVisible if continued => {
+                    return Ok(whole(head, page.emptied().into()));
+                }
                 Filtered::NothingVisible if waited => break,
                 Filtered::NothingVisible => {
                     self.wait_for_batch(&line).await?;
-                    waited = true;
+                    (token, waited) = (None, true);
                 }
             }
         }
@@ -142,11 +149,15 @@ impl Question {
         Ok(Self { parts, body })
     }
 
-    /// The same question with another `limit`; the very same bytes where nothing changes.
-    fn with_limit(&self, limit: Option<u64>, asked: Option<u64>) -> Result<Self, Error> {
+    /// The same question with another `limit` or `page_token`; the very same bytes where nothing changes.
+    fn with(&self, limit: Option<u64>, token: Option<String>) -> Result<Self, Error> {
         let mut parts = self.parts.clone();
-        if let Some(asked) = asked.filter(|asked| Some(*asked) != limit) {
-            let query = Query::new(parts.uri.query()).with("limit", &asked.to_string());
+        let limit = limit.map(|limit| ("limit", limit.to_string()));
+        for (name, value) in limit
+            .into_iter()
+            .chain(token.map(|token| ("page_token", token)))
+        {
+            let query = Query::new(parts.uri.query()).with(name, &value);
             let path = format!("{}?{query}", parts.uri.path());
             parts.uri = path.parse().map_err(|error: http::uri::InvalidUri| {
                 Error::internal("the path cannot be written", error)

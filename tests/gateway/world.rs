@@ -126,8 +126,14 @@ impl Setup {
         if !self.sections.contains("admin:") {
             yaml.push_str("admin: { address: 127.0.0.1:0 }\n");
         }
-        let _ = token::ISSUER;
-        yaml.push_str("auth: { anonymous: true }\n");
+        if !self.sections.contains("auth:") {
+            let _ = writeln!(
+                yaml,
+                "auth:\n  issuers:\n    - issuer: {}\n      audiences: [catalog]\n      algorithms: [ES256]\n      \
+                 keys: {{ file: keys.json }}\n      context: {{ tenant: tenant }}",
+                token::ISSUER
+            );
+        }
         if !self.sections.contains("batch:") {
             yaml.push_str("batch: { log: batches.redb }\n");
         }

@@ -10,8 +10,8 @@ pub struct Page<'a> {
     /// The list within the body: everything around it is kept as it is.
     list: std::ops::Range<usize>,
     body: &'a [u8],
-    /// The catalog has more.
-    more: bool,
+    /// Where the catalog goes on, if it has more.
+    token: Option<String>,
 }
 
 /// What a page came to without the hidden versions.
@@ -23,6 +23,8 @@ pub enum Filtered {
     Shown(Vec<u8>),
     /// Too few are left: ask the catalog again for this many more.
     AskFor(u64),
+    /// None on this page may be seen, and the catalog has another: ask for the page of this token.
+    NextPage(String),
     /// Versions exist, and none of them may be seen: an empty list would make clients look at storage themselves.
     NothingVisible,
 }
@@ -60,7 +62,7 @@ impl<'a> Page<'a> {
             versions,
             list: start..start + list.len(),
             body,
-            more: answer.page_token.is_some_and(|token| !token.is_empty()),
+            token: answer.page_token.filter(|token| !token.is_empty()),
         })
     }
 
@@ -83,24 +85,32 @@ impl<'a> Page<'a> {
         let removed = self.versions.len() - visible.len();
         let cut = asked.is_some_and(|asked| self.versions.len() as u64 >= asked);
         // A short page with a token is a page; a short one without may hide versions below the limit.
-        let ends = visible.is_empty() || !self.more;
-        if removed > 0 && visible.len() < wanted && cut && ends {
+        if removed > 0 && visible.len() < wanted && cut && self.token.is_none() {
             return Filtered::AskFor(removed as u64);
         }
         if removed > 0 && visible.is_empty() {
-            return Filtered::NothingVisible;
+            let next = self.token.clone();
+            return next.map_or(Filtered::NothingVisible, Filtered::NextPage);
         }
         if removed == 0 && visible.len() <= wanted {
             return Filtered::Untouched;
         }
-        let shown = &visible[..visible.len().min(wanted)];
+        Filtered::Shown(self.with(&visible[..visible.len().min(wanted)]))
+    }
+
+    /// The page without any version.
+    pub fn emptied(&self) -> Vec<u8> {
+        self.with(&[])
+    }
+
+    fn with(&self, versions: &[&str]) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.body.len());
         body.extend_from_slice(&self.body[..self.list.start]);
         body.push(b'[');
-        body.extend_from_slice(shown.join(",").as_bytes());
+        body.extend_from_slice(versions.join(",").as_bytes());
         body.push(b']');
         body.extend_from_slice(&self.body[self.list.end..]);
-        Filtered::Shown(body)
+        body
     }
 }
 
@@ -142,6 +152,18 @@ mod tests {
             Filtered::NothingVisible
         );
         assert_eq!(filtered(latest, &[2], None, None), Filtered::NothingVisible);
+    }
+
+    #[test]
+    fn a_hidden_page_leads_to_the_next_one() {
+        let paged = r#"{"versions":[{"version":3},{"version":2}],"page_token":"2"}"#;
+        let next = Filtered::NextPage("2".into());
+        assert_eq!(filtered(paged, &[3, 2], None, None), next);
+        assert_eq!(filtered(paged, &[3, 2], Some(2), Some(2)), next);
+        let half = r#"{"versions":[{"version":2}],"page_token":"2"}"#;
+        assert_eq!(filtered(paged, &[3], Some(2), Some(2)), shown(half));
+        let page = Page::parse(paged.as_bytes()).unwrap();
+        assert_eq!(page.emptied(), br#"{"versions":[],"page_token":"2"}"#);
     }
 
     #[test]

@@ -80,6 +80,10 @@ async fn pages_of_a_catalog_that_has_them_are_filled_up() {
         }
     }
     assert_eq!(all, [5, 4, 3, 2, 1]);
+    // The end of a list may be empty: its beginning was not.
+    let end = format!("{WEST}/version/list?page_token=5");
+    let end = world.client().post_nothing(&end).await.ok().json();
+    assert_eq!(numbers(&end), [0_u64; 0]);
     gate.open();
     batch.await.unwrap().ok();
 }
