@@ -184,9 +184,8 @@ mod tests {
         drop(server);
         // Wait for the hang-up without looking, as when it comes between the look and the use.
         let driver = connection.driver.as_mut().unwrap();
-        std::future::poll_fn(|cx| driver.poll_without_shutdown(cx))
-            .await
-            .unwrap();
+        let ended = std::future::poll_fn(|cx| driver.poll_without_shutdown(cx));
+        assert!(ended.await.is_err());
         let request = Request::new(Body::full("whole"));
         let broken = connection.exchange(request).await.err().unwrap();
         let body = broken.unsent.unwrap().into_body();
