@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD as BASE64};
 use forge::{Forge, claims, hmac_token, now};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::world::{Setup, World};
@@ -16,8 +17,7 @@ const OTHER_ISSUER: &str = "https://other.test";
 const ALGORITHMS: &str = "[RS256, RS384, PS256, PS384, PS512, ES256, ES384, EdDSA]";
 
 /// A gateway that trusts `ours`, and `other` for tokens of another issuer with keys of the same names.
-async fn world(ours: &Forge, other: &Forge) -> World {
-    let folder = tempfile::tempdir().unwrap();
+async fn world(folder: &TempDir, ours: &Forge, other: &Forge) -> World {
     let file = |name: &str, keys: Value| {
         let path = folder.path().join(name);
         std::fs::write(&path, keys.to_string()).unwrap();
@@ -53,7 +53,8 @@ fn bearing(world: &World, token: &str) -> Client {
 #[tokio::test]
 async fn a_good_token_of_every_algorithm_comes_in() {
     let forge = Forge::new();
-    let world = world(&forge, &Forge::new()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder, &forge, &Forge::new()).await;
     let cases = [
         ("RS256", "rsa"),
         ("RS256", "rsa-any"),
@@ -102,7 +103,8 @@ async fn a_good_token_of_every_algorithm_comes_in() {
 #[tokio::test]
 async fn every_attack_is_refused_and_none_is_logged() {
     let (forge, other) = (Forge::new(), Forge::new());
-    let world = world(&forge, &other).await;
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder, &forge, &other).await;
     let attacks: Vec<(&str, String)> = [
         algorithms(&forge, &other),
         headers(&forge, &other),
