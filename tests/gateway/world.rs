@@ -315,6 +315,13 @@ impl Gateway {
             let _ = child.kill();
             panic!("the gateway did not start:\n{}", log.lock().unwrap());
         };
+        let ready = async {
+            while Client::new(admin).get("/ready").await.status != 200 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        assert!(ready.is_ok(), "never ready:\n{}", log.lock().unwrap());
         Self {
             child,
             address,
