@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -258,7 +259,10 @@ impl Catalog {
             server.await.expect("the server does not panic");
             let socket = TcpSocket::new_v4().expect("a socket");
             socket.set_reuseaddr(true).expect("an option");
-            socket.bind(self.address).expect("its own port");
+            // A program that is just being started has a copy of the listener until it runs.
+            while socket.bind(self.address).is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             *self.reserved.lock().expect("not poisoned") = Some(socket);
         }
     }

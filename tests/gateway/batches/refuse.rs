@@ -83,10 +83,7 @@ async fn a_catalog_that_is_down_refuses_the_batch() {
     let reply = world.client().post(BATCH, &pair(&world, 2)).await;
     assert_eq!(reply.outcome(), (503, Some(17)));
     let text = reply.json().to_string();
-    assert!(
-        text.contains("east") && !text.contains("127.0.0.1"),
-        "{text}"
-    );
+    assert!(text.contains("east") && !text.contains("127."), "{text}");
     world.catalog("east").resume();
     assert_both(&world, &[1], "refused").await;
     assert!(
