@@ -1,0 +1,160 @@
+//! The authenticate layer as a client meets it, with the keys and the clock in the test's hands.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::{Ready, ready};
+use http::{HeaderValue, Request, Response, header};
+use nsgate::body::Body;
+use nsgate::config::{Algorithm, Auth, Issuer, KeySource};
+use nsgate::error::Error;
+use nsgate::keys::{Clock, Keys};
+use nsgate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
+use nsgate::metrics::Metrics;
+use nsgate::protocol::principal::Principal;
+use tower::{Layer, Service, ServiceExt};
+
+use crate::forge::{NOW, ONE};
+use crate::log;
+
+pub struct Door {
+    pub keys: Keys,
+    pub clock: Arc<Hands>,
+    pub metrics: Metrics,
+    service: Authenticate<Inside>,
+}
+
+/// A clock whose hands the test moves.
+pub struct Hands(Mutex<(Duration, Duration)>);
+
+/// Answers with the request's extensions.
+#[derive(Clone)]
+struct Inside;
+
+impl Service<Request<Body>> for Inside {
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Ready<Result<Response<Body>, Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        assert!(
+            request.headers().contains_key(header::AUTHORIZATION),
+            "it stays for the backend"
+        );
+        let mut response = Response::new(Body::empty());
+        std::mem::swap(response.extensions_mut(), request.extensions_mut());
+        ready(Ok(response))
+    }
+}
+
+/// Issuer one with keys from this address, and its usual rules.
+pub fn one(keys: &str) -> Issuer {
+    let mut issuer = Issuer::new(ONE, "catalog");
+    issuer.algorithms = vec![
+        Algorithm::RS256,
+        Algorithm::PS256,
+        Algorithm::ES256,
+        Algorithm::EdDSA,
+    ];
+    issuer.keys.source = KeySource::Url(keys.parse().unwrap());
+    issuer.require = [(
+        "tenant".to_owned(),
+        vec!["acme".to_owned(), "umbrella".to_owned()],
+    )]
+    .into();
+    issuer.context = [("tenant".to_owned(), "tenant".to_owned())].into();
+    issuer
+}
+
+/// The same with keys from a file.
+pub fn from_file(keys: &Path) -> Issuer {
+    let mut issuer = one("http://127.0.0.1/");
+    issuer.keys.source = KeySource::File(keys.to_owned());
+    issuer
+}
+
+impl Door {
+    /// A door that has asked for no keys yet.
+    pub fn new(issuers: Vec<Issuer>) -> Self {
+        log::start();
+        let clock = Arc::new(Hands(Mutex::new((
+            Duration::from_secs(NOW),
+            Duration::ZERO,
+        ))));
+        let metrics = Metrics::new();
+        let auth = Auth {
+            issuers,
+            anonymous: false,
+        };
+        let shared: Arc<dyn Clock> = clock.clone();
+        let keys = Keys::new(&auth, &shared, metrics.auth()).unwrap();
+        let verifier = Verifier::new(&keys, shared, metrics.auth().clone());
+        Self {
+            service: AuthenticateLayer::new(Arc::new(verifier)).layer(Inside),
+            keys,
+            clock,
+            metrics,
+        }
+    }
+
+    /// A door that has asked every issuer for its keys.
+    pub async fn open(issuers: Vec<Issuer>) -> Self {
+        let door = Self::new(issuers);
+        door.refresh().await;
+        door
+    }
+
+    /// Asks every issuer for its keys.
+    pub async fn refresh(&self) {
+        for issuer in self.keys.issuers() {
+            issuer.refresh().await;
+        }
+    }
+
+    /// Who a request with this token is by.
+    pub async fn ask(&self, token: &str) -> Result<Principal, Error> {
+        self.ask_with(&[format!("Bearer {token}").as_bytes()]).await
+    }
+
+    /// Who a request with these `Authorization` headers is by.
+    pub async fn ask_with(&self, values: &[&[u8]]) -> Result<Principal, Error> {
+        let mut request = Request::new(Body::empty());
+        for value in values {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            request.headers_mut().append(header::AUTHORIZATION, value);
+        }
+        let mut response = self.service.clone().oneshot(request).await?;
+        Ok(response.extensions_mut().remove().expect("a principal"))
+    }
+
+    /// The value of a metric.
+    pub fn metric(&self, series: &str) -> u64 {
+        let text = self.metrics.render().unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        line.map_or(0, |value| value.trim().parse().unwrap())
+    }
+}
+
+impl Hands {
+    /// Both clocks go on.
+    pub fn advance(&self, seconds: u64) {
+        let mut hands = self.0.lock().unwrap();
+        hands.0 += Duration::from_secs(seconds);
+        hands.1 += Duration::from_secs(seconds);
+    }
+}
+
+impl Clock for Hands {
+    fn wall(&self) -> Duration {
+        self.0.lock().unwrap().0
+    }
+
+    fn steady(&self) -> Duration {
+        self.0.lock().unwrap().1
+    }
+}

@@ -1,0 +1,19 @@
+//! Who comes in and who does not: forged tokens, honest tokens, keys that come and go.
+//!
+//! Everything runs through the real authenticate layer, with real keys from an issuer on loopback and a clock
+//! that the test sets.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests say what they expect; nobody links against them"
+)]
+
+mod algorithms;
+mod attacks;
+mod door;
+mod forge;
+mod issuer;
+mod keys;
+mod log;
+mod memory;
