@@ -14,8 +14,15 @@ pub struct Process {
 
 #[derive(Default)]
 struct Output {
-    lines: Mutex<Vec<String>>,
+    said: Mutex<Said>,
     more: Condvar,
+}
+
+#[derive(Default)]
+struct Said {
+    lines: Vec<String>,
+    /// Of its two streams.
+    ended: usize,
 }
 
 impl Process {
@@ -44,25 +51,18 @@ impl Process {
             let end = rest.find(|c: char| c.is_whitespace() || c == '"');
             Some(rest[..end.unwrap_or(rest.len())].to_owned())
         };
-        let lines = self.output.lines.lock().unwrap();
-        let (lines, waited) = self
-            .output
-            .more
-            .wait_timeout_while(lines, PATIENCE, |lines| {
-                !lines.iter().any(|l| word(l).is_some())
-            })
-            .unwrap();
-        assert!(
-            !waited.timed_out(),
-            "it never said {mark:?}, but:\n{}",
-            lines.join("\n")
-        );
-        lines.iter().find_map(word).unwrap()
+        let waits =
+            |said: &mut Said| said.ended < 2 && !said.lines.iter().any(|l| word(l).is_some());
+        let said = self.output.said.lock().unwrap();
+        let waited = self.output.more.wait_timeout_while(said, PATIENCE, waits);
+        let lines = &waited.unwrap().0.lines;
+        let found = lines.iter().find_map(word);
+        found.unwrap_or_else(|| panic!("it never said {mark:?}, but:\n{}", lines.join("\n")))
     }
 
     /// Everything it has printed.
     pub fn said(&self) -> String {
-        self.output.lines.lock().unwrap().join("\n")
+        self.output.said.lock().unwrap().lines.join("\n")
     }
 
     /// SIGKILL.
@@ -91,9 +91,11 @@ impl Output {
         let output = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
-                output.lines.lock().unwrap().push(line);
+                output.said.lock().unwrap().lines.push(line);
                 output.more.notify_all();
             }
+            output.said.lock().unwrap().ended += 1;
+            output.more.notify_all();
         });
     }
 }
