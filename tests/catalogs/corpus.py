@@ -40,8 +40,16 @@ OPERATIONS = {
         "/v1/table/{}/version/delete",
         {"ranges": [{"start_version": 1, "end_version": 2}]},
     ),
-    "batch_create_table_versions": ("POST", "/v1/table/version/batch-create", {"entries": []}),
-    "batch_commit_tables": ("POST", "/v1/table/batch-commit", {"operations": []}),
+    "batch_create_table_versions": (
+        "POST",
+        "/v1/table/version/batch-create",
+        {"entries": [{"id": ["absent", "thing"], "version": 2, "manifest_path": "m"}]},
+    ),
+    "batch_commit_tables": (
+        "POST",
+        "/v1/table/batch-commit",
+        {"operations": [{"deregister_table": {"id": ["absent", "thing"]}}]},
+    ),
     "alter_table_alter_columns": ("POST", "/v1/table/{}/alter_columns", {"alterations": [{"path": "name", "rename": "title"}]}),
     "update_field_metadata": ("POST", "/v1/table/{}/update_field_metadata", {"updates": [{"path": "id", "metadata": {"a": "b"}}]}),
     "alter_table_drop_columns": ("POST", "/v1/table/{}/drop_columns", {"columns": ["double"]}),
@@ -132,9 +140,15 @@ class Case:
 
 def identified(body, operation, below, id):
     """`body` with its identifiers, each below the mount."""
-    if operation in ("batch_create_table_versions", "batch_commit_tables"):
+    if operation == "batch_create_table_versions":
         entries = [{**entry, "id": below + entry["id"]} if "id" in entry else entry for entry in body.get("entries", [])]
         return {**body, "entries": entries} if "entries" in body else body
+    if operation == "batch_commit_tables":
+        operations = [
+            {kind: {**request, "id": below + request["id"]} for kind, request in entry.items()}
+            for entry in body["operations"]
+        ]
+        return {**body, "operations": operations}
     if "new_namespace_id" in body:
         body = {**body, "new_namespace_id": below + body["new_namespace_id"]}
     if body.get("id", ()) is None:
@@ -338,7 +352,7 @@ def story(stage):
     yield Case("batch_create_table_versions", "without entries", [], body={})
     yield Case("batch_create_table_versions", "no list of entries", [], body='{"entries": 3}')
     yield Case("batch_create_table_versions", "an entry without an id", [], body={"entries": [{"version": 3, "manifest_path": "m"}]})
-    yield Case("batch_commit_tables", "one operation", [], body='{"operations": [{"declare_table": {"id": ["home", "new"]}}]}')
+    yield Case("batch_commit_tables", "one operation", [], body={"operations": [{"declare_table": {"id": ["home", "new"]}}]})
     yield Case("deregister_table", "that exists", other)
     yield Case("deregister_table", "that is gone", other)
     yield Case("register_table", "with a path from outside", other, body={"location": "../outside"})

@@ -29,6 +29,8 @@ MASKS = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"ROOT/[0-9a-f]{8}_", "ROOT/HASH_"),
     (r"elapsed=[^,]*", "elapsed=TIME"),
+    # Where a body is rewritten, the place of a mistake in it moves.
+    (r"at line \d+ column \d+", "at line L column C"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*", "TIME"),
 ]
 
@@ -44,9 +46,7 @@ def unmounted(text, below):
     """Takes the mount's names off the response's identifiers: `id`, `namespace` and `tables`."""
     if not below:
         return text
-    # Where a body is rewritten, the place of a mistake in it moves.
     names = ",".join(json.dumps(name) for name in below)
-    text = re.sub(r"at line \d+ column \d+", "at line L column C", text)
     text = re.sub(rf'"(id|namespace)":\[{re.escape(names)},?', r'"\1":[', text)
     path = re.escape("$".join(below) + "$")
     return re.sub(r'"tables":\[[^\]]*\]', lambda found: re.sub(f'"{path}', '"', found[0]), text)

@@ -100,8 +100,12 @@ impl<'a> Pass<'a, '_> {
         member: &Member<'a>,
         guard: &mut Guard<'_>,
     ) -> Result<(), Error> {
-        use Operation::{BatchCommitTables, BatchCreateTableVersions, RenameTable};
+        use Operation::{
+            BatchCommitTables, BatchCreateTableVersions, RenameTable, UpdateTableSchemaMetadata,
+        };
         match (field, self.asked.operation) {
+            // Its body is the metadata itself, whose keys may have any name.
+            (_, UpdateTableSchemaMetadata) if member.value.starts_with('"') => Ok(()),
             (Field::Id, _) => self.route_id(member),
             (Field::Identity, _) => {
                 self.remove_identity(member, guard);

@@ -89,7 +89,7 @@ impl Gateway {
             "backends": backends.collect::<serde_json::Map<_, _>>(),
             "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
             "batch": { "log": "batches.redb", "slot_cooldown": "1s" },
-            "telemetry": { "log": "text" },
+            "telemetry": { "log": "text", "access_log": false },
         });
         // JSON is YAML.
         fs::write(folder.path().join("gateway.yaml"), config.to_string()).unwrap();

@@ -71,6 +71,25 @@ fn a_body_that_agrees_and_keeps_its_path_is_not_touched() {
 }
 
 #[test]
+fn schema_metadata_may_use_any_key() {
+    let operation = Operation::UpdateTableSchemaMetadata;
+    kept(
+        operation,
+        "{\"id\":\"a\",\"identity\":\"b\",\"context\":\"c\"}",
+    )
+    .unwrap();
+    // What is no text is no metadata, but might be somebody's identifier.
+    for body in [
+        "{\"id\":[\"prod\",\"u\"]}",
+        "{\"id\":\"a\",\"id\":\"b\"}",
+        "{\"id\":{}}",
+        "[null,null,[\"prod\",\"u\"]]",
+    ] {
+        assert!(kept(operation, body).is_err(), "{body}");
+    }
+}
+
+#[test]
 fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
     let bodies = [
         "{\"id\":[\"lab\",\"u\"]}",
@@ -100,7 +119,10 @@ fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
         "{}{}",
     ];
     let unlisted = [Kind::Table, Kind::Namespace].map(Operation::Unlisted);
-    for operation in Operation::LISTED.into_iter().chain(unlisted) {
+    // `schema_metadata_may_use_any_key` is about the one that is left out.
+    let listed = Operation::LISTED.into_iter();
+    let listed = listed.filter(|&it| it != Operation::UpdateTableSchemaMetadata);
+    for operation in listed.chain(unlisted) {
         for body in bodies {
             let code = ask(operation, &["lab", "t"], body).map_err(|error| error.code());
             assert_eq!(code.err(), Some(Code::InvalidInput), "{operation:?} {body}");
