@@ -1,10 +1,10 @@
 """What real clients do around a batch.
 
-usage: batches.py make URI TOKEN TABLE...      makes tables of three rows
-       batches.py append URI TOKEN TABLE...    publishes a version of each
-       batches.py stage URI TOKEN TABLE...     stages a version of each; prints the entries
-       batches.py look URI TOKEN TABLE...      prints what a reader of each sees
-       batches.py versions URI TOKEN TABLE...  prints the versions of each
+usage: batches.py make TOKEN [URI TABLE]...      makes tables of three rows
+       batches.py append TOKEN [URI TABLE]...    publishes a version of each
+       batches.py stage TOKEN [URI TABLE]...     stages a version of each; prints the entries
+       batches.py look TOKEN [URI TABLE]...      prints what a reader of each sees
+       batches.py versions TOKEN [URI TABLE]...  prints the versions of each
 
 A TABLE is spelled with `$`.
 """
@@ -45,10 +45,11 @@ def stage_rows(client, id):
 
 
 def main():
-    action, uri, token, tables = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
-    client = connect(uri, {"Authorization": f"Bearer {token}"})
+    action, token, tables = sys.argv[1], sys.argv[2], sys.argv[3:]
     actions = {"make": make, "append": append, "stage": stage_rows, "look": look, "versions": versions}
-    print(json.dumps([actions[action](client, table.split("$")) for table in tables]))
+    headers = {"Authorization": f"Bearer {token}"}
+    pairs = zip(tables[::2], tables[1::2])
+    print(json.dumps([actions[action](connect(uri, headers), table.split("$")) for uri, table in pairs]))
 
 
 main()

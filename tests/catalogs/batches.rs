@@ -48,52 +48,63 @@ impl Scene {
             relay,
             gateway,
         };
-        scene.client("make", &scene.warehouse.uri(), &[ORDERS]);
-        scene.client("make", &scene.lake.uri(), &["events"]);
-        assert_eq!(scene.seen(), both(&table(1, 3), &table(1, 3)));
+        scene.client("make", &scene.stored());
+        scene.everywhere(&both(&table(1, 3), &table(1, 3)), "at the start");
         Some(scene)
     }
 
-    fn client(&self, action: &str, uri: &str, tables: &[&str]) -> Value {
-        let arguments = [&[action, uri, self.gateway.token()], tables].concat();
+    /// Both tables through the gateway, each with the address to ask.
+    fn shown(&self) -> [(String, &'static str); 2] {
+        [ORDERS, EVENTS].map(|table| (self.gateway.uri(), table))
+    }
+
+    /// Both tables at their catalogs.
+    fn stored(&self) -> [(String, &'static str); 2] {
+        [(self.warehouse.uri(), ORDERS), (self.lake.uri(), "events")]
+    }
+
+    fn client(&self, action: &str, tables: &[(String, &str)]) -> Value {
+        let tables = tables.iter().flat_map(|(uri, table)| [uri.as_str(), table]);
+        let arguments: Vec<_> = [action, self.gateway.token()]
+            .into_iter()
+            .chain(tables)
+            .collect();
         self.python.run("batches.py", &arguments)
     }
 
     /// The entries of a batch that adds two rows to each table.
     fn staged(&self) -> Value {
-        self.client("stage", &self.gateway.uri(), &[ORDERS, EVENTS])
+        self.client("stage", &self.shown())
     }
 
     fn commit(&self, entries: &Value) -> Reply {
         self.gateway.post(BATCH, &json!({ "entries": entries }))
     }
 
-    /// Both tables through the gateway.
-    fn seen(&self) -> Value {
-        self.client("look", &self.gateway.uri(), &[ORDERS, EVENTS])
-    }
-
-    /// Both tables at their catalogs.
-    fn stored(&self) -> Value {
-        let orders = self.client("look", &self.warehouse.uri(), &[ORDERS]);
-        let events = self.client("look", &self.lake.uri(), &["events"]);
-        both(&orders[0], &events[0])
-    }
-
-    /// Nothing but `expected` is to be seen: at once through the gateway, in the end at the catalogs, and both after
-    /// a restart.
+    /// Readers see nothing but `expected`: at once through the gateway, in the end at the catalogs, and both after a
+    /// restart.
     fn shows(&mut self, expected: &Value) {
-        assert_eq!(&self.seen(), expected, "through the gateway");
+        let seen = self.client("look", &self.shown());
+        assert_eq!(&seen, expected, "through the gateway");
         self.settles(expected);
         assert!(self.gateway.terminate().success());
         self.gateway.again();
-        assert_eq!(&self.seen(), expected, "after a restart");
-        assert_eq!(&self.stored(), expected, "at the catalogs after a restart");
+        self.everywhere(expected, "after a restart");
     }
 
+    fn everywhere(&self, expected: &Value, when: &str) {
+        let seen = self.client("look", &[self.shown(), self.stored()].concat());
+        let seen = seen.as_array().unwrap();
+        let (shown, stored) = seen.split_at(2);
+        let expected = expected.as_array().unwrap();
+        assert_eq!(shown, expected, "through the gateway {when}");
+        assert_eq!(stored, expected, "at the catalogs {when}");
+    }
+
+    /// An undo may go on after its batch was answered.
     fn settles(&self, expected: &Value) {
         eventually(&format!("the catalogs to hold {expected}"), || {
-            (&self.stored() == expected).then_some(())
+            (&self.client("look", &self.stored()) == expected).then_some(())
         });
     }
 }
@@ -124,7 +135,7 @@ fn a_batch_with_a_version_that_is_taken_changes_nothing() {
         return;
     };
     let entries = scene.staged();
-    scene.client("append", &scene.lake.uri(), &["events"]);
+    scene.client("append", &scene.stored()[1..]);
     let answer = scene.commit(&entries);
     assert_eq!(answer.outcome(), (409, Some(14)), "{answer:?}");
     scene.shows(&both(&table(1, 3), &table(2, 4)));
@@ -191,11 +202,11 @@ fn killed_in_the_middle(held: Held, expected: &Value) {
         let commit = threads.spawn(move || block_on(client.send(Method::POST, BATCH, full(batch))));
         scene.relay.wait_until_holding();
         eventually("the warehouse to have its version", || {
-            let orders = &scene.client("look", &scene.warehouse.uri(), &[ORDERS])[0];
-            (orders["version"] == 2).then_some(())
+            let orders = scene.client("look", &scene.stored()[..1]);
+            (orders[0]["version"] == 2).then_some(())
         });
         // Prepared, not decided: nobody sees it through the gateway.
-        let seen = scene.client("versions", &scene.gateway.uri(), &[ORDERS, EVENTS]);
+        let seen = scene.client("versions", &scene.shown());
         assert_eq!(seen, json!([[1], [1]]), "an undecided version is hidden");
         assert!(!commit.is_finished(), "nobody is told how it ends");
         scene.gateway.kill();
@@ -203,11 +214,5 @@ fn killed_in_the_middle(held: Held, expected: &Value) {
     });
     scene.relay.cut();
     scene.gateway.again();
-    assert_eq!(
-        &scene.seen(),
-        expected,
-        "through the gateway after the restart"
-    );
-    scene.settles(expected);
     scene.shows(expected);
 }

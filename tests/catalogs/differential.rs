@@ -47,6 +47,7 @@ struct Allowed {
     case: String,
     catalog: String,
     gateway: String,
+    why: String,
 }
 
 fn compare(mount: &str, namespace: &[&str]) {
@@ -72,7 +73,7 @@ fn compare(mount: &str, namespace: &[&str]) {
     assert_eq!(operations.len(), 54, "the corpus asks every operation");
     assert_eq!(expected.len(), seen.len());
     let allowed = allowed(mount);
-    let mut needed = vec![false; allowed.len()];
+    let mut needed = vec![0; allowed.len()];
     let mut unlisted = Vec::new();
     let mut differing = 0;
     for (one, other) in expected
@@ -88,7 +89,7 @@ fn compare(mount: &str, namespace: &[&str]) {
                 && matches(&line.gateway, &other.outcome())
         });
         match line {
-            Some(line) => needed[line] = true,
+            Some(line) => needed[line] += 1,
             None => unlisted.push(format!(
                 "{case}\n  catalog: {}\n  gateway: {}",
                 shown(one),
@@ -100,7 +101,20 @@ fn compare(mount: &str, namespace: &[&str]) {
         "{mount}: {} requests, {differing} answers differ",
         expected.len()
     );
-    let idle = allowed.iter().zip(needed).filter(|(_, needed)| !needed);
+    for (line, count) in allowed.iter().zip(&needed) {
+        let Allowed {
+            case,
+            catalog,
+            gateway,
+            why,
+            ..
+        } = line;
+        println!("  {count:3} of {case}: {catalog} became {gateway}. {why}");
+    }
+    let idle = allowed
+        .iter()
+        .zip(&needed)
+        .filter(|(_, count)| **count == 0);
     let idle: Vec<_> = idle.map(|(line, _)| line.case.as_str()).collect();
     assert!(
         unlisted.is_empty(),
@@ -131,6 +145,7 @@ fn allowed(mount: &str) -> Vec<Allowed> {
             case,
             catalog,
             gateway,
+            why,
         }
     });
     lines.filter(|line| matches(&line.mount, mount)).collect()

@@ -88,7 +88,7 @@ impl Gateway {
             }] },
             "backends": backends.collect::<serde_json::Map<_, _>>(),
             "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
-            "batch": { "log": "batches.redb", "slot_cooldown": "1s" },
+            "batch": { "log": "batches.redb", "slot_cooldown": "1s", "prepare_timeout": "60s" },
             "telemetry": { "log": "text", "access_log": false },
         });
         // JSON is YAML.
