@@ -1,11 +1,13 @@
 //! A request's body on its way to a catalog: JSON is read whole and checked, everything else streams.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
+use tokio::time::timeout;
 
 use crate::body::{Body, CollectError};
 use crate::error::Error;
@@ -17,6 +19,11 @@ use crate::protocol::{rewrite, shape};
 
 /// Every content type of Arrow begins so.
 const ARROW: &[u8] = b"application/vnd.apache.arrow.";
+
+/// A body that must be read whole may come in this slowly, in bytes a second …
+const SLOWEST: u64 = 64 << 10;
+/// … and may take so many seconds besides. Whoever dribbles holds memory and a place among the requests served.
+const MIN_PATIENCE: u64 = 30;
 
 /// What a body said that matters further on.
 #[derive(Default)]
@@ -96,10 +103,15 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Reads a body whole; longer than `limit`: 413, code 13.
+/// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
 pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
-    body.collect_up_to(limit)
+    let patience = Duration::from_secs(MIN_PATIENCE + limit as u64 / SLOWEST);
+    timeout(patience, body.collect_up_to(limit))
         .await
+        .map_err(|_| {
+            Error::invalid("the body took too long to arrive")
+                .with_status(StatusCode::REQUEST_TIMEOUT)
+        })?
         .map_err(|error| match error {
             CollectError::TooLarge => Error::new(
                 Code::InvalidInput,
@@ -117,6 +129,16 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
     use crate::protocol::operation::Kind;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_not_waited_for_for_ever() {
+        let silent = futures_util::stream::pending::<
+            Result<http_body::Frame<Bytes>, crate::error::BoxError>,
+        >();
+        let body = Body::stream(http_body_util::StreamBody::new(silent));
+        let error = read(body, 8 << 20).await.unwrap_err();
+        assert_eq!((error.status().as_u16(), error.code().number()), (408, 13));
+    }
 
     #[test]
     fn what_a_catalog_could_take_for_json_is_read() {
