@@ -28,7 +28,9 @@ data=$NSGATE_QUICKSTART_DIR
 target=$(cd "${CARGO_TARGET_DIR:-.}" 2>/dev/null && pwd || true)
 [ -n "${CARGO_TARGET_DIR:-}" ] || target=$PWD/target
 
-say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
+bold= plain=
+[ ! -t 1 ] || { bold=$'\033[1m'; plain=$'\033[0m'; }
+say() { printf '\n%s==> %s%s\n' "$bold" "$*" "$plain"; }
 fail() { printf '\nquickstart: %s\n' "$*" >&2; exit 1; }
 
 set -m   # every job is a process group of its own, and ends as a whole

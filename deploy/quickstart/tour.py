@@ -47,10 +47,18 @@ def promise(kept, text):
     say(f"   ok: {text}")
 
 
-def short(value):
-    """JSON, one line where it fits."""
+def short(value, indent=5):
+    """JSON; what does not fit on a line is broken, and only that."""
     text = json.dumps(value)
-    return text if len(text) < 100 else json.dumps(value, indent=2).replace("\n", "\n     ")
+    if len(text) + indent < 100 or not isinstance(value, (dict, list)):
+        return text
+    inner, outer = " " * (indent + 2), " " * indent
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {short(item, indent + 2)}" for key, item in value.items()]
+    else:
+        items = [short(item, indent + 2) for item in value]
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}\n{inner}" + f",\n{inner}".join(items) + f"\n{outer}{end}"
 
 
 class Gateway:
