@@ -21,7 +21,6 @@ mod rewriting;
 mod routing;
 mod streaming;
 mod token;
-mod tokens;
 mod world;
 
 use catalog::faults::PATIENCE;
