@@ -21,6 +21,8 @@ use crate::config::{LogFormat, LogLevel, Telemetry};
 const QUEUE: usize = 8192;
 /// How much is written at once.
 const CHUNK: usize = 64 << 10;
+/// How long a line may wait for others to be written with: waking the writer for each costs more than the line.
+const LINGER: Duration = Duration::from_millis(10);
 /// How long the end of the program waits for the last lines.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -128,7 +130,11 @@ impl io::Write for Log {
 
 fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) {
     let mut chunk = Vec::new();
+    let mut behind = false;
     while let Ok(first) = entries.recv() {
+        if !behind && matches!(first, Entry::Line(_)) {
+            thread::sleep(LINGER);
+        }
         let mut next = Some(first);
         let mut flushed = None;
         while let Some(entry) = next {
@@ -139,6 +145,7 @@ fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) 
             let full = chunk.len() >= CHUNK || flushed.is_some();
             next = if full { None } else { entries.try_recv().ok() };
         }
+        behind = chunk.len() >= CHUNK;
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
             let _ = writeln!(

@@ -1,5 +1,8 @@
 //! Requests about the tree that clients see, where more than one catalog has a part in it.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
@@ -7,6 +10,7 @@ use super::{Shared, World, extension, payload};
 use crate::backend::Authority;
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::Exchange;
 use crate::listing;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -27,6 +31,7 @@ pub(super) async fn answer(
     let route = operation.kind().map(|_| id);
     payload::admit(&mut request, operation, route, shared.json_body, locate).await?;
     let (head, body) = request.into_parts();
+    let exchange = head.extensions.get::<Arc<Exchange>>();
     let question = listing::Request {
         operation,
         id,
@@ -39,5 +44,10 @@ pub(super) async fn answer(
             .cloned()
             .unwrap_or_default(),
     };
-    listing::answer(&world.routes, world.backends.as_slice(), question).await
+    let asked = Instant::now();
+    let answer = listing::answer(&world.routes, world.backends.as_slice(), question).await;
+    if let Some(exchange) = exchange {
+        exchange.waited(asked.elapsed());
+    }
+    answer
 }

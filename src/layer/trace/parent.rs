@@ -67,11 +67,12 @@ impl Parent {
 
     /// As it is sent.
     pub(super) fn header(self) -> Written {
-        let text = format!(
-            "00-{:032x}-{:016x}-{:02x}",
-            self.trace, self.span, self.flags
-        );
-        Written(text.into())
+        let mut text = [b'-'; LENGTH];
+        write_hex(&mut text[..2], 0);
+        write_hex(&mut text[3..35], self.trace);
+        write_hex(&mut text[36..52], u128::from(self.span));
+        write_hex(&mut text[53..], u128::from(self.flags));
+        Written(Bytes::copy_from_slice(&text))
     }
 }
 
@@ -89,6 +90,14 @@ impl Written {
 
 fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).expect("hexadecimal digits and dashes")
+}
+
+/// Fills `digits` with a number in hexadecimal, zeros in front.
+fn write_hex(digits: &mut [u8], mut number: u128) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
+    }
 }
 
 /// Lower-case hexadecimal digits only.
