@@ -56,7 +56,7 @@ run() {
 
 # ---- what it needs ----------------------------------------------------------------------------------------------
 
-command -v cargo >/dev/null || fail "Rust is missing: https://rustup.rs"
+command -v cargo >/dev/null || fail "Rust is missing (cargo): install it with rustup"
 command -v cc >/dev/null || fail "a C compiler is missing (build-essential, or gcc)"
 command -v python3 >/dev/null || fail "Python 3 is missing (python3, python3-venv)"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python is older than 3.11: $(python3 --version)"

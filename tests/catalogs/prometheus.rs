@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -15,8 +17,6 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
     let Some(python) = Python::ready() else {
         return;
     };
-    needs("prometheus");
-    needs("promtool");
     let catalog = Catalog::start(python);
     let gateway = Gateway::before(&[Behind::kept("warehouse", catalog.uri(), &[])]);
     let described = gateway.post("/v1/namespace/%24/describe", &json!({ "id": [] }));
@@ -46,17 +46,43 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
     assert_eq!(counted, "1");
 }
 
-fn needs(program: &str) {
-    let found = Command::new(program).arg("--version").output();
-    assert!(
-        found.is_ok(),
-        "{program} is missing: install the package `prometheus`, or set NSGATE_SKIP_REAL=1"
+/// A program of the Debian package `prometheus`: the installed one, or else the package's own, unpacked below the
+/// tests' folder, which needs no rights.
+fn program(name: &str) -> PathBuf {
+    static UNPACKED: LazyLock<PathBuf> = LazyLock::new(unpack);
+    match Command::new(name).arg("--version").output() {
+        Ok(_) => name.into(),
+        Err(_) => UNPACKED.join("usr/bin").join(name),
+    }
+}
+
+fn unpack() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prometheus");
+    if folder.join("usr/bin/prometheus").exists() {
+        return folder;
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let steps = "apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; \
+                 dpkg-deb -x prometheus_*.deb .";
+    let shell = Command::new("sh")
+        .args(["-ec", steps])
+        .current_dir(&folder)
+        .output();
+    let said = shell.map_or_else(
+        |error| error.to_string(),
+        |o| String::from_utf8_lossy(&o.stderr).into_owned(),
     );
+    assert!(
+        folder.join("usr/bin/prometheus").exists(),
+        "prometheus is missing and its Debian package cannot be had: install the package `prometheus`, or set \
+         NSGATE_SKIP_REAL=1\n{said}"
+    );
+    folder
 }
 
 /// `promtool check metrics`.
 fn check(metrics: &[u8]) {
-    let mut promtool = Command::new("promtool")
+    let mut promtool = Command::new(program("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -83,7 +109,7 @@ fn scraping(target: &str, folder: &TempDir) -> Process {
     });
     let file = folder.path().join("prometheus.yml");
     fs::write(&file, config.to_string()).unwrap();
-    let mut command = Command::new("prometheus");
+    let mut command = Command::new(program("prometheus"));
     command
         .arg(format!("--config.file={}", file.display()))
         .arg(format!("--storage.tsdb.path={}", folder.path().display()))
