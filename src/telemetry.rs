@@ -11,9 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use tracing::Level;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::config::{LogFormat, LogLevel, Telemetry};
 
@@ -49,17 +51,29 @@ pub fn start(settings: &Telemetry) -> Log {
     // A second start in one process, as tests do, keeps the first subscriber.
     let _ = match settings.log {
         LogFormat::Text => {
-            tracing::subscriber::set_global_default(subscriber.with_ansi(false).compact().finish())
+            let subscriber = subscriber.with_ansi(false).compact().finish();
+            tracing::subscriber::set_global_default(subscriber.with(ours(settings.level)))
         }
-        LogFormat::Json => tracing::subscriber::set_global_default(
-            subscriber
-                .json()
-                .flatten_event(true)
-                .with_current_span(false)
-                .finish(),
-        ),
+        LogFormat::Json => {
+            let subscriber = subscriber.json().flatten_event(true);
+            let subscriber = subscriber.with_current_span(false).finish();
+            tracing::subscriber::set_global_default(subscriber.with(ours(settings.level)))
+        }
     };
     log
+}
+
+/// What is worth a line. Libraries speak of their insides already at `info`, an embedded catalog of every file it
+/// touches: that is for who asks for `debug`.
+fn ours(settings: LogLevel) -> Targets {
+    let level = level(settings);
+    let theirs = match level {
+        Level::INFO => Level::WARN,
+        other => other,
+    };
+    Targets::new()
+        .with_default(theirs)
+        .with_target(env!("CARGO_CRATE_NAME"), level)
 }
 
 /// Now, as the records have it (RFC 3339, UTC).
@@ -215,6 +229,29 @@ mod tests {
             .sum::<usize>();
         assert!(lost > 0);
         assert_eq!(lines + lost, SENT);
+    }
+
+    #[test]
+    fn libraries_are_silent_until_someone_looks_for_trouble() {
+        let cases = [
+            (LogLevel::Error, Level::ERROR, Level::ERROR),
+            (LogLevel::Info, Level::INFO, Level::WARN),
+            (LogLevel::Debug, Level::DEBUG, Level::DEBUG),
+        ];
+        for (setting, own, theirs) in cases {
+            let levels = [
+                Level::ERROR,
+                Level::WARN,
+                Level::INFO,
+                Level::DEBUG,
+                Level::TRACE,
+            ];
+            for level in levels {
+                let logged = |target| ours(setting).would_enable(target, &level);
+                assert_eq!(logged("nsgate::batch"), level <= own, "{setting:?} {level}");
+                assert_eq!(logged("lance::io"), level <= theirs, "{setting:?} {level}");
+            }
+        }
     }
 
     #[test]
