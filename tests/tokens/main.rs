@@ -17,3 +17,4 @@ mod issuer;
 mod keys;
 mod log;
 mod memory;
+mod tls;
