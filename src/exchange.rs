@@ -5,7 +5,7 @@
 //! response's body ended, or when nobody is left who could answer.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, StatusCode};
@@ -20,7 +20,7 @@ pub struct Exchange {
     operation: OnceLock<Operation>,
     backend: OnceLock<Arc<str>>,
     subject: OnceLock<Arc<str>>,
-    context: OnceLock<Vec<(String, String)>>,
+    context: Mutex<Vec<(String, String)>>,
     /// 0 until there is a response.
     status: AtomicU16,
     upstream_nanos: AtomicU64,
@@ -53,7 +53,7 @@ impl Exchange {
             operation: OnceLock::new(),
             backend: OnceLock::new(),
             subject: OnceLock::new(),
-            context: OnceLock::new(),
+            context: Mutex::default(),
             status: AtomicU16::new(0),
             upstream_nanos: AtomicU64::new(0),
             request_bytes: AtomicU64::new(0),
@@ -115,9 +115,9 @@ impl Exchange {
         let _ = self.subject.set(Arc::clone(subject));
     }
 
-    /// The entries of its context that the access log shows.
-    pub fn described(&self, context: Vec<(String, String)>) {
-        let _ = self.context.set(context);
+    /// Entries of its context that the access log shows; those of the body come later than the others.
+    pub fn described(&self, entries: impl IntoIterator<Item = (String, String)>) {
+        self.entries().extend(entries);
     }
 
     /// It is answered with this status.
@@ -146,8 +146,12 @@ impl Exchange {
     }
 
     /// The entries of its context to show.
-    pub fn context(&self) -> &[(String, String)] {
-        self.context.get().map_or(&[], Vec::as_slice)
+    pub fn context(&self) -> Vec<(String, String)> {
+        self.entries().clone()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<(String, String)>> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The response's status; `None` if there was none.
@@ -220,7 +224,6 @@ fn add(counter: &AtomicU64, length: usize) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use std::sync::Mutex;
 
     use super::*;
 

@@ -130,7 +130,7 @@ fn verifier(config: &Config, keys: &Keys, clock: Arc<dyn Clock>, metrics: &Metri
 fn context(config: &Config) -> TakeContextLayer {
     let from = &config.context;
     let rules = ContextRules::new(from.prefixes.clone(), from.max_entries, from.max_bytes);
-    TakeContextLayer::new(rules, &config.telemetry.access_log_context)
+    TakeContextLayer::new(rules.showing(config.telemetry.access_log_context.clone()))
 }
 
 async fn world(config: &Config, metrics: &Metrics) -> Result<World, Failure> {

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::body::{Body, CollectError};
 use crate::error::Error;
-use crate::protocol::context::Context;
+use crate::exchange::Exchange;
+use crate::protocol::context::{Context, Source};
 use crate::protocol::error::Code;
 use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Payload, recognize};
@@ -68,6 +69,13 @@ pub(super) async fn admit(
         Some(context) => Ok(context.add_body(key, value)?),
         None => Ok(true),
     })?;
+    let shown: Vec<_> = context
+        .iter()
+        .flat_map(|all| all.shown(Source::Body))
+        .collect();
+    if !shown.is_empty() {
+        Exchange::of(request).described(shown);
+    }
     *request.body_mut() = Body::full(checked.body);
     Ok(Said {
         with_details: checked.with_details,

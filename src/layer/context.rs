@@ -13,42 +13,24 @@ use tower::{Layer, Service};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::Exchange;
-use crate::protocol::context::{ClaimEntries, Context, ContextRules};
+use crate::protocol::context::{ClaimEntries, Context, ContextRules, Source};
 use crate::protocol::principal::Principal;
 
 /// Makes [`TakeContext`].
 #[derive(Clone)]
-pub struct TakeContextLayer {
-    rules: Arc<ContextRules>,
-    shown: Arc<[String]>,
-}
+pub struct TakeContextLayer(Arc<ContextRules>);
 
 /// The service. Sets the extension [`Context`].
 #[derive(Clone)]
 pub struct TakeContext<S> {
     inner: S,
-    what: TakeContextLayer,
+    rules: Arc<ContextRules>,
 }
 
 impl TakeContextLayer {
-    /// `shown`: keys, in lower case, whose entries appear in the access log.
-    pub fn new(rules: ContextRules, shown: &[String]) -> Self {
-        Self {
-            rules: Arc::new(rules),
-            shown: shown.into(),
-        }
-    }
-
-    fn take(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        let principal = request.extensions().get::<Principal>();
-        let claims = principal.map_or_else(ClaimEntries::default, |p| p.context().clone());
-        let context = Context::take(request.headers_mut(), &self.rules, &claims)?;
-        if !self.shown.is_empty() {
-            let shown = |key: &String| Some((key.clone(), context.get(key)?.to_owned()));
-            Exchange::of(request).described(self.shown.iter().filter_map(shown).collect());
-        }
-        request.extensions_mut().insert(context);
-        Ok(())
+    /// Takes what the rules call context.
+    pub fn new(rules: ContextRules) -> Self {
+        Self(Arc::new(rules))
     }
 }
 
@@ -58,7 +40,7 @@ impl<S> Layer<S> for TakeContextLayer {
     fn layer(&self, inner: S) -> TakeContext<S> {
         TakeContext {
             inner,
-            what: self.clone(),
+            rules: Arc::clone(&self.0),
         }
     }
 }
@@ -76,9 +58,117 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        match self.what.take(&mut request) {
+        match take(&mut request, &self.rules) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(error) => Either::Right(ready(Err(error))),
         }
+    }
+}
+
+fn take(request: &mut Request<Body>, rules: &Arc<ContextRules>) -> Result<(), Error> {
+    let principal = request.extensions().get::<Principal>();
+    let claims = principal.map_or_else(ClaimEntries::default, |p| p.context().clone());
+    let context = Context::take(request.headers_mut(), rules, &claims)?;
+    let shown = context
+        .shown(Source::Claim)
+        .chain(context.shown(Source::Header));
+    let shown: Vec<_> = shown.collect();
+    if !shown.is_empty() {
+        Exchange::of(request).described(shown);
+    }
+    request.extensions_mut().insert(context);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
+
+    use http::StatusCode;
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+    use crate::protocol::principal::Identity;
+
+    fn rules(shown: &[&str]) -> ContextRules {
+        let shown = shown.iter().map(|&key| key.to_owned());
+        ContextRules::new(vec!["x-ns-ctx-".to_owned()], 4, 100).showing(shown.collect())
+    }
+
+    fn caller() -> Principal {
+        let tenant = [("tenant", Some("acme".to_owned()))];
+        Principal::new(Identity {
+            issuer: "https://one.test".into(),
+            context: ClaimEntries::new(tenant).unwrap(),
+            ..Identity::default()
+        })
+    }
+
+    /// What the services inside see of a request with these headers.
+    async fn ask(rules: ContextRules, headers: &[(&str, &str)]) -> Result<Request<Body>, Error> {
+        let inner = service_fn(async |request: Request<Body>| {
+            let mut response = Response::new(Body::empty());
+            response
+                .extensions_mut()
+                .insert(Arc::new(std::sync::Mutex::new(Some(request))));
+            Ok::<_, Error>(response)
+        });
+        let mut request = Request::builder();
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(caller());
+        let service = TakeContextLayer::new(rules).layer(inner);
+        let response = service.oneshot(request).await?;
+        let kept = response
+            .extensions()
+            .get::<Arc<std::sync::Mutex<Option<Request<Body>>>>>();
+        Ok(kept.unwrap().lock().unwrap().take().unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_layers_inside_see_entries_and_no_headers() {
+        let headers = [
+            ("x-ns-ctx-tenant", "evil"),
+            ("x-ns-ctx-team", "red"),
+            ("accept", "*/*"),
+        ];
+        let request = ask(rules(&[]), &headers).await.unwrap();
+        assert_eq!(request.headers().keys().collect::<Vec<_>>(), ["accept"]);
+        let context = request.extensions().get::<Context>().unwrap();
+        let entries: Vec<_> = context.iter().map(|e| (e.key(), e.value())).collect();
+        assert_eq!(entries, [("tenant", "acme"), ("team", "red")]);
+    }
+
+    #[tokio::test]
+    async fn the_access_log_shows_what_it_was_told_to() {
+        let headers = [("x-ns-ctx-team", "red"), ("x-ns-ctx-secret", "x")];
+        let shown = rules(&["team", "tenant", "absent", "run"]);
+        let mut request = ask(shown, &headers).await.unwrap();
+        let exchange = Exchange::of(&mut request);
+        let context = request.extensions_mut().get_mut::<Context>().unwrap();
+        assert!(context.add_body("Run", "7").unwrap());
+        exchange.described(context.shown(Source::Body));
+        let shown = exchange.context();
+        let shown: Vec<_> = shown
+            .iter()
+            .map(|(key, value)| (&**key, &**value))
+            .collect();
+        assert_eq!(shown, [("tenant", "acme"), ("team", "red"), ("run", "7")]);
+    }
+
+    #[tokio::test]
+    async fn context_that_cannot_be_carried_is_refused() {
+        let headers = [("x-ns-ctx-team", "red"), ("x-ns-ctx-team", "blue")];
+        let error = ask(rules(&[]), &headers).await.unwrap_err();
+        assert_eq!(
+            (error.status(), error.code().number()),
+            (StatusCode::BAD_REQUEST, 13)
+        );
+        assert_eq!(
+            error.message(),
+            "the context entry `team` is given more than once"
+        );
     }
 }

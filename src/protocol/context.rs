@@ -22,6 +22,7 @@ pub struct ContextRules {
     prefixes: Vec<String>,
     max_entries: usize,
     max_bytes: usize,
+    shown: Vec<String>,
 }
 
 /// The context of one request. The default has no entries, and none can be added to it.
@@ -97,7 +98,15 @@ impl ContextRules {
             prefixes,
             max_entries,
             max_bytes,
+            shown: Vec::new(),
         }
+    }
+
+    /// The keys, in lower case, whose entries appear in the access log.
+    #[must_use]
+    pub fn showing(mut self, keys: Vec<String>) -> Self {
+        self.shown = keys;
+        self
     }
 
     /// The length of the prefix that makes this header context.
@@ -188,6 +197,14 @@ impl Context {
         self.iter()
             .find(|entry| entry.key() == key)
             .map(Entry::value)
+    }
+
+    /// The entries from one source that appear in the access log.
+    pub fn shown(&self, source: Source) -> impl Iterator<Item = (String, String)> {
+        let shown = |entry: &&Entry| self.rules.shown.iter().any(|key| key == entry.key());
+        let of_source = self.iter().filter(move |entry| entry.source == source);
+        let pair = |entry: &Entry| (entry.key().to_owned(), entry.value().to_owned());
+        of_source.filter(shown).map(pair)
     }
 
     /// Whether there is no entry.

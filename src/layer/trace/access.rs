@@ -36,7 +36,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<&'a str>,
     #[serde(serialize_with = "as_object", skip_serializing_if = "<[_]>::is_empty")]
-    context: &'a [(String, String)],
+    context: Vec<(String, String)>,
 }
 
 impl AccessLog {
@@ -109,7 +109,7 @@ impl<'a> Line<'a> {
         if let Some(subject) = self.subject {
             let _ = write!(line, " subject={subject:?}");
         }
-        for (key, value) in self.context {
+        for (key, value) in &self.context {
             let _ = write!(line, " context.{key}={value:?}");
         }
         line.push('\n');
