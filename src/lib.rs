@@ -19,6 +19,8 @@
 //! | [`connection`] | one connection: HTTP/1.1 or HTTP/2, its bounds, its requests |
 //! | [`stack`] | THE ordered list of layers, with a reason for each place |
 //! | [`layer`] | one file a middleware; layers do not import each other |
+//! | [`token`] | what a signed token must be to be believed; pure |
+//! | [`keys`] | the issuers' keys: fetched, refreshed, kept while an issuer is down |
 //! | [`gateway`] | the innermost service: who owns it, and have it done |
 //! | [`listing`] | one tree of namespaces and tables over many catalogs |
 //! | [`batch`] | batches of table versions over catalogs that cannot prepare: `batch::step` is the protocol, pure |

@@ -1,4 +1,4 @@
-//! Who is calling: a request goes on with a [`Principal`](crate::protocol::principal::Principal), or not at all.
+//! Who is calling: a request goes on with a [`Principal`], or not at all.
 //!
 //! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
 //! costs a hash and a look; one that was not is verified on the spot; only one whose key is unknown waits, for at
