@@ -112,13 +112,14 @@ async fn old_keys_stay_when_new_ones_cannot_be_had() {
     let elsewhere = Issuer::with(&set(&[P256.jwk("ec")])).await;
     let door = Door::open(vec![one(&issuer.uri(JWKS))]).await;
     let redirect: &[(&'static str, &str)] = &[("location", &elsewhere.uri(JWKS))];
-    let large = format!("{}{}", set(&[P256.jwk("ec")]), " ".repeat(1 << 20));
+    let other = set(&[P256.jwk("ec")]);
+    let large = format!("{other}{}", " ".repeat(1 << 20));
     let failures: [(u16, &[_], String); 6] = [
-        (500, &[], "broken".to_owned()),
-        (404, &[], String::new()),
+        (500, &[], other.clone()),
+        (404, &[], other.clone()),
         (200, &[], "<html>".to_owned()),
         (200, &[], r#"{"kid": "rsa"}"#.to_owned()),
-        (302, redirect, String::new()),
+        (302, redirect, other.clone()),
         (200, &[], large),
     ];
     let series = format!("nsgate_key_refreshes_total{{issuer=\"{ONE}\",result=\"failure\"}}");
