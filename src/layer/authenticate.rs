@@ -125,3 +125,50 @@ impl From<Refusal> for Error {
         Self::new(Code::Unauthenticated, refusal.to_string()).challenge(challenge)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
+
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+    use crate::config::Auth;
+    use crate::keys::{Clock, Keys, SystemClock};
+    use crate::metrics::Metrics;
+
+    #[tokio::test]
+    async fn where_nobody_is_asked_who_they_are_everyone_is_the_same() {
+        let metrics = Metrics::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let keys = Keys::new(&Auth::default(), &clock, metrics.auth()).unwrap();
+        let nobody = Verifier::new(&keys, clock, metrics.auth().clone());
+        let inner = service_fn(async |request: Request<Body>| {
+            let principal = request.extensions().get::<Principal>().unwrap();
+            assert!(principal.is_anonymous());
+            Ok::<_, Error>(Response::new(Body::empty()))
+        });
+        let everyone = AuthenticateLayer::new(Arc::new(nobody.anonymous())).layer(inner);
+        for credentials in ["", "Basic x", "Bearer forged"] {
+            let request = Request::builder().header("authorization", credentials);
+            let request = request.body(Body::empty()).unwrap();
+            everyone.clone().oneshot(request).await.unwrap();
+        }
+        assert_eq!(keys.missing().count(), 0, "there is nothing to wait for");
+    }
+
+    #[test]
+    fn a_refusal_can_always_be_a_header() {
+        let refusals = [
+            Refusal::Missing,
+            Refusal::Credentials("x"),
+            Refusal::Required("a".repeat(100)),
+            Refusal::Required("\r\n".to_owned()),
+        ];
+        for refusal in refusals {
+            let error = Error::from(refusal);
+            let challenge = error.headers()[0].1.to_str().unwrap();
+            assert!(challenge.starts_with("Bearer"), "{challenge}");
+        }
+    }
+}
