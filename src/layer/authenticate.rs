@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
+use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
@@ -72,6 +73,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(credentials) = request.headers_mut().get_mut(AUTHORIZATION) {
+            // `Debug` does not show it, and no HTTP/2 connection to a catalog keeps it in its table.
+            credentials.set_sensitive(true);
+        }
         let wait = match self.verifier.judge(request.headers()) {
             Ok(Verdict::Known(principal)) => {
                 admit(&mut request, principal);
