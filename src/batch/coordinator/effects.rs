@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
 use super::{Done, Pending, Run, now_millis};
@@ -12,7 +13,7 @@ use crate::backend::Authority;
 use crate::batch::log::{LogError, Verdict};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created, Staged};
-use crate::batch::plan::Entry;
+use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Answer, Decision, Effect, Event, Refusal, State};
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
@@ -76,21 +77,19 @@ impl Run {
         })
     }
 
-    fn validate(&self, share: usize) -> BoxFuture<'static, Done> {
-        let plan = Arc::clone(&self.plan);
-        let asker = self.asker();
+    fn validate(&mut self, share: usize) -> BoxFuture<'static, Done> {
+        let index = self.plan.shares[share][0];
+        let turn = self.turn(index, false);
         let visibility = self.coordinator.visibility.clone();
-        let calls = Arc::clone(&self.coordinator.calls);
         Box::pin(async move {
-            let index = plan.shares[share][0];
             let Entry {
                 backend,
                 line,
                 version,
                 ..
-            } = &plan.entries[index];
-            let _call = calls.acquire_owned().await;
-            let latest = participant::latest(backend, line, &asker).await;
+            } = &turn.plan.entries[index];
+            let _call = turn.begins().await;
+            let latest = participant::latest(backend, line, &turn.asker).await;
             // A number that rests is refused here, before anything is written.
             let refusal = match (latest, visibility.may_create(line, *version)) {
                 (Err(refusal), _) => Some(refusal),
@@ -149,20 +148,17 @@ impl Run {
     }
 
     fn create(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
-        let pause = self.pause(entry, again);
-        let (plan, asker) = (Arc::clone(&self.plan), self.asker());
-        let calls = Arc::clone(&self.coordinator.calls);
+        let turn = self.turn(entry, again);
         Box::pin(async move {
-            sleep(pause).await;
-            let _call = calls.acquire_owned().await;
+            let _call = turn.begins().await;
             let Entry {
                 backend,
                 line,
                 version,
                 body,
                 ..
-            } = &plan.entries[entry];
-            match participant::create(backend, line, *version, body.clone(), &asker).await {
+            } = &turn.plan.entries[entry];
+            match participant::create(backend, line, *version, body.clone(), &turn.asker).await {
                 Created::Yes(described) => Done {
                     described: Some((entry, described)),
                     ..Event::Created(entry).into()
@@ -175,13 +171,10 @@ impl Run {
     }
 
     fn find(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
-        let pause = self.pause(entry, again);
-        let (plan, asker) = (Arc::clone(&self.plan), self.asker());
+        let turn = self.turn(entry, again);
         let proof = self.proofs[entry].clone();
-        let calls = Arc::clone(&self.coordinator.calls);
         Box::pin(async move {
-            sleep(pause).await;
-            let _call = calls.acquire_owned().await;
+            let _call = turn.begins().await;
             let Entry {
                 backend,
                 line,
@@ -189,13 +182,13 @@ impl Run {
                 manifest_size,
                 e_tag,
                 ..
-            } = &plan.entries[entry];
+            } = &turn.plan.entries[entry];
             let staged = Staged {
                 proof: proof.as_ref(),
                 size: *manifest_size,
                 e_tag: e_tag.as_deref(),
             };
-            match participant::find(backend, line, *version, &staged, &asker).await {
+            match participant::find(backend, line, *version, &staged, &turn.asker).await {
                 Some((finding, described)) => Done {
                     described: described.map(|described| (entry, described)),
                     ..Event::Found(entry, finding).into()
@@ -206,19 +199,16 @@ impl Run {
     }
 
     fn delete(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
-        let pause = self.pause(entry, again);
-        let (plan, asker) = (Arc::clone(&self.plan), self.asker());
-        let calls = Arc::clone(&self.coordinator.calls);
+        let turn = self.turn(entry, again);
         Box::pin(async move {
-            sleep(pause).await;
-            let _call = calls.acquire_owned().await;
+            let _call = turn.begins().await;
             let Entry {
                 backend,
                 line,
                 version,
                 ..
-            } = &plan.entries[entry];
-            participant::delete(backend, line, *version, &asker).await;
+            } = &turn.plan.entries[entry];
+            participant::delete(backend, line, *version, &turn.asker).await;
             Event::DeleteAsked(entry).into()
         })
     }
@@ -295,14 +285,39 @@ impl Run {
         })
     }
 
-    fn pause(&mut self, entry: usize, again: bool) -> Duration {
-        if !again {
-            return Duration::ZERO;
+    /// The next question about an entry; `again` after a pause that grows.
+    fn turn(&mut self, entry: usize, again: bool) -> Turn {
+        let mut pause = None;
+        if again {
+            let (first, longest) = PAUSES;
+            let grown = first.saturating_mul(1 << self.pauses[entry].min(10));
+            self.pauses[entry] += 1;
+            pause = Some(grown.min(longest));
         }
-        let (first, longest) = PAUSES;
-        let pause = first.saturating_mul(1 << self.pauses[entry].min(10));
-        self.pauses[entry] += 1;
-        pause.min(longest)
+        Turn {
+            plan: Arc::clone(&self.plan),
+            asker: self.asker(),
+            calls: Arc::clone(&self.coordinator.calls),
+            pause,
+        }
+    }
+}
+
+/// What a question to a catalog takes with it.
+struct Turn {
+    plan: Arc<Plan>,
+    asker: Asker,
+    calls: Arc<Semaphore>,
+    pause: Option<Duration>,
+}
+
+impl Turn {
+    /// Waits for the pause, if there is one, and until one more question may be under way.
+    async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        if let Some(pause) = self.pause {
+            sleep(pause).await;
+        }
+        self.calls.acquire().await
     }
 }
 
