@@ -35,6 +35,9 @@ pub(super) async fn hold_for_create(
     let body = std::mem::take(request.body_mut());
     let body = payload::read(body, shared.json_body).await?;
     *request.body_mut() = Body::full(body.clone());
+    if body.is_empty() {
+        return Ok(None);
+    }
     let asked: Option<Create> = serde_json::from_slice(&body)
         .map_err(|error| Error::invalid(format!("`version` or `branch`: {error}")))?;
     let Some(Create {
