@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::catalog::faults::Fault;
 use crate::world::{Setup, World};
 
 /// `team` is `x$y` at its catalog, `research$lab` is the root of its own.
@@ -171,6 +172,18 @@ async fn a_refusal_passes_as_the_catalog_wrote_it() {
         .await;
     assert_eq!(reply.status, 404);
     assert_eq!(reply.body, r#"{"code":4,"error":"table id 'x$y$zz'"}"#);
+    let refusal = r#"{"error":"in use","code":19,"id":["x","y","t1"]}"#;
+    world
+        .catalog("west")
+        .fail("drop_table", Fault::Instead(409, refusal));
+    let reply = world
+        .client()
+        .post_nothing("/v1/table/team%24t1/drop")
+        .await;
+    assert_eq!(
+        (reply.status, reply.body.as_ref()),
+        (409, refusal.as_bytes())
+    );
 }
 
 #[tokio::test]

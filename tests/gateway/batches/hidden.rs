@@ -184,6 +184,30 @@ async fn what_depends_on_the_latest_version_waits_and_the_rest_does_not() {
         .ok();
 }
 
+/// The other way round: what a catalog is working on keeps a batch away.
+#[tokio::test]
+async fn a_batch_waits_for_changes_that_are_under_way() {
+    for (operation, target, body) in [
+        ("create_table_version", "version/create", None),
+        ("insert_into_table", "insert", Some("rows")),
+        ("query_table", "query", Some("{}")),
+    ] {
+        let world = world("lock_timeout: 200ms").await;
+        let gate = world.catalog("west").hold(operation);
+        let body = body.map_or_else(|| stage(&world, "west", 2).to_string(), str::to_owned);
+        let client = world.client().header("content-type", "application/json");
+        let target = format!("{WEST}/{target}");
+        let change = tokio::spawn(async move { client.post_bytes(&target, body).await });
+        gate.reached(1).await;
+        let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{operation}: {reply:?}");
+        assert!(reply.header("retry-after").is_some(), "{operation}");
+        gate.open();
+        change.await.unwrap().ok();
+        assert_eq!(stored(&world, "east"), [1], "{operation}");
+    }
+}
+
 #[tokio::test]
 async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
     let world = world("").await;
