@@ -86,7 +86,7 @@ async fn batches_that_meet_on_the_same_tables_take_turns() {
         let mut entries = [stage(&world, "west", 2), stage(&world, "east", 2)].map(|mut entry| {
             let name = entry["id"][0].as_str().unwrap().to_owned();
             let (path, content) = (
-                format!("{name}-{writer}"),
+                format!("{name} by {writer}"),
                 format!("{name} 2 by {writer:02}"),
             );
             world.catalog(&name).store().stage(&path, &content);
