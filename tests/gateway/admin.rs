@@ -115,7 +115,9 @@ async fn every_answer_is_counted_whoever_gave_it() {
 async fn a_gateway_is_ready_though_a_catalog_is_not() {
     let world = World::two().await;
     world.catalog("east").stop().await;
-    assert_eq!(world.admin().get("/live").await.status, 200);
+    for page in ["/live", "/ready"] {
+        assert_eq!(world.admin().get(page).await.status, 200, "{page}");
+    }
     world
         .client()
         .post("/v1/table/west%24t1/exists", &json!({}))

@@ -107,10 +107,7 @@ async fn identity_in_a_body_goes_no_further() {
 
 #[tokio::test]
 async fn the_callers_token_goes_where_it_is_wanted() {
-    let setup = Setup::two()
-        .mount("[north]", "north")
-        .mount("[south]", "south");
-    let setup = setup.backend("east", "authorization: none");
+    let setup = Setup::two().backend("east", "authorization: none");
     let world = setup.start().await;
     let bearer = format!("Bearer {}", token::token(&json!({})));
     let client = world.anonymous().header("authorization", &bearer);
