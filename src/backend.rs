@@ -5,6 +5,7 @@
 //! decide on it.
 
 mod ask;
+mod catalog;
 mod connection;
 mod credentials;
 mod dial;
@@ -27,6 +28,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
 pub use ask::read_answer;
+pub use catalog::Catalog;
 pub use failure::Failure;
 pub use health::Health;
 pub use peer::Peer;
@@ -97,6 +99,7 @@ enum Kind {
     Rest(Box<Rest>),
     #[cfg(feature = "dir")]
     Dir(Dir),
+    Own(Box<dyn Catalog>),
 }
 
 impl Backend {
@@ -130,12 +133,34 @@ impl Backend {
         })
     }
 
+    /// A connection to a catalog that the embedding program brings along.
+    pub fn own(
+        name: &str,
+        batch: BatchMode,
+        catalog: impl Catalog,
+        limits: &Limits,
+        metrics: &Metrics,
+    ) -> Self {
+        let name = Arc::from(name);
+        Self {
+            metrics: metrics.backend(&name),
+            name,
+            batch,
+            sets_managed_versioning: false,
+            response_timeout: limits.response_timeout,
+            data_timeout: limits.data_timeout,
+            health: Health::default(),
+            kind: Kind::Own(Box::new(catalog)),
+        }
+    }
+
     /// Its `implementation` in the configuration.
     pub fn implementation(&self) -> &'static str {
         match &self.kind {
             Kind::Rest(_) => "rest",
             #[cfg(feature = "dir")]
             Kind::Dir(_) => "dir",
+            Kind::Own(_) => "own",
         }
     }
 
@@ -179,6 +204,7 @@ impl Backend {
             Kind::Rest(rest) => rest.has_service_credentials(),
             #[cfg(feature = "dir")]
             Kind::Dir(_) => true,
+            Kind::Own(_) => true,
         }
     }
 
@@ -228,6 +254,7 @@ impl Kind {
             Self::Rest(rest) => rest.send_within(limit, request).await,
             #[cfg(feature = "dir")]
             Self::Dir(dir) => dir.send_within(limit, request).await,
+            Self::Own(catalog) => catalog::send_within(&**catalog, limit, request).await,
         }
     }
 }

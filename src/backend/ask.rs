@@ -1,12 +1,13 @@
 //! The gateway's own questions, over the same connections as callers' requests.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::time::Instant;
 
 use super::{Answer, Ask, Failure, Kind};
 use crate::body::{Body, CollectError};

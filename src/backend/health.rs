@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use super::{Backend, Kind};
 
+/// A catalog of the embedding program is as well as the program is.
+const OWN_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What the last question found. Up until one has failed.
 #[derive(Debug, Default)]
 pub struct Health {
@@ -51,6 +54,7 @@ async fn check(backend: &Backend) -> Duration {
         Kind::Rest(rest) => (rest.check().await, rest.check_interval()),
         #[cfg(feature = "dir")]
         Kind::Dir(dir) => (dir.check().await, super::dir::CHECK_INTERVAL),
+        Kind::Own(_) => (Ok(()), OWN_INTERVAL),
     };
     let why = outcome.as_ref().err().cloned();
     if backend.health.note(outcome) {

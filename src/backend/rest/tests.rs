@@ -26,8 +26,7 @@ fn rest(config: &RestConfig) -> Kind {
 async fn check(kind: &Kind) -> Result<(), String> {
     match kind {
         Kind::Rest(rest) => rest.check().await,
-        #[cfg(feature = "dir")]
-        Kind::Dir(_) => unreachable!("made by `rest`"),
+        _ => unreachable!("made by `rest`"),
     }
 }
 

@@ -1,0 +1,25 @@
+//! A catalog that the embedding program brings along: in the process, behind no socket.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+
+use super::Failure;
+use crate::body::Body;
+
+/// Anything that answers requests of the contract.
+pub trait Catalog: Send + Sync + 'static {
+    /// Answers one request; see [`Backend::send`](super::Backend::send) for what it carries. A failure must say
+    /// truly whether the catalog can have acted. A call that takes too long is dropped.
+    fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>>;
+}
+
+pub(super) async fn send_within(
+    catalog: &dyn Catalog,
+    limit: Duration,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    let answer = tokio::time::timeout(limit, catalog.call(request)).await;
+    answer.unwrap_or(Err(Failure::TimedOut))
+}
