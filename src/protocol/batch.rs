@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::identifier::Identifier;
-use super::json::{Document, Edits, Member, names, spell, string};
-use super::shape::{Fields, require};
+use super::json::{Document, Member, string};
+use super::shape::{Fields, named, renamed, require};
 use crate::error::Error;
 
 /// A `batch-create` request.
@@ -58,7 +58,7 @@ pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
                 "`entries[{index}]`: a batch has at most {max_entries} entries"
             )));
         }
-        entries.push(entry(raw, index)?);
+        entries.push(entry(raw, &format!("entries[{index}]"))?);
         Ok(())
     })?;
     require(
@@ -72,25 +72,13 @@ pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
 impl BatchEntry {
     /// The entry's own bytes with another identifier: the body of a single create.
     pub fn body_for(&self, table: &Identifier) -> Bytes {
-        let Ok(document) = Document::new(&self.raw) else {
-            return self.raw.clone();
-        };
-        let mut edits = Edits::default();
-        let walked = document.members(document.text, "the entry", &mut |member| {
-            if member.name == "id" {
-                edits.replace(document.span(member.value), spell(table));
-            }
-            Ok(())
-        });
-        debug_assert!(walked.is_ok(), "an entry that was read can be read again");
-        edits.apply(&self.raw)
+        renamed(&self.raw, table)
     }
 }
 
 /// What has been read of an entry so far.
 #[derive(Default)]
 struct Draft {
-    id: Option<Identifier>,
     version: Option<u64>,
     manifest_path: Option<String>,
     manifest_size: Option<i64>,
@@ -99,24 +87,16 @@ struct Draft {
     branch: Option<String>,
 }
 
-fn entry(raw: &str, index: usize) -> Result<BatchEntry, Error> {
-    let path = format!("entries[{index}].");
-    let document = Document { text: raw };
+/// Reads one version to create; `at` says where it stands in the request.
+pub(super) fn entry(raw: &str, at: &str) -> Result<BatchEntry, Error> {
+    let path = format!("{at}.");
     let mut draft = Draft::default();
-    let mut fields = Fields::default();
-    let mut edits = Edits::default();
-    let mut removed = 0;
-    document.members(raw, &format!("`entries[{index}]`"), &mut |member| {
-        if matches!(&*member.name, "identity" | "context") {
-            edits.remove(document, &member, removed);
-            removed += 1;
-            return Ok(());
-        }
-        draft.take(&member, &path, &mut fields)
+    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
+        draft.take(member, &path, fields)
     })?;
     let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));
     Ok(BatchEntry {
-        id: draft.id.ok_or_else(|| missing("id"))?,
+        id,
         version: draft.version.ok_or_else(|| missing("version"))?,
         manifest_path: draft
             .manifest_path
@@ -125,14 +105,13 @@ fn entry(raw: &str, index: usize) -> Result<BatchEntry, Error> {
         e_tag: draft.e_tag,
         naming_scheme: draft.naming_scheme,
         branch: draft.branch,
-        raw: edits.apply(&Bytes::copy_from_slice(raw.as_bytes())),
+        raw,
     })
 }
 
 impl Draft {
     fn take(&mut self, member: &Member<'_>, path: &str, fields: &mut Fields) -> Result<(), Error> {
         let known = [
-            "id",
             "version",
             "manifest_path",
             "manifest_size",
@@ -146,10 +125,6 @@ impl Draft {
         fields.once(member, path)?;
         let field = format!("{path}{}", member.name);
         match &*member.name {
-            "id" => {
-                self.id = names(member.value, &field)?.filter(|id| !id.is_root());
-                require(self.id.is_some(), &field, "an array of at least one name")
-            }
             "version" => {
                 self.version = version(member.value);
                 let shape = "an integer from 0 to 9223372036854775807";
@@ -186,7 +161,7 @@ impl Draft {
 }
 
 /// A version's number, exact: JSON has no other spelling of a whole number than its digits.
-fn version(raw: &str) -> Option<u64> {
+pub(super) fn version(raw: &str) -> Option<u64> {
     let digits = raw.bytes().all(|byte| byte.is_ascii_digit());
     let number: i64 = raw.parse().ok().filter(|_| digits)?;
     u64::try_from(number).ok()

@@ -1,13 +1,16 @@
 //! The shapes of requests that are checked at the door, so that a refusal names the field.
 //!
 //! Fields that are not named here pass: a newer contract works without a newer gateway. The
-//! entries of a batch are checked where they are read, in [`super::batch`].
+//! entries of a batch are checked where they are read, in [`super::batch`] and [`super::commit`].
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
+
 use crate::error::Error;
 
-use super::json::{Document, Member, brief, string};
+use super::identifier::Identifier;
+use super::json::{Document, Edits, Member, brief, names, spell, string};
 use super::operation::Operation;
 
 /// Checks the body of a request whose shape is checked; 400, code 13, naming the field.
@@ -25,26 +28,32 @@ fn declare(document: Document<'_>) -> Result<(), Error> {
     }
     let mut fields = Fields::default();
     document.members(document.text, "the body", &mut |member| {
-        let shape = match &*member.name {
-            "location" => "a string",
-            "vend_credentials" => "true or false",
-            "properties" => "an object of strings",
-            _ => return Ok(()),
-        };
-        fields.once(&member, "")?;
-        let fits = match &*member.name {
-            _ if member.value == "null" => true,
-            "location" => string(member.value).is_some(),
-            "vend_credentials" => matches!(member.value, "true" | "false"),
-            _ => return properties(document, &member),
-        };
-        require(fits, &member.name, shape)
+        declared(&member, "", &mut fields)
     })
 }
 
-fn properties<'a>(document: Document<'a>, member: &Member<'a>) -> Result<(), Error> {
-    document.members(member.value, "`properties`", &mut |property| {
-        let field = format!("properties.{}", brief(&property.name));
+/// Checks a field of a declaration; `path` is that of its object, with a dot at its end.
+pub(super) fn declared(member: &Member<'_>, path: &str, fields: &mut Fields) -> Result<(), Error> {
+    let shape = match &*member.name {
+        "location" => "a string",
+        "vend_credentials" => "true or false",
+        "properties" => "an object of strings",
+        _ => return Ok(()),
+    };
+    fields.once(member, path)?;
+    let fits = match &*member.name {
+        _ if member.value == "null" => true,
+        "location" => string(member.value).is_some(),
+        "vend_credentials" => matches!(member.value, "true" | "false"),
+        _ => return properties(member.value, &format!("{path}properties")),
+    };
+    require(fits, &format!("{path}{}", member.name), shape)
+}
+
+fn properties(value: &str, path: &str) -> Result<(), Error> {
+    let document = Document { text: value };
+    document.members(value, &format!("`{path}`"), &mut |property| {
+        let field = format!("{path}.{}", brief(&property.name));
         require(string(property.value).is_some(), &field, "a string")
     })
 }
@@ -86,6 +95,52 @@ pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error>
         true => Ok(()),
         false => Err(Error::invalid(format!("`{field}` must be {shape}"))),
     }
+}
+
+/// Reads an object inside of a request that names a table of its own, and answers with that table, which is not the
+/// root, and the object's own bytes without `identity` and `context`. `see` is shown every other member.
+pub(super) fn named<'a>(
+    raw: &'a str,
+    at: &str,
+    fields: &mut Fields,
+    see: &mut dyn FnMut(&Member<'a>, &mut Fields) -> Result<(), Error>,
+) -> Result<(Identifier, Bytes), Error> {
+    let document = Document { text: raw };
+    let mut id = None;
+    let mut edits = Edits::default();
+    let mut removed = 0;
+    document.members(raw, &format!("`{at}`"), &mut |member| match &*member.name {
+        "identity" | "context" => {
+            edits.remove(document, &member, removed);
+            removed += 1;
+            Ok(())
+        }
+        "id" => {
+            fields.once(&member, &format!("{at}."))?;
+            let field = format!("{at}.id");
+            id = names(member.value, &field)?.filter(|id| !id.is_root());
+            require(id.is_some(), &field, "an array of at least one name")
+        }
+        _ => see(&member, fields),
+    })?;
+    let id = id.ok_or_else(|| Error::invalid(format!("`{at}.id` is required")))?;
+    Ok((id, edits.apply(&Bytes::copy_from_slice(raw.as_bytes()))))
+}
+
+/// The bytes of an object that [`named`] has read, with another identifier.
+pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
+    let Ok(document) = Document::new(raw) else {
+        return raw.clone();
+    };
+    let mut edits = Edits::default();
+    let walked = document.members(document.text, "the object", &mut |member| {
+        if member.name == "id" {
+            edits.replace(document.span(member.value), spell(table));
+        }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "what was read can be read again");
+    edits.apply(raw)
 }
 
 /// The checked fields of one object, each of which may be there once, plainly spelled.

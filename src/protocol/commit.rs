@@ -1,0 +1,290 @@
+//! The request of a mixed batch: tables to declare, versions to create or to delete, tables to deregister; all or none.
+
+use bytes::Bytes;
+
+use super::batch::{self, BatchEntry};
+use super::identifier::Identifier;
+use super::json::{Document, brief, string};
+use super::shape::{Fields, declared, named, renamed, require};
+use crate::error::Error;
+
+/// The kinds of operations that a commit may have.
+const KINDS: &str = "declare_table, create_table_version, delete_table_versions, deregister_table";
+
+/// A `batch-commit` request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitRequest {
+    /// Its operations in order; at least one.
+    pub operations: Vec<CommitOperation>,
+}
+
+/// One operation of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitOperation {
+    /// A table to declare.
+    DeclareTable(DeclareTable),
+    /// A version to create.
+    CreateTableVersion(BatchEntry),
+    /// Versions to delete.
+    DeleteTableVersions(DeleteTableVersions),
+    /// A table to deregister.
+    DeregisterTable(DeregisterTable),
+}
+
+/// A table to declare: its name is reserved, and it has no versions yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclareTable {
+    /// The table, as the client spells it. Not the root.
+    pub id: Identifier,
+    /// Where its data are to be; `None` leaves it to the catalog.
+    pub location: Option<String>,
+    /// The operation's own bytes, without `identity` and `context`.
+    raw: Bytes,
+}
+
+/// Versions to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteTableVersions {
+    /// The table, as the client spells it. Not the root.
+    pub id: Identifier,
+    /// The branch; `None` is the main one.
+    pub branch: Option<String>,
+    /// The versions; at least one range.
+    pub ranges: Vec<VersionRange>,
+    /// The operation's own bytes, without `identity` and `context`.
+    raw: Bytes,
+}
+
+/// Versions that follow one another: at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionRange {
+    /// The first.
+    pub start: u64,
+    /// The one after the last; `None` reaches to the latest, and includes it.
+    pub end: Option<u64>,
+}
+
+/// A table to deregister: its name goes, its data stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeregisterTable {
+    /// The table, as the client spells it. Not the root.
+    pub id: Identifier,
+    /// The operation's own bytes, without `identity` and `context`.
+    raw: Bytes,
+}
+
+/// Reads a commit. 400, code 13, naming the operation and its field, e.g. `operations[2].declare_table.id`; also for
+/// more than `max_operations`, or as many ranges in one of them.
+pub fn parse(body: &[u8], max_operations: usize) -> Result<CommitRequest, Error> {
+    let document = Document::new(body)?;
+    let mut list = None;
+    let mut fields = Fields::default();
+    if !document.is_nothing() {
+        document.members(document.text, "the body", &mut |member| {
+            if member.name == "operations" {
+                fields.once(&member, "")?;
+                list = Some(member.value);
+            }
+            Ok(())
+        })?;
+    }
+    let list = list.ok_or_else(|| Error::invalid("`operations` is required"))?;
+    let mut operations = Vec::new();
+    document.elements(list, "`operations`", &mut |index, raw| {
+        if index == max_operations {
+            return Err(Error::invalid(format!(
+                "`operations[{index}]`: a batch has at most {max_operations} operations"
+            )));
+        }
+        operations.push(operation(raw, index, max_operations)?);
+        Ok(())
+    })?;
+    require(
+        !operations.is_empty(),
+        "operations",
+        "a list with at least one operation",
+    )?;
+    Ok(CommitRequest { operations })
+}
+
+impl CommitOperation {
+    /// The contract's name of its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::DeclareTable(_) => "declare_table",
+            Self::CreateTableVersion(_) => "create_table_version",
+            Self::DeleteTableVersions(_) => "delete_table_versions",
+            Self::DeregisterTable(_) => "deregister_table",
+        }
+    }
+
+    /// The table, as the client spells it.
+    pub fn id(&self) -> &Identifier {
+        match self {
+            Self::DeclareTable(declare) => &declare.id,
+            Self::CreateTableVersion(create) => &create.id,
+            Self::DeleteTableVersions(delete) => &delete.id,
+            Self::DeregisterTable(deregister) => &deregister.id,
+        }
+    }
+
+    /// The operation's own bytes with another identifier: the body of a single operation of its kind.
+    pub fn body_for(&self, table: &Identifier) -> Bytes {
+        match self {
+            Self::DeclareTable(declare) => renamed(&declare.raw, table),
+            Self::CreateTableVersion(create) => create.body_for(table),
+            Self::DeleteTableVersions(delete) => renamed(&delete.raw, table),
+            Self::DeregisterTable(deregister) => renamed(&deregister.raw, table),
+        }
+    }
+}
+
+/// Exactly one member says what is to be done. An unknown one is refused, not passed over: all of a batch is done, or
+/// nothing.
+fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperation, Error> {
+    let at = format!("operations[{index}]");
+    let document = Document { text: raw };
+    let mut found = None;
+    let mut fields = Fields::default();
+    document.members(raw, &format!("`{at}`"), &mut |member| {
+        fields.once(&member, &format!("{at}."))?;
+        if member.value == "null" {
+            return Ok(());
+        }
+        let here = format!("{at}.{}", brief(&member.name));
+        let read = match &*member.name {
+            "declare_table" => declare(member.value, &here),
+            "create_table_version" => {
+                batch::entry(member.value, &here).map(CommitOperation::CreateTableVersion)
+            }
+            "delete_table_versions" => delete(member.value, &here, max_ranges),
+            "deregister_table" => deregister(member.value, &here),
+            _ => Err(Error::invalid(format!(
+                "`{here}` is no operation of a commit; they are {KINDS}"
+            ))),
+        };
+        match found.replace(read?) {
+            None => Ok(()),
+            Some(_) => Err(not_one(&at)),
+        }
+    })?;
+    found.ok_or_else(|| not_one(&at))
+}
+
+fn not_one(at: &str) -> Error {
+    Error::invalid(format!("`{at}` must have exactly one of {KINDS}"))
+}
+
+fn declare(raw: &str, at: &str) -> Result<CommitOperation, Error> {
+    let path = format!("{at}.");
+    let mut location = None;
+    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
+        declared(member, &path, fields)?;
+        if member.name == "location" {
+            location = string(member.value).map(|text| text.into_owned());
+        }
+        Ok(())
+    })?;
+    Ok(CommitOperation::DeclareTable(DeclareTable {
+        id,
+        location,
+        raw,
+    }))
+}
+
+fn deregister(raw: &str, at: &str) -> Result<CommitOperation, Error> {
+    let (id, raw) = named(raw, at, &mut Fields::default(), &mut |_, _| Ok(()))?;
+    Ok(CommitOperation::DeregisterTable(DeregisterTable {
+        id,
+        raw,
+    }))
+}
+
+fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Error> {
+    let path = format!("{at}.");
+    let (mut branch, mut list) = (None, None);
+    let (id, bytes) = named(
+        raw,
+        at,
+        &mut Fields::default(),
+        &mut |member, fields| match &*member.name {
+            "branch" => {
+                fields.once(member, &path)?;
+                branch = string(member.value).map(|text| text.into_owned());
+                let fits = branch.is_some() || member.value == "null";
+                require(fits, &format!("{path}branch"), "a string")
+            }
+            "ranges" => {
+                fields.once(member, &path)?;
+                list = Some(member.value);
+                Ok(())
+            }
+            _ => Ok(()),
+        },
+    )?;
+    let list = list.ok_or_else(|| Error::invalid(format!("`{path}ranges` is required")))?;
+    let mut ranges = Vec::new();
+    let document = Document { text: list };
+    document.elements(list, &format!("`{path}ranges`"), &mut |index, raw| {
+        let here = format!("{path}ranges[{index}]");
+        if index == max_ranges {
+            return Err(Error::invalid(format!(
+                "`{here}`: an operation has at most {max_ranges} ranges"
+            )));
+        }
+        ranges.push(range(raw, &here)?);
+        Ok(())
+    })?;
+    require(
+        !ranges.is_empty(),
+        &format!("{path}ranges"),
+        "a list with at least one range",
+    )?;
+    Ok(CommitOperation::DeleteTableVersions(DeleteTableVersions {
+        id,
+        branch,
+        ranges,
+        raw: bytes,
+    }))
+}
+
+fn range(raw: &str, at: &str) -> Result<VersionRange, Error> {
+    let path = format!("{at}.");
+    let (mut start, mut end) = (None, None);
+    let mut fields = Fields::default();
+    let document = Document { text: raw };
+    document.members(raw, &format!("`{at}`"), &mut |member| {
+        let field = format!("{path}{}", member.name);
+        match &*member.name {
+            "start_version" => {
+                fields.once(&member, &path)?;
+                start = batch::version(member.value);
+                require(start.is_some(), &field, "an integer from 0")
+            }
+            "end_version" => {
+                fields.once(&member, &path)?;
+                end = match member.value {
+                    "-1" => Some(None),
+                    value => batch::version(value).map(Some),
+                };
+                require(end.is_some(), &field, "an integer from 0, or -1")
+            }
+            _ => Ok(()),
+        }
+    })?;
+    let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));
+    let range = VersionRange {
+        start: start.ok_or_else(|| missing("start_version"))?,
+        end: end.ok_or_else(|| missing("end_version"))?,
+    };
+    let has_some = range.end.is_none_or(|end| end > range.start);
+    require(
+        has_some,
+        &format!("{path}end_version"),
+        "above `start_version`: it is the version after the last one to delete",
+    )?;
+    Ok(range)
+}
+
+#[cfg(test)]
+mod tests;
