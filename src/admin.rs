@@ -1,8 +1,10 @@
-//! The pages for operators and scrapers, on an address of their own. They only show; nothing here changes anything.
+//! The pages for operators and scrapers, on an address of their own.
 //!
 //! `/metrics`, `/live` and `/ready` are for everybody who reaches the address; the others ask for the configured token.
 
+mod batches;
 mod pages;
+mod problem;
 mod readiness;
 
 use std::convert::Infallible;
@@ -19,11 +21,14 @@ use tower::Service;
 
 pub use readiness::Readiness;
 
+use problem::Problem;
+
 use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Secret;
 use crate::gateway::World;
 use crate::metrics::Metrics;
+use crate::protocol::error::Code;
 
 const JSON: &str = "application/json";
 /// The text exposition format of Prometheus.
@@ -63,35 +68,36 @@ impl Admin {
 
     fn answer(&self, request: &Request<Body>) -> Response<Body> {
         let shown = &*self.0;
-        let open = matches!(request.uri().path(), "/metrics" | "/live" | "/ready");
+        let path = request.uri().path();
+        let open = matches!(path, "/metrics" | "/live" | "/ready");
         if !open && !self.may_see(request.headers()) {
-            let mut response = problem(
-                StatusCode::UNAUTHORIZED,
-                "the admin token is missing or wrong",
-            )
-            .into_response();
+            let words = "the admin token is missing or wrong";
+            let page = Problem::new(Code::Unauthenticated, words).at(path);
+            let mut response = page.into_response();
             let challenge = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             return response;
         }
-        let page = match request.uri().path() {
+        let page = match path {
             "/metrics" => pages::metrics(shown),
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
             "/config" => Page::json(StatusCode::OK, &shown.config),
             "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
-            "/batches" => Page::json(StatusCode::OK, &pages::batches(shown)),
-            _ => problem(
-                StatusCode::NOT_FOUND,
-                "there is no such page; there are /metrics /live /ready /config /backends /batches",
-            ),
+            "/batches" => Page::json(StatusCode::OK, &batches::list(shown)),
+            _ => match path.strip_prefix("/batches/") {
+                Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id),
+                _ => no_such_page(path),
+            },
         };
         if page.status == StatusCode::NOT_FOUND
             || [Method::GET, Method::HEAD].contains(request.method())
         {
             return page.into_response();
         }
-        let page = problem(StatusCode::METHOD_NOT_ALLOWED, "pages are only read");
+        let page = Problem::new(Code::InvalidInput, "pages are only read")
+            .with_status(StatusCode::METHOD_NOT_ALLOWED)
+            .at(path);
         let mut response = page.into_response();
         let allowed = HeaderValue::from_static("GET, HEAD");
         response.headers_mut().insert(ALLOW, allowed);
@@ -147,8 +153,11 @@ impl Page {
     }
 }
 
-fn problem(status: StatusCode, words: &str) -> Page {
-    Page::json(status, &json!({ "error": words }))
+fn no_such_page(path: &str) -> Page {
+    let words = "there is no such page; there are /metrics /live /ready /config /backends /batches /batches/ID";
+    Problem::new(Code::Unsupported, words)
+        .with_status(StatusCode::NOT_FOUND)
+        .at(path)
 }
 
 #[cfg(test)]

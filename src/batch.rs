@@ -23,7 +23,7 @@ use dashmap::DashMap;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-pub use coordinator::OpenBatch;
+pub use coordinator::{OpenBatch, OpenEntry};
 pub use locks::{Hold, TableKey};
 pub use request::BatchCall;
 pub use visibility::Line;
@@ -34,7 +34,8 @@ use crate::error::Error;
 use crate::metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
-use coordinator::{Coordinator, now_millis};
+use coordinator::Coordinator;
+pub(crate) use coordinator::now_millis;
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use http::Uri;
+use nsgate::config::Secret;
 
 /// One front door for many table catalogs.
 #[derive(Debug, Parser)]
@@ -24,6 +26,8 @@ pub(crate) enum Command {
     Schema,
     /// Say which mount and backend serve an identifier, and the path sent upstream
     Explain(Explain),
+    /// Look at the batches that are not over
+    Batches(Batches),
     /// For trying things out: make a key pair and jwks.json in a folder once, print a signed token
     DevToken(DevToken),
 }
@@ -39,6 +43,34 @@ pub(crate) struct Explain {
     /// The identifier as clients spell it, such as 'prod$eu$t1'; the delimiter alone is the root
     #[arg(value_name = "ID")]
     pub(crate) identifier: String,
+}
+
+/// Which gateway, and what about its batches.
+#[derive(Debug, Args)]
+pub(crate) struct Batches {
+    /// The gateway's admin address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090", global = true, value_parser = admin)]
+    pub(crate) admin: Uri,
+    /// The gateway's `admin.token`, if it has one; other users of this machine cannot see the variable
+    #[arg(long, env = "NSGATE_ADMIN_TOKEN", hide_env_values = true, global = true, value_parser = secret)]
+    pub(crate) token: Option<Secret>,
+    /// Print the gateway's own JSON, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) what: OfBatches,
+}
+
+/// What to do with batches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OfBatches {
+    /// List the batches that are not over, and what each waits for
+    List,
+    /// Show each entry of one batch, what is the matter with it, and what can be done
+    Show {
+        /// The batch, as `list` and the gateway's log name it
+        id: String,
+    },
 }
 
 /// What the token is to say.
@@ -72,6 +104,23 @@ fn claim(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE, such as tenant=acme".to_owned()),
     }
+}
+
+fn admin(text: &str) -> Result<Uri, String> {
+    let words = "write http://HOST:PORT or https://HOST:PORT, as the gateway says when it starts";
+    let uri: Uri = text.parse().map_err(|_| words)?;
+    match (uri.scheme_str(), uri.host(), uri.query()) {
+        (Some("http" | "https"), Some(_), None) => Ok(uri),
+        _ => Err(words.to_owned()),
+    }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "a parser of the command line may fail"
+)]
+fn secret(text: &str) -> Result<Secret, String> {
+    Ok(Secret::new(text))
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {

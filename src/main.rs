@@ -1,5 +1,6 @@
 //! The program: arguments, configuration, run. Nothing else ends the process.
 
+mod batches;
 mod cli;
 mod explain;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
+        Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
         Command::Schema => Ok(format!("{:#}", schema::json())),
     };

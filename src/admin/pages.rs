@@ -3,7 +3,8 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EXPOSITION, Page, Shown, problem};
+use super::{EXPOSITION, Page, Problem, Shown};
+use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &Shown) -> Page {
@@ -15,10 +16,7 @@ pub(super) fn metrics(shown: &Shown) -> Page {
         },
         Err(error) => {
             tracing::error!(%error, "the metrics cannot be written");
-            problem(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the metrics cannot be written",
-            )
+            Problem::new(Code::Internal, "the metrics cannot be written").at("/metrics")
         }
     }
 }
@@ -52,10 +50,6 @@ pub(super) fn backends(shown: &Shown) -> Value {
         })
     });
     json!({ "backends": backends.collect::<Vec<_>>() })
-}
-
-pub(super) fn batches(shown: &Shown) -> Value {
-    json!({ "batches": shown.batches.open() })
 }
 
 fn names(identifier: &Identifier) -> Vec<&str> {

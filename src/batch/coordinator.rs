@@ -238,7 +238,7 @@ impl From<Event> for Done {
 }
 
 /// Milliseconds since the epoch.
-pub(super) fn now_millis() -> u64 {
+pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }

@@ -17,16 +17,16 @@ use crate::catalog::faults::PATIENCE;
 use crate::client::{Client, Reply};
 use crate::world::{Setup, World};
 
-const BATCH: &str = "/v1/table/version/batch-create";
+pub const BATCH: &str = "/v1/table/version/batch-create";
 
 /// Two catalogs with a table `t1` of one version each; `settings` are further keys of `batch`.
-async fn world(settings: &str) -> World {
+pub async fn world(settings: &str) -> World {
     let section = format!("batch: {{ log: batches.redb, {settings} }}");
     Setup::two().section(&section).start().await.seeded()
 }
 
 /// Stages a version of `t1` as a writer does, and returns its entry.
-fn stage(world: &World, name: &str, version: u64) -> Value {
+pub fn stage(world: &World, name: &str, version: u64) -> Value {
     let (path, content) = (format!("{name}-{version}"), format!("{name} {version}"));
     world.catalog(name).store().stage(&path, &content);
     json!({
@@ -35,12 +35,12 @@ fn stage(world: &World, name: &str, version: u64) -> Value {
 }
 
 /// A batch of one version of `t1` in each catalog.
-fn pair(world: &World, version: u64) -> Value {
+pub fn pair(world: &World, version: u64) -> Value {
     json!({"entries": [stage(world, "west", version), stage(world, "east", version)]})
 }
 
 /// Sends a batch while the test goes on.
-fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
+pub fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
     tokio::spawn(async move { client.post(BATCH, &batch).await })
 }
 
@@ -52,13 +52,13 @@ fn numbers(listed: &Value) -> Vec<u64> {
 }
 
 /// The versions of `t1` that a reader sees through the gateway.
-async fn visible(world: &World, name: &str) -> Vec<u64> {
+pub async fn visible(world: &World, name: &str) -> Vec<u64> {
     let target = format!("/v1/table/{name}%24t1/version/list");
     numbers(&world.client().post_nothing(&target).await.ok().json())
 }
 
 /// The versions of `t1` that the catalog has.
-fn stored(world: &World, name: &str) -> Vec<u64> {
+pub fn stored(world: &World, name: &str) -> Vec<u64> {
     let contents = world.catalog(name).store().contents(&[name, "t1"]);
     contents
         .unwrap()
@@ -68,7 +68,7 @@ fn stored(world: &World, name: &str) -> Vec<u64> {
 }
 
 /// Waits for what must happen by itself; only a failing test waits long.
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let happens = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -17,6 +17,7 @@ mod headers;
 mod identity;
 mod limits;
 mod listing;
+mod operator;
 mod rewriting;
 mod routing;
 mod streaming;

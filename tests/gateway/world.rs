@@ -195,6 +195,11 @@ impl World {
         Client::new(self.gateway.address)
     }
 
+    /// The address operators connect to.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.gateway.admin
+    }
+
     /// A client of the admin address.
     pub fn admin(&self) -> Client {
         Client::new(self.gateway.admin)

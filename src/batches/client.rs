@@ -1,0 +1,209 @@
+//! Asks the admin address of a gateway, and says what is wrong when there is no good answer.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use nsgate::config::Secret;
+use rustls::crypto::aws_lc_rs;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::words::plain;
+
+/// For the whole answer: the gateway needs a moment only where its log does.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest answer, in bytes; the gateway's own list is bounded well below.
+const MAX_BODY: usize = 64 << 20;
+
+/// A client of one admin address.
+pub(crate) struct Client {
+    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Without a slash at the end.
+    admin: String,
+    token: Option<HeaderValue>,
+}
+
+/// Why there is no good answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    /// There are no threads or files left, or the like.
+    #[error("cannot start: {0}")]
+    Runtime(std::io::Error),
+    /// Certificates could not be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(rustls::Error),
+    /// The token cannot be sent.
+    #[error(
+        "the admin token has characters that no header may carry; is the whole file in it, with its line break?"
+    )]
+    Token,
+    /// No answer came.
+    #[error(
+        "{admin} does not answer: {cause}\n\
+         Is the gateway running, and is this its `admin.address`? It says \"nsgate admin on …\" when it starts."
+    )]
+    Unreachable {
+        /// The admin address.
+        admin: String,
+        /// What the connection says.
+        cause: String,
+    },
+    /// The answer is not the gateway's.
+    #[error(
+        "{0} answers, but not as the admin address of nsgate does.\n\
+         `--admin` takes the address under `admin.address` in the gateway's configuration, not the one that clients use."
+    )]
+    Stranger(String),
+    /// 401.
+    #[error(
+        "{0} asks for the gateway's `admin.token`, and {1}.\n\
+         Put it into the environment variable NSGATE_ADMIN_TOKEN, or give it with --token."
+    )]
+    Unauthorized(String, &'static str),
+    /// The gateway says no, in its own words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The gateway's error body.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+    code: u64,
+    #[serde(default)]
+    detail: String,
+}
+
+impl Client {
+    /// A client that trusts the system's authorities.
+    ///
+    /// # Errors
+    /// The token cannot be a header, or TLS cannot be set up.
+    pub(crate) fn new(admin: &Uri, token: Option<&Secret>) -> Result<Self, Problem> {
+        let token = token.map(|token| {
+            let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
+            value.map_err(|_| Problem::Token)
+        });
+        let provider = || aws_lc_rs::default_provider().into();
+        let builder = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(Problem::Tls)?;
+        // Without authorities https fails with its own words; http needs none.
+        let tls = match builder.clone().with_native_roots() {
+            Ok(builder) => builder,
+            Err(_) => builder.with_root_certificates(rustls::RootCertStore::empty()),
+        };
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls.with_no_client_auth())
+            .https_or_http()
+            .enable_http1()
+            .build();
+        Ok(Self {
+            inner: legacy::Client::builder(TokioExecutor::new()).build(connector),
+            admin: admin.to_string().trim_end_matches('/').to_owned(),
+            token: token.transpose()?,
+        })
+    }
+
+    /// The admin address, as it was given.
+    pub(crate) fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    /// Whoever answered is no gateway.
+    pub(crate) fn stranger(&self) -> Problem {
+        Problem::Stranger(self.admin.clone())
+    }
+
+    /// The JSON of a page, or what came of a command.
+    ///
+    /// # Errors
+    /// No answer, none of a gateway, or a no.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, Problem> {
+        let answer = timeout(PATIENCE, self.send(method, path, body)).await;
+        let (status, body) = answer.unwrap_or_else(|_| {
+            Err(self.unreachable(format!("no answer in {} s", PATIENCE.as_secs())))
+        })?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|_| self.stranger());
+        }
+        let refusal: Refusal = serde_json::from_slice(&body).map_err(|_| self.stranger())?;
+        Err(match status {
+            StatusCode::UNAUTHORIZED => Problem::Unauthorized(
+                self.admin.clone(),
+                match self.token {
+                    Some(_) => "the one given is not it",
+                    None => "none was given",
+                },
+            ),
+            // The contract's "no such transaction" is the admin address's own; any other page would be missing
+            // at the address for clients.
+            StatusCode::NOT_FOUND if refusal.code != 10 => self.stranger(),
+            _ if refusal.detail.is_empty() => Problem::Refused(plain(&refusal.error)),
+            _ => Problem::Refused(format!(
+                "{}\n{}",
+                plain(&refusal.error),
+                plain(&refusal.detail)
+            )),
+        })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<(StatusCode, Bytes), Problem> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.admin))
+            .header(ACCEPT, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let request = request.body(Full::new(body));
+        let request = request.map_err(|error| self.unreachable(error.to_string()))?;
+        let response = self.inner.request(request).await;
+        let response = response.map_err(|error| self.unreachable(innermost(&error)))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        let body = body.map_err(|error| self.unreachable(error.to_string()))?;
+        Ok((status, body.to_bytes()))
+    }
+
+    fn unreachable(&self, cause: String) -> Problem {
+        Problem::Unreachable {
+            admin: self.admin.clone(),
+            cause,
+        }
+    }
+}
+
+/// The cause that says something: those around it say only that sending failed.
+fn innermost(error: &legacy::Error) -> String {
+    let mut cause = error.source();
+    let mut said = error.to_string();
+    while let Some(inner) = cause {
+        said = inner.to_string();
+        cause = inner.source();
+    }
+    said
+}

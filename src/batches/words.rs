@@ -1,0 +1,258 @@
+//! What the gateway says of its batches, as text for a person.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+/// Backends that a line of the list names; of more it gives the number.
+const NAMED: usize = 3;
+
+/// The page `/batches`. Of all these pages only what is printed is read.
+#[derive(Deserialize)]
+pub(super) struct List {
+    batches: Vec<Batch>,
+    /// Open batches that are not on the page.
+    #[serde(default)]
+    more: usize,
+}
+
+/// The page `/batches/ID`.
+#[derive(Deserialize)]
+pub(super) struct Batch {
+    id: String,
+    state: String,
+    age_seconds: u64,
+    waits_for: String,
+    entries: Vec<Entry>,
+    #[serde(default)]
+    ways: Vec<Way>,
+    #[serde(default)]
+    resolved: Vec<Resolved>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    backend: String,
+    table: String,
+    branch: Option<String>,
+    change: String,
+    state: String,
+    #[serde(default)]
+    expected: Object,
+    #[serde(default)]
+    found: Object,
+    latest: Option<u64>,
+    hazard: Option<String>,
+    error: Option<String>,
+}
+
+/// What identifies the object in the catalog.
+#[derive(Default, Deserialize)]
+struct Object {
+    manifest_path: Option<String>,
+    manifest_size: Option<u64>,
+    e_tag: Option<String>,
+}
+
+/// What a person can decide.
+#[derive(Deserialize)]
+struct Way {
+    decision: String,
+    does: String,
+}
+
+/// What a person has decided.
+#[derive(Deserialize)]
+struct Resolved {
+    decision: String,
+    who: String,
+    why: String,
+    seconds_ago: u64,
+}
+
+/// One line a batch.
+pub(super) fn list(list: &List, admin: &str) -> String {
+    if list.batches.is_empty() && list.more == 0 {
+        return "no batch is open: every batch that was begun is over, and nothing waits"
+            .to_owned();
+    }
+    let mut rows =
+        vec![["ID", "STATE", "AGE", "ENTRIES", "BACKENDS", "WAITS FOR"].map(String::from)];
+    rows.extend(list.batches.iter().map(|batch| {
+        [
+            plain(&batch.id),
+            plain(&batch.state),
+            age(batch.age_seconds),
+            batch.entries.len().to_string(),
+            batch.backends(),
+            plain(&batch.waits_for),
+        ]
+    }));
+    let mut said = table(&rows);
+    if list.more > 0 {
+        let _ = writeln!(
+            said,
+            "and {} more, which become visible as these end",
+            list.more
+        );
+    }
+    let waiting = list.batches.iter().filter(|batch| !batch.ways.is_empty());
+    match waiting.count() {
+        0 => {}
+        1 => said.push_str("\n1 can be decided by a person; what was found, and the ways out:\n"),
+        some => {
+            let _ = writeln!(
+                said,
+                "\n{some} can be decided by a person; what was found, and the ways out:"
+            );
+        }
+    }
+    if list.batches.iter().any(|batch| !batch.ways.is_empty()) {
+        let _ = writeln!(said, "  nsgate batches --admin {admin} show ID");
+    }
+    said.trim_end().to_owned()
+}
+
+/// Everything about one batch, and the commands that settle it.
+pub(super) fn show(batch: &Batch, admin: &str) -> String {
+    let mut said = String::new();
+    let line = |said: &mut String, what: &str, value: &str| {
+        let _ = writeln!(said, "{what:<12}{value}");
+    };
+    line(&mut said, "batch", &plain(&batch.id));
+    line(&mut said, "state", &plain(&batch.state));
+    line(
+        &mut said,
+        "begun",
+        &format!("{} ago", age(batch.age_seconds)),
+    );
+    line(&mut said, "waits for", &plain(&batch.waits_for));
+    for resolved in &batch.resolved {
+        line(&mut said, "resolved", &resolved.words());
+    }
+    for (index, entry) in batch.entries.iter().enumerate() {
+        let _ = writeln!(said, "\nentries[{index}]  {}", entry.title());
+        let line = |said: &mut String, what: &str, value: &str| {
+            let _ = writeln!(said, "  {what:<10}{value}");
+        };
+        line(&mut said, "state", &plain(&entry.state));
+        if let Some(expected) = entry.expected.words() {
+            line(&mut said, "expected", &expected);
+        }
+        if let Some(mut found) = entry.found.words() {
+            if let Some(latest) = entry.latest {
+                let _ = write!(found, "; the table's latest version is {latest}");
+            }
+            line(&mut said, "found", &found);
+        }
+        if let Some(hazard) = &entry.hazard {
+            line(&mut said, "why", &plain(hazard));
+        }
+        if let Some(error) = &entry.error {
+            line(&mut said, "last error", &plain(error));
+        }
+    }
+    if !batch.ways.is_empty() {
+        said.push_str("\nways out\n");
+    }
+    for way in &batch.ways {
+        let _ = writeln!(
+            said,
+            "  {}\n    nsgate batches --admin {admin} resolve {} --{} --why 'YOUR REASON'",
+            plain(&way.does),
+            plain(&batch.id),
+            plain(&way.decision),
+        );
+    }
+    said.trim_end().to_owned()
+}
+
+impl Batch {
+    fn backends(&self) -> String {
+        let names: BTreeSet<&str> = self.entries.iter().map(|entry| &*entry.backend).collect();
+        let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
+        let mut said = plain(&named.join(", "));
+        if names.len() > NAMED {
+            let _ = write!(said, " and {} more", names.len() - NAMED);
+        }
+        said
+    }
+}
+
+impl Entry {
+    fn title(&self) -> String {
+        let branch = self.branch.as_ref();
+        let branch =
+            branch.map_or_else(String::new, |branch| format!(", branch {}", plain(branch)));
+        let (change, table) = (plain(&self.change), plain(&self.table));
+        format!(
+            "{change} of {table}{branch} in backend {}",
+            plain(&self.backend)
+        )
+    }
+}
+
+impl Object {
+    /// Nothing where nothing is known.
+    fn words(&self) -> Option<String> {
+        let parts = [
+            self.manifest_size.map(|size| format!("{size} bytes")),
+            self.e_tag
+                .as_ref()
+                .map(|tag| format!("e_tag {}", plain(tag))),
+            self.manifest_path.as_ref().map(|path| plain(path)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+impl Resolved {
+    fn words(&self) -> String {
+        let why = match self.why.is_empty() {
+            true => "no reason given".to_owned(),
+            false => plain(&self.why),
+        };
+        let (decision, who) = (plain(&self.decision), plain(&self.who));
+        format!("{decision}, by {who}, {} ago: {why}", age(self.seconds_ago))
+    }
+}
+
+/// Text of others on a terminal: nothing in it may move the cursor or begin a line.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => plain.extend(character.escape_default()),
+            false => plain.push(character),
+        }
+    }
+    plain
+}
+
+/// The two largest units.
+fn age(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// Columns as wide as their widest cell; the last one is left as it is.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| widest(column).unwrap_or(0)).collect();
+    let mut said = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:<width$}  "))
+            .collect();
+        let _ = writeln!(said, "{}", line.trim_end());
+    }
+    said
+}

@@ -1,0 +1,232 @@
+//! What a person at a terminal learns of batches with `nsgate batches`, and what becomes of what they decide.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::batches::{BATCH, pair, start, stored, until, world};
+use crate::catalog::faults::{Fault, Gate, PATIENCE};
+use crate::world::{Setup, World};
+
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+
+/// `nsgate batches` with these arguments, and what came of it.
+async fn nsgate(admin: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    nsgate_with(admin, arguments, None).await
+}
+
+async fn nsgate_with(
+    admin: &str,
+    arguments: &[&str],
+    token: Option<&str>,
+) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    command
+        .args(["batches", "--admin", admin])
+        .args(arguments)
+        .env_clear()
+        .env("USER", "ada");
+    if let Some(token) = token {
+        command.env("NSGATE_ADMIN_TOKEN", token);
+    }
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output.await.unwrap().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn admin(world: &World) -> String {
+    format!("http://{}", world.admin_address())
+}
+
+/// What the command printed where it is to succeed.
+async fn printed(world: &World, arguments: &[&str]) -> String {
+    let (code, stdout, stderr) = nsgate(&admin(world), arguments).await;
+    assert_eq!((code, &*stderr), (Some(0), ""), "{arguments:?}");
+    stdout
+}
+
+/// What the command complained of where it is to fail.
+async fn complained(admin: &str, arguments: &[&str]) -> String {
+    let (code, stdout, stderr) = nsgate(admin, arguments).await;
+    assert_eq!((code, &*stdout), (Some(1), ""), "{arguments:?}: {stderr}");
+    stderr
+}
+
+/// An aborted batch whose version 2 in `west` was built on behind the gateway's back; its name.
+async fn built_on(world: &World) -> String {
+    let gate = world.catalog("east").hold("create_table_version");
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = start(world.client(), pair(world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(world, "west") == [1, 2]).await;
+    let id = ["west".to_owned(), "t1".to_owned()];
+    world
+        .catalog("west")
+        .store()
+        .put(&id, 3, "built on it".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    hazard(world).await
+}
+
+/// Waits for the one batch that waits for a person; its name.
+async fn hazard(world: &World) -> String {
+    let batch = first(world, |batch| batch["state"] == "hazard").await;
+    batch["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until no batch is open: the end of one is written after its answer.
+async fn over(world: &World) {
+    first(world, Value::is_null).await;
+}
+
+/// Waits until the first batch of the page is so; `null`: there is none.
+async fn first(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
+    let told = async {
+        loop {
+            let page = world.admin().get("/batches").await.ok().json();
+            if is_so(&page["batches"][0]) {
+                return page["batches"][0].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap()
+}
+
+#[tokio::test]
+async fn where_nothing_is_open_it_says_so() {
+    let world = world("").await;
+    let said = printed(&world, &["list"]).await;
+    assert!(said.starts_with("no batch is open"), "{said}");
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    over(&world).await;
+    let said = printed(&world, &["list"]).await;
+    assert!(said.starts_with("no batch is open"), "{said}");
+    let json: Value = serde_json::from_str(&printed(&world, &["list", "--json"]).await).unwrap();
+    assert_eq!(json["batches"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn an_undecided_batch_is_listed_with_its_backends() {
+    let world = world("").await;
+    let gate: Gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let said = printed(&world, &["list"]).await;
+    let [head, line] = said.trim_end().lines().collect::<Vec<_>>()[..] else {
+        panic!("{said}");
+    };
+    for word in ["ID", "STATE", "AGE", "ENTRIES", "BACKENDS", "WAITS FOR"] {
+        assert!(head.contains(word), "{head}");
+    }
+    for word in ["undecided", " 2 ", "east, west"] {
+        assert!(line.contains(word), "{line}");
+    }
+    // The columns stand below their heads.
+    assert_eq!(head.find("BACKENDS"), line.find("east, west"), "{said}");
+    gate.open();
+    batch.await.unwrap().ok();
+}
+
+#[tokio::test]
+async fn a_hazard_is_shown_with_what_is_the_matter() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let id = built_on(&world).await;
+    for run in ["at once", "after a restart"] {
+        let listed = printed(&world, &["list"]).await;
+        assert!(listed.contains(&id), "{run}: {listed}");
+        assert!(listed.contains("hazard"), "{run}: {listed}");
+        let shown = printed(&world, &["show", &id]).await;
+        for words in [
+            &*id,
+            "version 2 of west$t1 in backend west",
+            "version 2 of east$t1 in backend east",
+            "a later version was built on it",
+        ] {
+            assert!(shown.contains(words), "{run}: `{words}` is not in\n{shown}");
+        }
+        let json = printed(&world, &["show", &id, "--json"]).await;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["entries"][0]["version"], 2, "{run}");
+        world.restart().await;
+        hazard(&world).await;
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_none_is_said_to_be_none() {
+    let world = world("").await;
+    let address = admin(&world);
+    for id in [
+        "nonsense",
+        "0190b0a0-0000-7000-8000-000000000000",
+        "a/b?c#d",
+        "ü",
+    ] {
+        let said = complained(&address, &["show", id]).await;
+        assert!(said.contains("there is no batch"), "{id}: {said}");
+    }
+    let answer = world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    let id = answer.json()["transaction_id"].as_str().unwrap().to_owned();
+    over(&world).await;
+    let said = complained(&address, &["show", &id]).await;
+    assert!(said.contains("it was committed"), "{said}");
+    let usage = nsgate(&address, &["show"]).await;
+    assert_eq!(usage.0, Some(2), "{usage:?}");
+}
+
+#[tokio::test]
+async fn who_is_not_the_admin_address_of_a_gateway_is_told_apart() {
+    let world = world("").await;
+    let said = complained("http://127.0.0.1:1", &["list"]).await;
+    for words in [
+        "http://127.0.0.1:1 does not answer",
+        "refused",
+        "admin.address",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in {said}");
+    }
+    let front = format!("http://{}", world.address());
+    for elsewhere in [front, world.catalog("west").uri()] {
+        let said = complained(&elsewhere, &["list"]).await;
+        assert!(
+            said.contains("not as the admin address of nsgate"),
+            "{said}"
+        );
+    }
+    for nonsense in ["127.0.0.1:9090", "ftp://127.0.0.1", "/x"] {
+        let (code, _, said) = nsgate(nonsense, &["list"]).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("write http://HOST:PORT"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn the_admin_token_is_asked_for_and_taken() {
+    let setup = Setup::two().section("admin: { address: 127.0.0.1:0, token: open-sesame }");
+    let world = setup.start().await;
+    let address = admin(&world);
+    let said = complained(&address, &["list"]).await;
+    assert!(
+        said.contains("none was given") && said.contains("NSGATE_ADMIN_TOKEN"),
+        "{said}"
+    );
+    let (code, _, said) = nsgate_with(&address, &["list"], Some("guess")).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("the one given is not it"), "{said}");
+    assert!(!said.contains("guess"), "{said}");
+    let (code, _, said) = nsgate_with(&address, &["list"], Some("open-sesame")).await;
+    assert_eq!((code, &*said), (Some(0), ""));
+    let (code, _, said) = nsgate(&address, &["--token", "open-sesame", "list"]).await;
+    assert_eq!((code, &*said), (Some(0), ""));
+    let (code, _, said) = nsgate_with(&address, &["list"], Some("two\nlines")).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("no header may carry"), "{said}");
+}
