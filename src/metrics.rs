@@ -17,7 +17,7 @@ use prometheus::{IntGauge, Registry, TextEncoder};
 
 pub use auth::{Auth, Issuer, TokenCache};
 pub use backend::Backend;
-pub use batch::{Batch, Phase, Undecided};
+pub use batch::{Batch, Census, Phase, Standing, Undecided};
 pub use request::{Counted, Requests};
 
 use families::Families;

@@ -1,11 +1,14 @@
 //! The batches that are not over, as facts and in words: what each waits for, and what a person can decide.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Page, Problem, Shown};
 use crate::batch::{Batches, OpenBatch, OpenEntry, TransactionStatus};
+use crate::metrics::{Census, Standing};
 use crate::protocol::error::Code;
 
 /// About so many entries are on the page of all batches; the batches beyond them are only counted.
@@ -42,6 +45,22 @@ pub(super) fn list(shown: &Shown) -> Value {
     });
     let listed: Vec<_> = listed.map(tell).collect();
     json!({ "more": open.len() - listed.len(), "batches": listed })
+}
+
+/// How many batches stand where, and since when.
+pub(super) fn census(shown: &Shown) -> Census {
+    let mut census = Census::default();
+    for batch in shown.batches.open() {
+        let standing = Standing::ALL.into_iter();
+        for standing in standing.filter(|standing| standing.as_str() == batch.state) {
+            census.add(standing, age(&batch));
+        }
+    }
+    census
+}
+
+fn age(batch: &OpenBatch) -> Duration {
+    Duration::from_millis(crate::batch::now_millis().saturating_sub(batch.since_millis))
 }
 
 /// `/batches/ID`.
@@ -84,7 +103,7 @@ fn tell(batch: &OpenBatch) -> Told<'_> {
         id: &batch.id,
         state: batch.state,
         since_millis: batch.since_millis,
-        age_seconds: crate::batch::now_millis().saturating_sub(batch.since_millis) / 1000,
+        age_seconds: age(batch).as_secs(),
         waits_for: waits_for(batch),
         entries: entries.collect(),
     }

@@ -3,11 +3,12 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EXPOSITION, Page, Problem, Shown};
+use super::{EXPOSITION, Page, Problem, Shown, batches};
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &Shown) -> Page {
+    shown.metrics.batch().open(&batches::census(shown));
     match shown.metrics.render() {
         Ok(body) => Page {
             status: StatusCode::OK,

@@ -20,8 +20,31 @@ pub struct Batch {
     hazards: IntGauge,
     undecided: IntGauge,
     oldest: Gauge,
+    standing: [(IntGauge, Gauge); Standing::ALL.len()],
+    late_creates: IntCounter,
     open: Arc<Mutex<Open>>,
 }
+
+/// Where a batch stands that has a durable intent and no durable end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has no decision.
+    Undecided,
+    /// COMMIT is durable; what it removes is being removed.
+    Committed,
+    /// ABORT is durable; what it made is being undone.
+    Undoing,
+    /// Something of it waits for a person.
+    Hazard,
+    /// It is undone; a create that got no answer may still land.
+    Watching,
+    /// It has entries in a backend that is not configured any more.
+    Stranded,
+}
+
+/// The open batches, counted.
+#[derive(Clone, Debug, Default)]
+pub struct Census([(u32, Duration); Standing::ALL.len()]);
 
 /// The phases that `nsgate_batch_duration_seconds` tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +73,39 @@ struct Open {
     since: BTreeMap<u64, Instant>,
 }
 
+impl Standing {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Undecided,
+        Self::Committed,
+        Self::Undoing,
+        Self::Hazard,
+        Self::Watching,
+        Self::Stranded,
+    ];
+
+    /// Its name on `/batches` and in the label `state`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Committed => "committed",
+            Self::Undoing => "undoing",
+            Self::Hazard => "hazard",
+            Self::Watching => "watching",
+            Self::Stranded => "stranded",
+        }
+    }
+}
+
+impl Census {
+    /// One more batch, which began `age` ago.
+    pub fn add(&mut self, standing: Standing, age: Duration) {
+        let (batches, oldest) = &mut self.0[standing as usize];
+        *batches += 1;
+        *oldest = age.max(*oldest);
+    }
+}
+
 impl Batch {
     pub(super) fn new(families: &Families) -> Self {
         let outcome = |outcome| families.batches.with_label_values(&[outcome]);
@@ -64,6 +120,14 @@ impl Batch {
             hazards: families.batch_hazards.clone(),
             undecided: families.batches_undecided.clone(),
             oldest: families.oldest_undecided.clone(),
+            standing: Standing::ALL.map(|standing| {
+                let state = [standing.as_str()];
+                (
+                    families.batches_open.with_label_values(&state),
+                    families.batch_oldest.with_label_values(&state),
+                )
+            }),
+            late_creates: families.late_creates.clone(),
             open: Arc::default(),
         }
     }
@@ -106,6 +170,19 @@ impl Batch {
     /// A person has settled one.
     pub fn hazard_settled(&self) {
         self.hazards.dec();
+    }
+
+    /// A create landed after its batch was aborted.
+    pub fn late_create(&self) {
+        self.late_creates.inc();
+    }
+
+    /// How many batches are open now. To be told before the metrics are rendered.
+    pub fn open(&self, census: &Census) {
+        for ((batches, oldest), (number, age)) in self.standing.iter().zip(&census.0) {
+            batches.set((*number).into());
+            oldest.set(age.as_secs_f64());
+        }
     }
 
     /// A batch is undecided, for `age` already; keep the answer until it is decided.

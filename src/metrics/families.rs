@@ -3,8 +3,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 /// From a cached answer on the same machine to a scan of minutes.
@@ -34,7 +34,10 @@ pub(super) struct Families {
     pub(super) batch_entries: Histogram,
     pub(super) batches_undecided: IntGauge,
     pub(super) oldest_undecided: Gauge,
+    pub(super) batches_open: IntGaugeVec,
+    pub(super) batch_oldest: GaugeVec,
     pub(super) batch_hazards: IntGauge,
+    pub(super) late_creates: IntCounter,
     pub(super) config_reloads: IntCounterVec,
     pub(super) config_last_reload: Gauge,
 }
@@ -138,9 +141,23 @@ impl Families {
                 "nsgate_batch_oldest_undecided_seconds",
                 "Seconds since the oldest undecided batch began; 0 if there is none.",
             ),
+            batches_open: new.gauges(
+                "nsgate_batches_open",
+                "Batches with a durable intent and no durable end, by where they stand.",
+                &["state"],
+            ),
+            batch_oldest: new.float_gauges(
+                "nsgate_batch_oldest_seconds",
+                "Seconds since the oldest open batch that stands there began; 0 if there is none.",
+                &["state"],
+            ),
             batch_hazards: new.gauge(
                 "nsgate_batch_hazards",
                 "Table versions of aborted batches that wait for a person.",
+            ),
+            late_creates: new.counter(
+                "nsgate_batch_late_creates_total",
+                "Creates that landed after their batch was aborted, and were found.",
             ),
             config_reloads: new.counters(
                 "nsgate_config_reloads_total",
@@ -164,6 +181,10 @@ struct Register<'a>(&'a Registry);
 impl Register<'_> {
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.add(IntCounter::new(name, help))
     }
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {

@@ -44,6 +44,87 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
         )
     });
     assert_eq!(counted, "1");
+    // What alerts look at is there before anything is wrong.
+    for series in [
+        "nsgate_batch_hazards",
+        "nsgate_batch_oldest_undecided_seconds",
+        "nsgate_batches_open%7Bstate=%22stranded%22%7D",
+        "nsgate_batch_oldest_seconds%7Bstate=%22undoing%22%7D",
+        "nsgate_batch_late_creates_total",
+        "nsgate_batches_total%7Boutcome=%22aborted%22%7D",
+    ] {
+        assert_eq!(value(series), Some(json!("0")), "{series}");
+    }
+    let rules = eventually("the alerting rules to be evaluated", || {
+        let answer = block_on(asks.get("/api/v1/rules"));
+        let body: Value = serde_json::from_slice(&answer.body).ok()?;
+        let groups = body["data"]["groups"].as_array()?.iter();
+        let rules = groups.flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default());
+        let rules: Vec<Value> = rules.collect();
+        let evaluated = rules.iter().all(|rule| rule["health"] != "unknown");
+        (!rules.is_empty() && evaluated).then_some(rules)
+    });
+    for rule in &rules {
+        assert_eq!(rule["health"], "ok", "{rule}");
+        assert_eq!(rule["state"], "inactive", "{rule}");
+        for annotation in ["summary", "description", "action"] {
+            assert!(
+                rule["annotations"][annotation].is_string(),
+                "{annotation}: {rule}"
+            );
+        }
+        watches_what_is_there(rule, &metrics.body);
+    }
+}
+
+/// A rule over a metric that the gateway does not have would be silent for ever.
+fn watches_what_is_there(rule: &Value, metrics: &[u8]) {
+    let metrics = String::from_utf8_lossy(metrics);
+    let query = rule["query"].as_str().unwrap();
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    for word in words.filter(|word| word.starts_with("nsgate_")) {
+        let family = word.trim_end_matches("_bucket");
+        let known = metrics.contains(&format!("# TYPE {family} "));
+        assert!(known, "{}: there is no metric {word}", rule["name"]);
+    }
+}
+
+#[test]
+fn the_alerting_rules_fire_on_what_they_are_for_and_are_silent_otherwise() {
+    if Python::ready().is_none() {
+        return;
+    }
+    for arguments in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+    ] {
+        let mut promtool = Command::new(program("promtool"));
+        promtool.args(arguments).current_dir(deployed("."));
+        let output = promtool.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success(), "promtool {arguments:?}: {said}");
+        assert!(said.contains("SUCCESS"), "promtool {arguments:?}: {said}");
+    }
+    // Every rule has a test in which it fires.
+    let read = |name| fs::read_to_string(deployed(name)).unwrap();
+    let (rules, tests) = (read("alerts.yml"), read("alerts.test.yml"));
+    let names = rules
+        .lines()
+        .filter_map(|line| line.split_once("- alert: "));
+    let mut found = 0;
+    for (_, name) in names {
+        let fires = format!("ALERTS{{alertname=\"{name}\", alertstate=\"firing\", severity");
+        assert!(tests.contains(&fires), "nothing shows that {name} fires");
+        found += 1;
+    }
+    assert!(found > 5, "{found}");
+}
+
+/// What is shipped for Prometheus.
+fn deployed(name: &str) -> PathBuf {
+    let folder = [env!("CARGO_MANIFEST_DIR"), "deploy", "prometheus", name];
+    folder.iter().collect()
 }
 
 /// A program of the Debian package `prometheus`: the installed one, or else the package's own, unpacked below the
@@ -101,7 +182,8 @@ fn check(metrics: &[u8]) {
 
 fn scraping(target: &str, folder: &TempDir) -> Process {
     let config = json!({
-        "global": { "scrape_interval": "1s" },
+        "global": { "scrape_interval": "1s", "evaluation_interval": "1s" },
+        "rule_files": [deployed("alerts.yml")],
         "scrape_configs": [{
             "job_name": "nsgate",
             "static_configs": [{ "targets": [target] }],

@@ -155,6 +155,18 @@ async fn a_hazard_is_shown_with_what_is_the_matter() {
         let json = printed(&world, &["show", &id, "--json"]).await;
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["entries"][0]["version"], 2, "{run}");
+        for sample in [
+            "nsgate_batch_hazards",
+            "nsgate_batches_open{state=\"hazard\"}",
+        ] {
+            assert_eq!(
+                world.metric(sample).await.to_string(),
+                "1",
+                "{run}: {sample}"
+            );
+        }
+        let undoing = world.metric("nsgate_batches_open{state=\"undoing\"}");
+        assert_eq!(undoing.await.to_string(), "0", "{run}");
         world.restart().await;
         hazard(&world).await;
     }
