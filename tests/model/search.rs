@@ -1,0 +1,158 @@
+//! The search through all worlds within a bound, and what it found.
+
+use std::io::Write;
+use std::time::Instant;
+
+use nsgate::batch::step::{Decision, step};
+use stateright::{Checker, Model, Property};
+
+use crate::invariants::Invariant;
+use crate::moves::Move;
+use crate::world::{ENTRIES, Faults, Reader, World, Writer};
+
+/// What may happen in a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    name: &'static str,
+    faults: Faults,
+    writer: bool,
+    reader: bool,
+    stranger: bool,
+}
+
+/// What a search came to.
+pub struct Found {
+    pub states: usize,
+    pub reached: Vec<&'static str>,
+    pub broken: Vec<&'static str>,
+}
+
+type Holds = fn(&Bound, &World) -> bool;
+
+/// Where the searches must go to mean anything.
+pub const REACHED: [(&str, Holds); 5] = [
+    ("a commit", |_, world| {
+        world.log.decision == Some(Decision::Commit)
+    }),
+    ("an abort that deletes", |_, world| {
+        (0..ENTRIES).any(|entry| world.facts[entry].consumed && world.maker(entry).is_none())
+    }),
+    ("a hazard", |_, world| world.waits_for_a_person()),
+    ("a commit by recovery", |_, world| {
+        world.log.by_recovery && world.log.decision == Some(Decision::Commit)
+    }),
+    ("a late create undone", |_, world| {
+        world.facts.iter().any(|facts| facts.late_undone)
+    }),
+];
+
+impl Bound {
+    pub const fn of(name: &'static str, faults: Faults) -> Self {
+        Self {
+            name,
+            faults,
+            writer: false,
+            reader: false,
+            stranger: false,
+        }
+    }
+
+    pub const fn writer(mut self) -> Self {
+        self.writer = true;
+        self
+    }
+
+    pub const fn reader(mut self) -> Self {
+        self.reader = true;
+        self
+    }
+}
+
+impl Model for Bound {
+    type State = World;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<World> {
+        let mut world = World::new(self.faults);
+        world.stranger = self.stranger;
+        if !self.writer {
+            world.writer = Writer::Done;
+        }
+        if !self.reader {
+            world.reader = Reader::Done;
+        }
+        vec![world]
+    }
+
+    fn actions(&self, world: &World, moves: &mut Vec<Move>) {
+        // What follows a broken promise is not looked at.
+        if world.broken.is_none() {
+            world.moves(moves);
+        }
+    }
+
+    fn next_state(&self, world: &World, next: Move) -> Option<World> {
+        Some(world.clone().after(&next, step))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        fn holds<const I: usize>(_: &Bound, world: &World) -> bool {
+            Invariant::ALL[I].holds(world)
+        }
+        let holds: [Holds; Invariant::ALL.len()] = [
+            holds::<0>,
+            holds::<1>,
+            holds::<2>,
+            holds::<3>,
+            holds::<4>,
+            holds::<5>,
+            holds::<6>,
+            holds::<7>,
+            holds::<8>,
+            holds::<9>,
+            holds::<10>,
+        ];
+        let always = Invariant::ALL.iter().zip(holds);
+        always
+            .map(|(invariant, holds)| Property::always(invariant.name(), holds))
+            .chain(REACHED.map(|(name, reached)| Property::sometimes(name, reached)))
+            .collect()
+    }
+}
+
+/// Searches a bound to its end, and tells what it found.
+pub fn search(bound: Bound) -> Found {
+    let began = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let checker = bound.checker().threads(threads).spawn_dfs().join();
+    let states = checker.unique_state_count();
+    let seconds = began.elapsed().as_secs_f64();
+    let Bound { name, faults, .. } = bound;
+    tell(&format!(
+        "{name}: {faults:?}, {states} distinct states, {seconds:.1} s"
+    ));
+    let (mut reached, mut broken) = (Vec::new(), Vec::new());
+    for (name, path) in checker.discoveries() {
+        if REACHED.iter().any(|(other, _)| *other == name) {
+            reached.push(name);
+            continue;
+        }
+        broken.push(name);
+        tell(&format!("broken: {name}"));
+        for (world, next) in path.into_vec() {
+            if let Some(next) = next {
+                tell(&format!("  {}", world.tell(&next)));
+            }
+        }
+    }
+    Found {
+        states,
+        reached,
+        broken,
+    }
+}
+
+/// Past the test harness, which would keep it to itself.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
