@@ -2,11 +2,12 @@
 //!
 //! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
 //! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash ended.
-//! `reads` answers `version/list` and `version/describe` without what is hidden.
+//! `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names of tables.
 
 pub mod coordinator;
 pub mod locks;
 pub mod log;
+pub mod names;
 pub mod outcomes;
 pub mod participant;
 pub mod plan;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 
 pub use coordinator::{OpenBatch, OpenEntry};
 pub use locks::{Hold, TableKey};
+pub use names::{Level, Names};
 pub use request::BatchCall;
 pub use visibility::Line;
 
@@ -103,6 +105,11 @@ impl Batches {
                 return;
             }
         }
+    }
+
+    /// The names of tables that are hidden.
+    pub fn names(&self) -> &Names {
+        &self.coordinator.visibility.names
     }
 
     /// Holds a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes

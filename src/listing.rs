@@ -8,7 +8,7 @@ mod gather;
 mod merge;
 mod token;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +17,8 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
+use crate::batch::TableKey;
+use crate::batch::names::{Names, ROUNDS, unsettled};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::context::Context;
@@ -80,10 +82,11 @@ pub fn concerns(routes: &Table, operation: Operation, id: &Identifier) -> bool {
 
 /// Answers a request that [`concerns`] the tree.
 ///
-/// 503, code 17, if a catalog does not answer; a catalog's own error passes through.
+/// `hidden` says which names batches hide. 503, code 17, if a catalog does not answer; a catalog's own error passes through.
 pub async fn answer<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
+    hidden: &Names,
     request: Request<'_>,
 ) -> Result<Response<Body>, Error> {
     let outcome = match request.operation {
@@ -98,8 +101,9 @@ pub async fn answer<C: Catalogs + ?Sized>(
         Operation::DescribeNamespace | Operation::NamespaceExists => {
             return level(routes, catalogs, request).await;
         }
-        Operation::ListAllTables => all_tables(routes, catalogs, &request).await,
-        _ => one_level(routes, catalogs, &request).await,
+        Operation::ListAllTables => all_tables(routes, catalogs, hidden, &request).await,
+        Operation::ListTables => tables(routes, catalogs, hidden, &request).await,
+        _ => namespaces(routes, catalogs, &request).await,
     };
     match outcome {
         Ok(response) => Ok(response),
@@ -136,34 +140,69 @@ async fn level<C: Catalogs + ?Sized>(
     })
 }
 
-async fn one_level<C: Catalogs + ?Sized>(
+async fn namespaces<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
     request: &Request<'_>,
 ) -> Result<Response<Body>, Stop> {
     let cut = Cut::of(request)?;
-    let listed = match routes.find(request.id) {
-        None => Vec::new(),
-        Some(owner) => {
-            let there = owner.to_catalog(request.id);
-            let ask = request.ask(there, cut.filters.clone(), None);
-            match everything(catalogs, owner, ask, &Budget::new()).await {
-                // The namespace is there all the same: a mount is below it.
-                Err(Stop::Refused(answer)) if lacks_namespace(&answer) => Vec::new(),
-                other => other?,
-            }
-        }
-    };
-    let names = match request.operation {
-        Operation::ListNamespaces => merge::namespaces(routes, request.id, listed),
-        _ => merge::tables(routes, request.id, listed),
-    };
-    Ok(cut.respond(names))
+    let listed = one_level(routes, catalogs, request, &cut).await?;
+    Ok(cut.respond(merge::namespaces(routes, request.id, listed)))
 }
 
+/// What the owner of the level lists there.
+async fn one_level<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    request: &Request<'_>,
+    cut: &Cut<'_>,
+) -> Result<Vec<String>, Stop> {
+    let Some(owner) = routes.find(request.id) else {
+        return Ok(Vec::new());
+    };
+    let there = owner.to_catalog(request.id);
+    let ask = request.ask(there, cut.filters.clone(), None);
+    match everything(catalogs, owner, ask, &Budget::new()).await {
+        // The namespace is there all the same: a mount is below it.
+        Err(Stop::Refused(answer)) if lacks_namespace(&answer) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+async fn tables<C: Catalogs + ?Sized>(
+    routes: &Table,
+    catalogs: &C,
+    names: &Names,
+    request: &Request<'_>,
+) -> Result<Response<Body>, Stop> {
+    let cut = Cut::of(request)?;
+    let owner = routes.find(request.id);
+    let level = owner.map(|owner| (&owner.backend_name, owner.to_catalog(request.id)));
+    let in_scope = |table: &TableKey| {
+        level.as_ref().is_some_and(|(backend, there)| {
+            table.backend == **backend && table.table.parent().as_ref() == Some(there)
+        })
+    };
+    for _ in 0..ROUNDS {
+        let since = names.moment();
+        let mut listed = one_level(routes, catalogs, request, &cut).await?;
+        let Some(hidden) = names.hidden_in(since, in_scope) else {
+            continue;
+        };
+        if !hidden.is_empty() {
+            let hidden: HashSet<_> = hidden.iter().filter_map(|key| key.table.last()).collect();
+            listed.retain(|name| !hidden.contains(&**name));
+        }
+        return Ok(cut.respond(merge::tables(routes, request.id, listed)));
+    }
+    Err(Stop::Error(unsettled()))
+}
+
+/// All catalogs are asked at different moments: names that change meanwhile could be missing from all of them.
 async fn all_tables<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
+    names: &Names,
     request: &Request<'_>,
 ) -> Result<Response<Body>, Stop> {
     let cut = Cut::of(request)?;
@@ -171,21 +210,36 @@ async fn all_tables<C: Catalogs + ?Sized>(
     for mount in routes.mounts() {
         mounts.entry(mount.backend).or_default().push(mount);
     }
-    let budget = Budget::new();
     let mut query = cut.filters.clone();
     query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
-    let asked = mounts.values().map(|mounts| {
-        let ask = request.ask(Identifier::root(), query.clone(), None);
-        everything(catalogs, mounts[0], ask, &budget)
-    });
-    let listed = join_all(asked).await;
-    let mut names = BTreeSet::new();
-    for (mounts, listed) in mounts.values().zip(listed) {
-        let spelled = merge::all_tables(routes, mounts, &listed?, &cut.scope.delimiter)
-            .map_err(Error::from)?;
-        names.extend(spelled);
+    for _ in 0..ROUNDS {
+        let since = names.moment();
+        let budget = Budget::new();
+        let asked = mounts.values().map(|mounts| {
+            let ask = request.ask(Identifier::root(), query.clone(), None);
+            everything(catalogs, mounts[0], ask, &budget)
+        });
+        let listed = join_all(asked).await;
+        let Some(hidden) = names.hidden_in(since, |_| true) else {
+            continue;
+        };
+        let mut all = BTreeSet::new();
+        for (mounts, listed) in mounts.values().zip(listed) {
+            let backend = &mounts[0].backend_name;
+            let is_hidden = |there: &Identifier| {
+                !hidden.is_empty()
+                    && hidden.contains(&TableKey {
+                        backend: Arc::clone(backend),
+                        table: there.clone(),
+                    })
+            };
+            let delimiter = &cut.scope.delimiter;
+            let spelled = merge::all_tables(routes, mounts, &listed?, delimiter, is_hidden);
+            all.extend(spelled.map_err(Error::from)?);
+        }
+        return Ok(cut.respond(all));
     }
-    Ok(cut.respond(names))
+    Err(Stop::Error(unsettled()))
 }
 
 impl Request<'_> {

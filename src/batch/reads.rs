@@ -24,8 +24,8 @@ const ANSWER_BYTES: usize = 64 << 20;
 const ROUNDS: usize = 8;
 
 /// A request as the catalog must see it, its body read.
-struct Question {
-    parts: Parts,
+pub(super) struct Question {
+    pub(super) parts: Parts,
     body: Bytes,
 }
 
@@ -139,13 +139,19 @@ impl Line {
 
 impl Question {
     async fn new(request: Request<Body>) -> Result<Self, Error> {
-        let (mut parts, body) = request.into_parts();
+        let mut question = Self::read(request).await?;
+        // What must be read cannot be compressed.
+        let identity = HeaderValue::from_static("identity");
+        question.parts.headers.insert(ACCEPT_ENCODING, identity);
+        Ok(question)
+    }
+
+    /// The question as it came, whatever encoding of the answer it wishes for.
+    pub(super) async fn read(request: Request<Body>) -> Result<Self, Error> {
+        let (parts, body) = request.into_parts();
         let body = body.collect_up_to(ANSWER_BYTES).await;
         let body =
             body.map_err(|error| Error::invalid("the body cannot be read").with_cause(error))?;
-        // What must be read cannot be compressed.
-        let identity = HeaderValue::from_static("identity");
-        parts.headers.insert(ACCEPT_ENCODING, identity);
         Ok(Self { parts, body })
     }
 
@@ -183,6 +189,15 @@ impl Question {
     }
 
     async fn send(&self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
+        let (head, body) = self.ask(backend).await?;
+        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(Error::unavailable(unreadable(backend)));
+        }
+        Ok((head, body))
+    }
+
+    /// The catalog's whole answer, in whatever encoding.
+    pub(super) async fn ask(&self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
         let body = Body::full(self.body.clone());
         let request = Request::from_parts(self.parts.clone(), body);
         let response = backend.send(request).await;
@@ -192,9 +207,6 @@ impl Question {
         let body = body.collect_up_to(ANSWER_BYTES).await;
         let body =
             body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
-        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
-            return Err(Error::unavailable(unreadable(backend)));
-        }
         Ok((head, body))
     }
 }
@@ -212,12 +224,12 @@ fn version_of(body: &[u8]) -> Option<u64> {
     Some(body.version.version)
 }
 
-fn whole(mut head: response::Parts, body: Bytes) -> Response<Body> {
+pub(super) fn whole(mut head: response::Parts, body: Bytes) -> Response<Body> {
     head.headers.remove(CONTENT_LENGTH);
     Response::from_parts(head, Body::full(body))
 }
 
-fn unreadable(backend: &Backend) -> String {
+pub(super) fn unreadable(backend: &Backend) -> String {
     format!(
         "backend `{}` gave an answer that cannot be read",
         backend.name()

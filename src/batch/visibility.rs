@@ -11,6 +11,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::batch::locks::TableKey;
+use crate::batch::names::Names;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
 
@@ -32,6 +33,8 @@ pub struct Fate(Arc<AtomicBool>);
 /// What is hidden, and what is reserved.
 #[derive(Clone, Default)]
 pub struct Visibility {
+    /// The names of tables that are hidden.
+    pub names: Names,
     lines: Arc<DashMap<Line, Vec<Slot>>>,
 }
 
@@ -89,8 +92,13 @@ impl Fate {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_revealed(&self) -> bool {
+    pub(super) fn is_revealed(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+
+    /// Whether it is the very same fate.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

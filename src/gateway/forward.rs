@@ -12,12 +12,14 @@ use super::answer::Change;
 use super::payload::{self, Said};
 use super::{Shared, World, extension, hold, reroot, versions};
 use crate::backend::Backend;
+use crate::batch::names::{Unseen, unsettled};
+use crate::batch::{Batches, Level};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::operation::{Kind, Lock, Operation};
 use crate::protocol::query::Query;
 use crate::route::Mount;
 
@@ -54,6 +56,7 @@ pub(super) async fn forward(
     let detailed = said.with_details || asks_for_details(operation, &request);
     let owner = Owner {
         backend,
+        asked: id,
         there: &there,
     };
     let response = owner.answer(shared, operation, detailed, request).await?;
@@ -66,19 +69,54 @@ pub(super) async fn forward(
 /// Who owns what a request names, and what it is called there.
 struct Owner<'a> {
     backend: &'a Backend,
+    /// As the client calls it.
+    asked: &'a Identifier,
     there: &'a Identifier,
 }
 
 impl Owner<'_> {
-    /// Has the catalog answer, without what batches hide and holding what they must not change meanwhile.
+    /// Has the catalog answer; a name that is not there for readers is not found, whatever the catalog has. What
+    /// takes the table's lock sees no name that a batch has a say in.
     async fn answer(
+        &self,
+        shared: &Shared,
+        operation: Operation,
+        detailed: bool,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        if operation.kind() != Some(Kind::Table)
+            || !matches!(operation.lock(), Lock::None | Lock::Versions)
+        {
+            return self.ask(shared, operation, detailed, request).await;
+        }
+        let names = shared.batches.names();
+        let since = names.moment();
+        let key = || hold::key(self.backend, self.there);
+        if names.is_hidden(key) {
+            return Err(self.not_found());
+        }
+        let answer = self.ask(shared, operation, detailed, request).await;
+        match names.check(since, key) {
+            Err(Unseen::Absent) => Err(self.not_found()),
+            Err(Unseen::Unknown) => Err(unsettled()),
+            Ok(()) => answer,
+        }
+    }
+
+    fn not_found(&self) -> Error {
+        let message = format!("table {} does not exist", self.asked);
+        Error::new(Code::TableNotFound, message)
+    }
+
+    /// Has the catalog answer, without what batches hide and holding what they must not change meanwhile.
+    async fn ask(
         &self,
         shared: &Shared,
         operation: Operation,
         detailed: bool,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Error> {
-        let Self { backend, there } = *self;
+        let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
         let held = match operation {
@@ -94,6 +132,12 @@ impl Owner<'_> {
                 clock.stop(backend);
                 return answer;
             }
+            Operation::ListTables | Operation::ListAllTables => {
+                let clock = Clock::start(&request);
+                let answer = Box::pin(list_tables(batches, backend, there, request)).await;
+                clock.stop(backend);
+                return answer;
+            }
             Operation::CreateTableVersion => {
                 versions::hold_for_create(shared, backend, there, &mut request).await?
             }
@@ -105,6 +149,25 @@ impl Owner<'_> {
             None => response,
         })
     }
+}
+
+/// The tables right below a namespace, or all of them where the route names none.
+async fn list_tables(
+    batches: &Batches,
+    backend: &Backend,
+    there: &Identifier,
+    request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    if extension::<Operation>(&request)? == Operation::ListTables {
+        return batches
+            .list_tables(backend, Level::Below(there), request)
+            .await;
+    }
+    let query = request.uri().query().map(str::to_owned);
+    let delimiter = Query::new(query.as_deref()).delimiter()?;
+    batches
+        .list_tables(backend, Level::All(&delimiter), request)
+        .await
 }
 
 /// Whether the query asks a describe for what only a look into the latest version tells.

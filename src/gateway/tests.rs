@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+mod hidden;
+
 use std::sync::Mutex;
 
 use bytes::Bytes;

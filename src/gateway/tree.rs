@@ -45,7 +45,13 @@ pub(super) async fn answer(
             .unwrap_or_default(),
     };
     let asked = Instant::now();
-    let answer = listing::answer(&world.routes, world.backends.as_slice(), question).await;
+    let answer = listing::answer(
+        &world.routes,
+        world.backends.as_slice(),
+        shared.batches.names(),
+        question,
+    )
+    .await;
     if let Some(exchange) = exchange {
         exchange.waited(asked.elapsed());
     }

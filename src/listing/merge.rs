@@ -39,7 +39,7 @@ pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) ->
 /// A backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its
 /// identifiers, joined by `delimiter` as the answer is.
 ///
-/// A table that no mount serves, or that a mount of another backend shadows, is none of ours. One
+/// A table that is hidden, that no mount serves, or that a mount of another backend shadows, is none of ours. One
 /// that cannot be spelled with this delimiter is an error: left out, it would be silently missing,
 /// and spelled some other way it could not be asked for.
 pub(super) fn all_tables(
@@ -47,10 +47,14 @@ pub(super) fn all_tables(
     mounts: &[&Mount],
     listed: &[String],
     delimiter: &str,
+    is_hidden: impl Fn(&Identifier) -> bool,
 ) -> Result<Vec<String>, IdentifierError> {
     let mut spelled = Vec::new();
     for text in listed {
         let there = Identifier::parse(text, delimiter)?;
+        if is_hidden(&there) {
+            continue;
+        }
         for mount in mounts {
             let Some(here) = mount.to_client(&there) else {
                 continue;

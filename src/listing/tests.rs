@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod hidden;
+
 use std::sync::Mutex;
 
 use bytes::Bytes;
@@ -7,20 +9,33 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Ask, Authority, Catalogs, Context, Failure, Identifier, Mount, Operation, Query,
-    Request, Table, answer, concerns,
+    Answer, Ask, Authority, Catalogs, Context, Failure, Identifier, Mount, Names, Operation, Query,
+    ROUNDS, Request, Table, TableKey, answer, concerns,
 };
+use crate::batch::visibility::Fate;
 
 /// Catalogs that answer by backend, operation and page token, and note what they were asked.
 #[derive(Default)]
 struct Script {
     lines: Vec<(usize, Operation, Option<&'static str>, u16, Value)>,
     asked: Mutex<Vec<Ask>>,
+    names: Names,
+    /// What happens while a catalog is asked for the so manieth time, from 1.
+    meanwhile: Option<Meanwhile>,
 }
+
+type Meanwhile = Box<dyn Fn(usize, &Names) + Sync>;
 
 impl Catalogs for Script {
     async fn ask(&self, backend: usize, ask: Ask) -> Result<Answer, Failure> {
-        self.asked.lock().unwrap().push(ask.clone());
+        let asked = {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(ask.clone());
+            asked.len()
+        };
+        if let Some(meanwhile) = &self.meanwhile {
+            meanwhile(asked, &self.names);
+        }
         let token = ask.query.iter().find(|(name, _)| *name == "page_token");
         let token = token.map(|(_, value)| value.as_str());
         let line = self
@@ -72,7 +87,7 @@ async fn ask(
         authority: Authority::Caller(None),
         context: Context::default(),
     };
-    match answer(&sample(), script, request).await {
+    match answer(&sample(), script, &script.names, request).await {
         Ok(response) => {
             let status = response.status().as_u16();
             let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
