@@ -16,6 +16,7 @@ mod client;
 mod clients;
 mod differential;
 mod harness;
+mod kills;
 mod prometheus;
 mod streaming;
 mod transport;

@@ -41,6 +41,11 @@ impl Catalog {
         self.process = None;
     }
 
+    /// Kill -9.
+    pub fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+    }
+
     /// Starts it, with the tables it had.
     pub fn again(&mut self) {
         let mut command = self.python.script("../../deploy/quickstart/catalog.py");

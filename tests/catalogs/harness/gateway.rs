@@ -66,6 +66,7 @@ impl<'a> Behind<'a> {
 /// A running gateway; its batch log outlives a restart.
 pub struct Gateway {
     folder: TempDir,
+    config: Value,
     token: String,
     process: Option<Process>,
     address: String,
@@ -74,10 +75,18 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn before(catalogs: &[Behind<'_>]) -> Self {
+        Self::with(
+            catalogs,
+            &json!({ "slot_cooldown": "1s", "prepare_timeout": "60s" }),
+        )
+    }
+
+    /// With further keys of `batch`.
+    pub fn with(catalogs: &[Behind<'_>], batch: &Value) -> Self {
         let folder = TempDir::new().unwrap();
         let token = dev_token(&folder);
         let backends = catalogs.iter().map(|it| (it.name.to_owned(), it.backend()));
-        let config = json!({
+        let mut config = json!({
             "listen": { "address": "127.0.0.1:0" },
             "admin": { "address": "127.0.0.1:0" },
             "auth": { "issuers": [{
@@ -88,13 +97,13 @@ impl Gateway {
             }] },
             "backends": backends.collect::<serde_json::Map<_, _>>(),
             "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
-            "batch": { "log": "batches.redb", "slot_cooldown": "1s", "prepare_timeout": "60s" },
+            "batch": batch,
             "telemetry": { "log": "text", "access_log": false },
         });
-        // JSON is YAML.
-        fs::write(folder.path().join("gateway.yaml"), config.to_string()).unwrap();
+        config["batch"]["log"] = "batches.redb".into();
         let mut gateway = Self {
             folder,
+            config,
             token,
             process: None,
             address: String::new(),
@@ -105,12 +114,16 @@ impl Gateway {
     }
 
     fn start(&mut self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
         let config = self.folder.path().join("gateway.yaml");
+        // JSON is YAML.
+        fs::write(&config, self.config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
         command.args(["serve", "--config"]).arg(config);
         let process = Process::start(&mut command);
         self.address = process.word_after("nsgate listening on http://");
         self.admin = process.word_after("nsgate admin on http://");
+        self.config["listen"]["address"] = self.address.as_str().into();
+        self.config["admin"]["address"] = self.admin.as_str().into();
         self.process = Some(process);
     }
 
@@ -124,7 +137,7 @@ impl Gateway {
         self.process.take().unwrap().terminate()
     }
 
-    /// Starts it with the same configuration and the same batch log; its addresses change.
+    /// Starts it with the same configuration, addresses and batch log.
     pub fn again(&mut self) {
         self.process = None;
         self.start();

@@ -1,6 +1,6 @@
 //! A child process whose lines are kept and can be waited for.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -44,19 +44,28 @@ impl Process {
         self.child.id()
     }
 
+    /// A line on its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+    }
+
     /// The word that follows `mark` in the first line that has it.
     pub fn word_after(&self, mark: &str) -> String {
-        let word = |line: &String| {
-            let (_, rest) = line.split_once(mark)?;
-            let end = rest.find(|c: char| c.is_whitespace() || c == '"');
-            Some(rest[..end.unwrap_or(rest.len())].to_owned())
-        };
+        let rest = self.line_after(mark);
+        let end = rest.find(|c: char| c.is_whitespace() || c == '"');
+        rest[..end.unwrap_or(rest.len())].to_owned()
+    }
+
+    /// What follows `mark` in the first line that has it.
+    pub fn line_after(&self, mark: &str) -> String {
+        let rest = |line: &String| Some(line.split_once(mark)?.1.to_owned());
         let waits =
-            |said: &mut Said| said.ended < 2 && !said.lines.iter().any(|l| word(l).is_some());
+            |said: &mut Said| said.ended < 2 && !said.lines.iter().any(|l| rest(l).is_some());
         let said = self.output.said.lock().unwrap();
         let waited = self.output.more.wait_timeout_while(said, PATIENCE, waits);
         let lines = &waited.unwrap().0.lines;
-        let found = lines.iter().find_map(word);
+        let found = lines.iter().find_map(rest);
         found.unwrap_or_else(|| panic!("it never said {mark:?}, but:\n{}", lines.join("\n")))
     }
 
