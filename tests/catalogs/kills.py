@@ -67,6 +67,11 @@ class Write:
     transaction: str | None = None
     repeatable: bool = False
 
+    def __str__(self):
+        versions = {"$".join(entry["id"]): entry["version"] for entry in self.entries}
+        tables = {table.name: versions.get(table.name) for table in self.rows}
+        return f"write {self.number} (told: {self.told}) of {tables}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Read:
