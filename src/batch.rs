@@ -20,11 +20,10 @@ pub mod visibility;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-pub use coordinator::{OpenBatch, OpenEntry};
+pub use coordinator::{OpenBatch, OpenEntry, ResolveError, Resolver};
 pub use locks::{Hold, TableKey};
 pub use names::{Level, Names};
 pub use request::BatchCall;
@@ -40,6 +39,7 @@ use coordinator::Coordinator;
 pub(crate) use coordinator::now_millis;
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
+use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
@@ -53,8 +53,6 @@ pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
     running: Arc<Semaphore>,
-    /// Whether a catalog has an atomic batch-create of its own, where that has been found out.
-    atomic: DashMap<Arc<str>, bool>,
 }
 
 /// The state of a batch, in the contract's words for a transaction.
@@ -76,7 +74,6 @@ impl Batches {
             coordinator: Arc::new(Coordinator::new(log, settings, metrics)),
             outcomes,
             running: Arc::new(Semaphore::new(RUNNING)),
-            atomic: DashMap::new(),
         }
     }
 
@@ -144,9 +141,30 @@ impl Batches {
     /// or that was built on a version that is gone (409, code 14).
     pub async fn hold_for_create(&self, line: &Line, version: u64) -> Result<Hold, Error> {
         let hold = self.hold(line.table.clone(), Access::Write).await?;
-        let allowed = self.coordinator.visibility.may_create(line, version);
+        let visibility = &self.coordinator.visibility;
+        let allowed = visibility.may_create(line, version);
         allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
+        visibility.contest(line, version);
         Ok(hold)
+    }
+
+    /// A create that was held for has succeeded: that version is its writer's.
+    pub fn created(&self, line: &Line, version: u64) {
+        self.coordinator.visibility.taken(line, version);
+    }
+
+    /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
+    /// what undo or removal cannot come to.
+    pub async fn resolve(
+        &self,
+        id: &str,
+        decision: Decision,
+        by: Resolver,
+    ) -> Result<(), ResolveError> {
+        let named = Uuid::try_parse(id).map_err(|_| ResolveError::Unknown(id.to_owned()))?;
+        self.coordinator
+            .resolve(BatchId::from(named), decision, by)
+            .await
     }
 
     /// The batches that are not over, the oldest first.

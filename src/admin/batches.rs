@@ -93,7 +93,10 @@ fn unknown(batches: &Batches, id: &str) -> Problem {
 fn tell(batch: &OpenBatch) -> Told<'_> {
     let entries = batch.entries.iter().map(|entry| ToldEntry {
         entry,
-        change: format!("version {}", entry.version),
+        change: match entry.version {
+            Some(version) => format!("version {version}"),
+            None => entry.action.replace('_', " "),
+        },
         state: match entry.hazard {
             Some(_) => "hazard",
             None => batch.state,

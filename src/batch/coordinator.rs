@@ -4,14 +4,18 @@
 
 mod effects;
 mod open;
+mod resolve;
+mod together;
+mod watch;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dashmap::DashMap;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::batch::locks::{Hold, Locks};
@@ -19,10 +23,11 @@ use crate::batch::log::{BatchId, Intent, Log, Proof};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Effect, Event, State, step};
+use crate::batch::step::{Decision, Effect, Event, Hazard, State, step};
 use crate::batch::visibility::{Fate, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
+use together::Together;
 
 /// Questions to catalogs under way at a time, over all batches.
 const CALLS: usize = 512;
@@ -42,9 +47,12 @@ pub struct Coordinator {
     /// The batches with an INTENT and no end.
     pub open: OpenBatches,
     calls: Arc<Semaphore>,
+    /// Which catalogs have an atomic batch-create of their own, where that has been found out.
+    pub atomic: Arc<DashMap<Arc<str>, bool>>,
 }
 
 pub use open::{OpenBatch, OpenBatches, OpenEntry};
+pub use resolve::{Request as ResolveRequest, ResolveError, Resolver};
 
 /// One batch as it runs.
 pub struct Run {
@@ -56,7 +64,15 @@ pub struct Run {
     fate: Fate,
     /// The caller's, until the decision; the gateway's own after it.
     caller: Option<Asker>,
-    hold: Option<Hold>,
+    hold: Hold,
+    /// The shares that are unlocked.
+    unlocked: Vec<bool>,
+    /// A batch of this many may run; given back when only late creates are watched for.
+    permit: Option<OwnedSemaphorePermit>,
+    /// People's decisions.
+    resolver: mpsc::Receiver<ResolveRequest>,
+    /// What one catalog makes together with others.
+    together: Together,
     /// What creates were answered with.
     proofs: Vec<Option<Proof>>,
     /// Versions as their catalogs describe them.
@@ -65,8 +81,8 @@ pub struct Run {
     pauses: Vec<u32>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
-    /// Whether the entry was made known as one that waits for a person.
-    hazards_told: Vec<bool>,
+    /// The entries that were made known as waiting for a person.
+    hazards_told: Vec<Option<Hazard>>,
     /// An INTENT is durable.
     written: bool,
     /// Counted as undecided, from INTENT to the decision.
@@ -95,6 +111,7 @@ impl Coordinator {
             metrics,
             open: OpenBatches::default(),
             calls: Arc::new(Semaphore::new(CALLS)),
+            atomic: Arc::default(),
         }
     }
 }
@@ -107,34 +124,65 @@ impl Run {
         intent: Intent,
         outcome: Arc<Outcome>,
         caller: Asker,
+        permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut run = Self::recovered(coordinator, plan, intent, outcome, Vec::new());
+        let hold = Hold::none(&coordinator.locks);
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
         run.coordinator.metrics.entries(run.plan.entries.len());
         run.caller = Some(caller);
+        run.permit = Some(permit);
         run.written = false;
         run
     }
 
-    /// A batch from the log, with the proofs that it holds.
+    /// A batch from the log, with the proofs that it holds, before anything is served: its tables are locked and its
+    /// versions hidden.
     pub fn recovered(
         coordinator: Arc<Coordinator>,
         plan: Plan,
         intent: Intent,
         outcome: Arc<Outcome>,
-        mut proofs: Vec<Option<Proof>>,
+        proofs: Vec<Option<Proof>>,
+        decision: Option<Decision>,
+        hold: Hold,
+    ) -> Self {
+        let age = resolve::age(outcome.id);
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
+        for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
+            run.proofs[entry] = proof;
+        }
+        run.open();
+        match decision {
+            Some(decision) => run.coordinator.open.decided(run.id, decision),
+            None => run.undecided = Some(run.coordinator.metrics.undecided(age)),
+        }
+        run.hide();
+        run
+    }
+
+    fn build(
+        coordinator: Arc<Coordinator>,
+        plan: Plan,
+        intent: Intent,
+        outcome: Arc<Outcome>,
+        hold: Hold,
     ) -> Self {
         let entries = plan.entries.len();
-        proofs.resize(entries, None);
         Self {
             id: outcome.id,
             fate: Fate::default(),
             caller: None,
-            hold: None,
-            proofs,
+            hold,
+            unlocked: vec![false; plan.shape.shares.len()],
+            permit: None,
+            // Closed until the batch is open to people.
+            resolver: mpsc::channel(1).1,
+            together: Together::new(&plan),
+            proofs: vec![None; entries],
             described: vec![None; entries],
             pauses: vec![0; entries],
             reserved: vec![false; entries],
-            hazards_told: vec![false; entries],
+            hazards_told: vec![None; entries],
             written: true,
             undecided: None,
             begun: Instant::now(),
@@ -146,15 +194,16 @@ impl Run {
         }
     }
 
-    /// Takes over the tables of a recovered batch before anything is served: they are locked, and its versions hidden.
-    pub fn take_over(&mut self, hold: Hold, age: Duration) {
-        self.hold = Some(hold);
-        self.undecided = Some(self.coordinator.metrics.undecided(age));
-        self.coordinator.open.insert(self.id, &self.intent);
-        self.hide();
+    /// From INTENT on, the batch is there for people to see and to decide about.
+    fn open(&mut self) {
+        let (resolver, requests) = mpsc::channel(1);
+        self.resolver = requests;
+        self.coordinator
+            .open
+            .insert(self.id, &self.intent, resolver);
     }
 
-    /// Runs the batch to its end. One with a hazard never ends: it keeps its tables locked until a person resolves it.
+    /// Runs the batch to its end. One with a hazard keeps its table locked until a person resolves it.
     pub async fn run(mut self, mut state: State, mut effects: Vec<Effect>) {
         let mut pending = Pending::new();
         loop {
@@ -165,22 +214,48 @@ impl Run {
                 self.coordinator.open.remove(self.id);
                 return;
             }
+            if state.is_watching() {
+                self.permit = None;
+                self.coordinator.open.watching(self.id);
+            }
             self.tell_hazards(&state);
-            let Some(done) = pending.next().await else {
-                return std::future::pending().await;
-            };
-            if let Some(hold) = done.hold {
-                self.hold = Some(hold);
-            }
-            if let Some((entry, described)) = done.described {
-                if matches!(done.event, Event::Created(_)) {
-                    self.proofs[entry] = Some(described.proof.clone());
+            let event = tokio::select! {
+                biased;
+                Some(done) = pending.next() => self.learn(done),
+                Some(request) = self.resolver.recv() => {
+                    match self.resolution(request, &state).await {
+                        Some(event) => event,
+                        None => {
+                            effects = Vec::new();
+                            continue;
+                        }
+                    }
                 }
-                self.described[entry] = Some(described);
-            }
-            self.count(&done.event);
-            (state, effects) = step(state, done.event);
+                // Neither can happen: an open batch keeps its resolver.
+                else => return std::future::pending().await,
+            };
+            (state, effects) = step(state, event);
         }
+    }
+
+    /// Takes what an effect has brought along.
+    fn learn(&mut self, done: Done) -> Event {
+        if let Some(hold) = done.hold {
+            self.hold.join(hold);
+        }
+        match done.event {
+            Event::Landed(entry) => self.landed(entry),
+            Event::WatchOver(entry) => self.unwatch(entry),
+            _ => {}
+        }
+        if let Some((entry, described)) = done.described {
+            if matches!(done.event, Event::Created(_)) {
+                self.proofs[entry] = Some(described.proof.clone());
+            }
+            self.described[entry] = Some(described);
+        }
+        self.count(&done.event);
+        done.event
     }
 
     fn count(&mut self, event: &Event) {
@@ -188,7 +263,7 @@ impl Run {
             Event::Locked => self.lap(Phase::Lock),
             Event::IntentDurable => {
                 self.written = true;
-                self.coordinator.open.insert(self.id, &self.intent);
+                self.open();
                 self.undecided = Some(self.coordinator.metrics.undecided(Duration::ZERO));
                 self.lap(Phase::Validate);
             }
@@ -210,19 +285,30 @@ impl Run {
         self.phase_begun = now;
     }
 
-    /// A version that waits for a person is made known, once.
+    /// What waits for a person is made known, once for each reason.
     fn tell_hazards(&mut self, state: &State) {
+        let mut hazards = vec![None; self.hazards_told.len()];
         for (entry, hazard) in state.hazards() {
-            if std::mem::replace(&mut self.hazards_told[entry], true) {
+            hazards[entry] = Some(hazard);
+        }
+        for (entry, hazard) in hazards.into_iter().enumerate() {
+            let told = std::mem::replace(&mut self.hazards_told[entry], hazard);
+            if told == hazard {
                 continue;
             }
             self.coordinator.open.hazard(self.id, entry, hazard);
-            let Entry { line, version, .. } = &self.plan.entries[entry];
+            let Some(hazard) = hazard else {
+                self.coordinator.metrics.hazard_settled();
+                continue;
+            };
+            if told.is_none() {
+                self.coordinator.metrics.hazard();
+            }
+            let Entry { line, action, .. } = &self.plan.entries[entry];
             tracing::error!(
-                batch = %self.id, backend = %line.table.backend, table = %line.table.table, version, ?hazard,
-                "an aborted version could not be deleted safely; it stays hidden and its table locked"
+                batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action, ?hazard,
+                "a part of an aborted batch could not be undone safely; it stays hidden and its table locked: see `nsgate batches show`"
             );
-            self.coordinator.metrics.hazard();
         }
     }
 }

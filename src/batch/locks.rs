@@ -168,6 +168,20 @@ impl Locks {
 }
 
 impl Hold {
+    /// Nothing held.
+    pub fn none(locks: &Locks) -> Self {
+        Self {
+            guards: Vec::new(),
+            locks: locks.clone(),
+            waited: false,
+        }
+    }
+
+    /// Holds what the other holds as well.
+    pub fn join(&mut self, mut other: Self) {
+        self.guards.append(&mut other.guards);
+    }
+
     /// Whether somebody held a lock when it was asked for.
     pub fn waited(&self) -> bool {
         self.waited

@@ -20,7 +20,7 @@ pub type BatchId = Uuid;
 /// What a batch set out to do. It holds no token and nothing of the caller but a fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The versions to create, in request order.
+    /// The changes, in request order.
     pub entries: Vec<IntentEntry>,
     /// Fingerprint of caller and `Idempotency-Key`, when the request had one.
     pub idempotency: Option<String>,
@@ -28,7 +28,7 @@ pub struct Intent {
     pub fingerprint: String,
 }
 
-/// One version to create.
+/// One change, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntentEntry {
     /// The configured backend's name.
@@ -38,12 +38,48 @@ pub struct IntentEntry {
     pub table: Identifier,
     /// The branch, if not the main one.
     pub branch: Option<String>,
-    /// The version; the table's latest was this minus one, or the batch's own one before it.
-    pub version: u64,
-    /// Bytes of the staged manifest, when the client said.
-    pub manifest_size: Option<u64>,
-    /// The staged manifest's entity tag, when the client said.
-    pub e_tag: Option<String>,
+    /// What is to be done there.
+    pub action: Action,
+}
+
+/// One change of one table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Creates a version.
+    CreateVersion {
+        /// The version; the table's latest was this minus one, or the batch's own one before it.
+        version: u64,
+        /// Bytes of the staged manifest, when the client said.
+        manifest_size: Option<u64>,
+        /// The staged manifest's entity tag, when the client said.
+        e_tag: Option<String>,
+    },
+    /// Declares a table.
+    Declare {
+        /// Where it is to be, when the client said.
+        location: Option<String>,
+    },
+    /// Registers a table that exists in storage.
+    Register {
+        /// Where it is.
+        location: String,
+    },
+    /// Takes a table's name away, and leaves its storage alone.
+    Deregister,
+    /// Deletes versions.
+    DeleteVersions {
+        /// Which.
+        ranges: Vec<VersionRange>,
+    },
+}
+
+/// Versions of one line, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionRange {
+    /// The first.
+    pub start: u64,
+    /// The one after the last.
+    pub end: u64,
 }
 
 /// What a create was answered with: it identifies the object in the catalog.
@@ -55,12 +91,28 @@ pub struct Proof {
     pub manifest_size: Option<u64>,
     /// Its entity tag.
     pub e_tag: Option<String>,
+    /// Where a table is, if that is what was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+/// What a person decided about a batch that was stuck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// COMMIT instead of ABORT.
+    pub commit: bool,
+    /// Who.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When, in milliseconds since the epoch.
+    pub at: u64,
 }
 
 /// The decision as it is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// COMMIT, with the `TableVersion`s to answer with, in request order.
+    /// COMMIT, with what catalogs answered, to be answered with, in request order.
     Commit(Vec<Box<RawValue>>),
     /// ABORT, with the proofs that undo may need, and the words for who asks later.
     Abort {
@@ -90,8 +142,10 @@ pub struct Record {
     pub intent: Intent,
     /// Its decision, once there is one.
     pub verdict: Option<Verdict>,
-    /// For each entry how undo settled it.
+    /// For each entry how it was settled.
     pub settled: Vec<Option<Settled>>,
+    /// What people decided about it.
+    pub resolutions: Vec<Resolution>,
     /// When it ended, in milliseconds since the epoch.
     pub ended: Option<u64>,
 }
@@ -121,7 +175,9 @@ pub trait Log: Send + Sync + 'static {
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()>;
     /// Writes the decision, unless there is one; answers with the one that stands.
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision>;
-    /// Writes what became of one version.
+    /// Writes what a person decided, before it is acted on.
+    fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()>;
+    /// Writes what became of one entry.
     fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()>;
     /// Writes the end, at `now` in milliseconds since the epoch.
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
@@ -135,7 +191,10 @@ pub trait Log: Send + Sync + 'static {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Word {
     Gone,
+    Unseen,
     Theirs,
+    Kept,
+    Removed,
     BuiltOn,
     Unproven,
 }
@@ -144,7 +203,10 @@ impl From<Settled> for Word {
     fn from(settled: Settled) -> Self {
         match settled {
             Settled::Gone => Self::Gone,
+            Settled::Unseen => Self::Unseen,
             Settled::Theirs => Self::Theirs,
+            Settled::Kept => Self::Kept,
+            Settled::Removed => Self::Removed,
             Settled::Hazard(Hazard::BuiltOn) => Self::BuiltOn,
             Settled::Hazard(Hazard::Unproven) => Self::Unproven,
         }
@@ -155,7 +217,10 @@ impl From<Word> for Settled {
     fn from(word: Word) -> Self {
         match word {
             Word::Gone => Self::Gone,
+            Word::Unseen => Self::Unseen,
             Word::Theirs => Self::Theirs,
+            Word::Kept => Self::Kept,
+            Word::Removed => Self::Removed,
             Word::BuiltOn => Self::Hazard(Hazard::BuiltOn),
             Word::Unproven => Self::Hazard(Hazard::Unproven),
         }
@@ -167,6 +232,7 @@ impl From<Word> for Settled {
 enum Line {
     Intent(Arc<Intent>),
     Verdict(Verdict),
+    Resolve(Resolution),
     Note(usize, Word),
     End(u64),
 }
@@ -182,6 +248,7 @@ fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, 
         settled: vec![None; intent.entries.len()],
         intent: Arc::unwrap_or_clone(intent),
         verdict: None,
+        resolutions: Vec::new(),
         ended: None,
     };
     for line in lines {
@@ -193,6 +260,7 @@ fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, 
             Line::Note(entry, word) if entry < record.settled.len() && record.verdict.is_some() => {
                 record.settled[entry] = Some(word.into());
             }
+            Line::Resolve(resolution) => record.resolutions.push(resolution),
             Line::End(at) if record.verdict.is_some() => record.ended = Some(at),
             Line::Intent(_) | Line::Verdict(_) | Line::Note(..) | Line::End(_) => {
                 return Err(format!(

@@ -1,23 +1,28 @@
-//! What a batch asks of one catalog, in the contract's single-version operations, and what the answers mean.
-//!
-//! The meaning is decided by pure functions; a wrong "no" here would lose a version, so everything that is not
-//! clear is said to be unclear.
+//! What a batch asks of one catalog, in the contract's single operations, and what the answers mean.
+
+mod answers;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
-use crate::batch::log::Proof;
-use crate::batch::step::{Finding, Likeness, Refusal};
-use crate::batch::visibility::Line;
+use crate::batch::log::{Action, Proof, VersionRange};
+use crate::batch::plan::Entry;
+use crate::batch::step::{Finding, Refusal};
+use crate::batch::visibility::{Line, Visibility};
 use crate::protocol::context::Context;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use answers::{
+    Staged, created, described, described_table, described_together, is_absent, latest_of, refusal,
+    same_table,
+};
+
+pub use answers::is_unsupported;
 
 /// On whose behalf a catalog is asked, and how long to wait.
 #[derive(Clone)]
@@ -30,19 +35,19 @@ pub struct Asker {
     pub timeout: Duration,
 }
 
-/// A version as a catalog describes it: its own bytes, and what identifies it.
+/// A version or a table as a catalog describes it: its own bytes, and what identifies it.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// The `TableVersion` as the catalog wrote it.
+    /// The `TableVersion`, or the answer about a table, as the catalog wrote it.
     pub raw: Box<RawValue>,
     /// What identifies the object.
     pub proof: Proof,
 }
 
 /// What a create came to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Created {
-    /// The catalog says that it created the version.
+    /// The catalog says that it made it.
     Yes(Described),
     /// A definite no.
     Refused(Refusal),
@@ -50,23 +55,6 @@ pub enum Created {
     Conflicted(Refusal),
     /// It may have acted.
     Lost,
-}
-
-/// The fields of a `TableVersion` that matter here.
-#[derive(Deserialize)]
-struct TableVersion {
-    version: u64,
-    manifest_path: Option<String>,
-    manifest_size: Option<u64>,
-    e_tag: Option<String>,
-}
-
-/// An error body of the contract.
-#[derive(Deserialize, Default)]
-struct ErrorBody {
-    #[serde(default)]
-    error: String,
-    code: Option<u64>,
 }
 
 /// A table's latest version; 0 when it has none.
@@ -84,25 +72,192 @@ pub async fn latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
 
-/// Asks for one version to be created; `body` is a `CreateTableVersionRequest` in the catalog's terms.
-pub async fn create(
+/// Whether the batch may begin with this entry: the first of its line. Answers with the table, where that is known.
+pub async fn validate(
+    entry: &Entry,
+    visibility: &Visibility,
+    asker: &Asker,
+) -> Result<Option<Described>, Refusal> {
+    let Entry { backend, line, .. } = entry;
+    match &entry.action {
+        Action::CreateVersion { version, .. } => {
+            let latest = latest(backend, line, asker).await?;
+            if latest + 1 != *version {
+                return Err(conflict(format!(
+                    "version {version} is not the next one: the table's latest is {latest}"
+                )));
+            }
+            // A number that rests is refused here, before anything is written.
+            let allowed = visibility.may_create(line, *version);
+            allowed.map_err(|forbidden| forbidden.refusal(*version))?;
+            visibility.contest(line, *version);
+            Ok(None)
+        }
+        Action::Declare { .. } | Action::Register { .. } => {
+            match table(backend, line, asker).await? {
+                None => Ok(None),
+                Some(_) => Err(Refusal {
+                    code: Code::TableAlreadyExists,
+                    ..conflict(format!("table {} exists already", line.table.table))
+                }),
+            }
+        }
+        Action::Deregister => match table(backend, line, asker).await? {
+            Some(described) => Ok(Some(described)),
+            None => Err(Refusal {
+                status: StatusCode::NOT_FOUND.as_u16(),
+                code: Code::TableNotFound,
+                message: format!("table {} does not exist", line.table.table),
+            }),
+        },
+        Action::DeleteVersions { ranges } => {
+            let latest = latest(backend, line, asker).await?;
+            match ranges.iter().find(|range| range.end > latest) {
+                None => Ok(None),
+                Some(VersionRange { start, end }) => Err(conflict(format!(
+                    "versions {start} to {end} reach beyond those that may go: the latest, {latest}, has to stay"
+                ))),
+            }
+        }
+    }
+}
+
+fn conflict(message: String) -> Refusal {
+    Refusal {
+        status: StatusCode::CONFLICT.as_u16(),
+        code: Code::ConcurrentModification,
+        message,
+    }
+}
+
+/// A table as its catalog describes it; `None` if it does not exist.
+pub async fn table(
     backend: &Backend,
     line: &Line,
-    version: u64,
-    body: Bytes,
     asker: &Asker,
-) -> Created {
-    let mut ask = asker.ask(Operation::CreateTableVersion, &line.table.table);
-    ask.body = Some(body);
+) -> Result<Option<Described>, Refusal> {
+    let mut ask = asker.ask(Operation::DescribeTable, &line.table.table);
+    ask.body = Some(body(line, &[]));
+    let answer = backend.ask(ask).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    match described_table(&answer) {
+        Some(described) => Ok(Some(described)),
+        None if is_absent(&answer) => Ok(None),
+        None => Err(refusal(backend.name(), &answer)),
+    }
+}
+
+/// Asks for what the entry makes.
+pub async fn create(entry: &Entry, asker: &Asker) -> Created {
+    let backend = &entry.backend;
+    let operation = match entry.action {
+        Action::Declare { .. } => Operation::DeclareTable,
+        Action::Register { .. } => Operation::RegisterTable,
+        _ => Operation::CreateTableVersion,
+    };
+    let mut ask = asker.ask(operation, &entry.line.table.table);
+    ask.body = Some(entry.body.clone());
     match backend.ask(ask).await {
-        Ok(answer) => created(backend.name(), version, &answer),
+        Ok(answer) => {
+            let described = match entry.version() {
+                Some(version) => described(version, &answer),
+                None => described_table(&answer),
+            };
+            created(backend.name(), described, &answer)
+        }
         Err(failure @ Failure::NotSent(_)) => Created::Refused(unreachable(backend, &failure)),
         Err(_) => Created::Lost,
     }
 }
 
-/// Looks for one version and compares it with what was staged; `None`: the catalog did not say.
+/// Asks for several versions to be created by a catalog that does so all or nothing. `None`: it has no such operation.
+pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Created>> {
+    let backend = &entries[0].backend;
+    let all = |created: Created| Some(vec![created; entries.len()]);
+    let answer = match grouped(backend, entries, asker).await {
+        Ok(answer) => answer,
+        Err(failure @ Failure::NotSent(_)) => {
+            return all(Created::Refused(unreachable(backend, &failure)));
+        }
+        Err(_) => return all(Created::Lost),
+    };
+    if is_unsupported(answer.status, &answer.body) {
+        return None;
+    }
+    if !answer.status.is_success() {
+        return all(created(backend.name(), None, &answer));
+    }
+    let versions = entries.iter().filter_map(|entry| entry.version());
+    Some(
+        described_together(versions, &answer)
+            .map_or(vec![Created::Lost; entries.len()], |described| {
+                described.into_iter().map(Created::Yes).collect()
+            }),
+    )
+}
+
+/// Sends a catalog's own batch-create.
+pub async fn grouped(
+    backend: &Backend,
+    entries: &[&Entry],
+    asker: &Asker,
+) -> Result<Answer, Failure> {
+    let mut body = b"{\"entries\":[".to_vec();
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&entry.body);
+    }
+    body.extend_from_slice(b"]}");
+    let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());
+    ask.body = Some(body.into());
+    backend.ask(ask).await
+}
+
+/// Looks for what the entry makes and compares it with what was asked for; `None`: the catalog did not say.
 pub async fn find(
+    entry: &Entry,
+    proof: Option<&Proof>,
+    asker: &Asker,
+) -> Option<(Finding, Option<Described>)> {
+    let Entry { backend, line, .. } = entry;
+    match &entry.action {
+        Action::CreateVersion {
+            version,
+            manifest_size,
+            e_tag,
+        } => {
+            let staged = Staged {
+                proof,
+                size: *manifest_size,
+                e_tag: e_tag.as_deref(),
+            };
+            find_version(backend, line, *version, &staged, asker).await
+        }
+        Action::Declare { location } => {
+            let Some(described) = table(backend, line, asker).await.ok()? else {
+                return Some((Finding::Absent, None));
+            };
+            let likeness = same_table(proof, location.as_deref(), &described.proof);
+            // What has versions by now has been built on; taking the name away would lose them.
+            let latest = versions(backend, line, asker).await? == 0;
+            Some((Finding::Present { likeness, latest }, Some(described)))
+        }
+        Action::Register { location } => {
+            let Some(described) = table(backend, line, asker).await.ok()? else {
+                return Some((Finding::Absent, None));
+            };
+            let likeness = same_table(proof, Some(location), &described.proof);
+            // Its versions were there before the name, and stay there.
+            let latest = true;
+            Some((Finding::Present { likeness, latest }, Some(described)))
+        }
+        Action::Deregister | Action::DeleteVersions { .. } => None,
+    }
+}
+
+async fn find_version(
     backend: &Backend,
     line: &Line,
     version: u64,
@@ -110,7 +265,7 @@ pub async fn find(
     asker: &Asker,
 ) -> Option<(Finding, Option<Described>)> {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
-    ask.body = Some(version_body(line, "version", version.into()));
+    ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await.ok()?;
     let Some(described) = described(version, &answer) else {
         return is_absent(&answer).then_some((Finding::Absent, None));
@@ -124,62 +279,70 @@ pub async fn find(
     Some((finding, Some(described)))
 }
 
-/// Asks for exactly one version to be deleted. What came of it is found out by asking for the version.
-pub async fn delete(backend: &Backend, line: &Line, version: u64, asker: &Asker) {
-    let Some(end) = version.checked_add(1) else {
-        return;
+/// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it.
+pub async fn delete(entry: &Entry, asker: &Asker) {
+    let undone = match entry.version() {
+        Some(version) => {
+            let Some(end) = version.checked_add(1) else {
+                return;
+            };
+            let start = version;
+            delete_versions(entry, &[VersionRange { start, end }], asker).await
+        }
+        None => deregister(entry, asker).await,
     };
-    let range = serde_json::json!([{"start_version": version, "end_version": end}]);
-    let mut ask = asker.ask(Operation::BatchDeleteTableVersions, &line.table.table);
-    ask.body = Some(version_body(line, "ranges", range));
-    if let Err(failure) = backend.ask(ask).await {
-        tracing::warn!(backend = %backend.name(), version, ?failure, "the delete of an aborted version got no answer");
+    if let Err(failure) = undone {
+        tracing::warn!(backend = %entry.backend.name(), table = %entry.line.table.table, ?failure, "undoing a part of a batch got no answer");
     }
 }
 
-/// Whether an answer says that the catalog does not have the operation, in any of the forms seen in the field.
-pub fn is_unsupported(status: StatusCode, body: &[u8]) -> bool {
-    let error: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
-    match status {
-        StatusCode::NOT_IMPLEMENTED | StatusCode::METHOD_NOT_ALLOWED => true,
-        StatusCode::NOT_ACCEPTABLE => error.code.unwrap_or(0) == 0,
-        StatusCode::NOT_FOUND => error.code.is_none(),
-        StatusCode::INTERNAL_SERVER_ERROR => {
-            error.code == Some(0)
-                || error.error.starts_with("Not supported")
-                || error.error.contains("not implemented")
+/// Removes what the entry removes. True when the catalog says that it is gone; asking again does no harm.
+pub async fn remove(entry: &Entry, asker: &Asker) -> bool {
+    let removed = match &entry.action {
+        Action::DeleteVersions { ranges } => delete_versions(entry, ranges, asker).await,
+        _ => deregister(entry, asker).await,
+    };
+    match removed {
+        Ok(answer) if answer.status.is_success() || is_absent(&answer) => true,
+        Ok(answer) => {
+            let refusal = refusal(entry.backend.name(), &answer);
+            tracing::warn!(backend = %entry.backend.name(), table = %entry.line.table.table, refusal = refusal.message, "a catalog does not carry out a part of a committed batch; it is asked again");
+            false
         }
-        _ => false,
-    }
-}
-
-/// What an entry staged, and what its create was answered with, if it was.
-pub struct Staged<'a> {
-    /// From the create's answer.
-    pub proof: Option<&'a Proof>,
-    /// Bytes of the staged manifest.
-    pub size: Option<u64>,
-    /// The staged manifest's entity tag.
-    pub e_tag: Option<&'a str>,
-}
-
-impl Staged<'_> {
-    /// Entity tags prove sameness where they agree; they prove nothing where they differ, for a copy may change them.
-    pub fn compare(&self, found: &Proof) -> Likeness {
-        let tag = found.e_tag.as_deref();
-        let same_tag = |tag: Option<&str>, other: Option<&str>| tag.is_some() && tag == other;
-        let proof_tag = self.proof.and_then(|proof| proof.e_tag.as_deref());
-        let size = self
-            .proof
-            .and_then(|proof| proof.manifest_size)
-            .or(self.size);
-        match (size, found.manifest_size) {
-            (Some(ours), Some(theirs)) if ours != theirs => Likeness::Unlike,
-            _ if same_tag(proof_tag, tag) || same_tag(self.e_tag, tag) => Likeness::Proven,
-            (Some(_), Some(_)) => Likeness::Alike,
-            _ => Likeness::Incomparable,
+        Err(failure) => {
+            unreachable(&entry.backend, &failure);
+            false
         }
     }
+}
+
+async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {
+    let mut ask = asker.ask(Operation::DeregisterTable, &entry.line.table.table);
+    ask.body = Some(body(&entry.line, &[]));
+    entry.backend.ask(ask).await
+}
+
+async fn delete_versions(
+    entry: &Entry,
+    ranges: &[VersionRange],
+    asker: &Asker,
+) -> Result<Answer, Failure> {
+    let ranges = ranges
+        .iter()
+        .map(|VersionRange { start, end }| serde_json::json!({"start_version": start, "end_version": end}));
+    let ranges: Vec<_> = ranges.collect();
+    let table = &entry.line.table.table;
+    let mut ask = asker.ask(Operation::BatchDeleteTableVersions, table);
+    ask.body = Some(body(&entry.line, &[("ranges", ranges.into())]));
+    entry.backend.ask(ask).await
+}
+
+/// A table's latest version; 0 also when it is only declared. `None`: the catalog did not say.
+async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Option<u64> {
+    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
+    let answer = backend.ask(ask).await.ok()?;
+    latest_of(&answer).or_else(|| is_absent(&answer).then_some(0))
 }
 
 impl Asker {
@@ -197,105 +360,17 @@ impl Asker {
     }
 }
 
-/// `{"id": …, "branch": …, key: value}`.
-fn version_body(line: &Line, key: &str, value: serde_json::Value) -> Bytes {
+/// `{"id": …, "branch": …}` and more members.
+fn body(line: &Line, more: &[(&str, serde_json::Value)]) -> Bytes {
     let id: Vec<&str> = line.table.table.names().collect();
     let mut body = serde_json::json!({ "id": id });
-    body[key] = value;
     if let Some(branch) = &line.branch {
         body["branch"] = branch.as_str().into();
     }
+    for (key, value) in more {
+        body[*key] = value.clone();
+    }
     Bytes::from(body.to_string())
-}
-
-fn created(backend: &str, version: u64, answer: &Answer) -> Created {
-    if answer.status.is_success() {
-        // A success that does not show the version is looked into like a lost answer.
-        return described(version, answer).map_or(Created::Lost, Created::Yes);
-    }
-    match answer.status {
-        StatusCode::CONFLICT => Created::Conflicted(refusal(backend, answer)),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Created::Lost,
-        status if status.is_client_error() || is_unsupported(status, &answer.body) => {
-            Created::Refused(refusal(backend, answer))
-        }
-        _ => Created::Lost,
-    }
-}
-
-/// The version of `{"version": {…}}`, if it is the one asked for.
-fn described(version: u64, answer: &Answer) -> Option<Described> {
-    #[derive(Deserialize)]
-    struct Body {
-        version: Box<RawValue>,
-    }
-    if !answer.status.is_success() {
-        return None;
-    }
-    let body: Body = serde_json::from_slice(&answer.body).ok()?;
-    let found: TableVersion = serde_json::from_str(body.version.get()).ok()?;
-    (found.version == version).then_some(Described {
-        raw: body.version,
-        proof: Proof {
-            manifest_path: found.manifest_path,
-            manifest_size: found.manifest_size,
-            e_tag: found.e_tag,
-        },
-    })
-}
-
-/// A 404 says so only with the contract's code: one from a proxy in between says nothing.
-fn is_absent(answer: &Answer) -> bool {
-    let code = || {
-        let error: ErrorBody = serde_json::from_slice(&answer.body).ok()?;
-        Code::from_number(error.code?)
-    };
-    answer.status == StatusCode::NOT_FOUND
-        && matches!(
-            code(),
-            Some(Code::TableVersionNotFound | Code::TableNotFound | Code::NamespaceNotFound)
-        )
-}
-
-fn latest_of(answer: &Answer) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Body {
-        versions: Vec<TableVersion>,
-    }
-    if !answer.status.is_success() {
-        return None;
-    }
-    let body: Body = serde_json::from_slice(&answer.body).ok()?;
-    let latest = body.versions.iter().map(|version| version.version).max();
-    Some(latest.unwrap_or(0))
-}
-
-/// The catalog's own words, with its status where it is an error.
-fn refusal(backend: &str, answer: &Answer) -> Refusal {
-    let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let refused = answer.status.is_client_error() || answer.status.is_server_error();
-    if !refused || error.error.is_empty() {
-        let status = match answer.status.is_client_error() {
-            true => answer.status,
-            false => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        return Refusal {
-            status: status.as_u16(),
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "backend `{backend}` gave an answer that makes no sense ({})",
-                answer.status
-            ),
-        };
-    }
-    Refusal {
-        status: answer.status.as_u16(),
-        code: error
-            .code
-            .and_then(Code::from_number)
-            .unwrap_or(Code::Internal),
-        message: error.error,
-    }
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
@@ -306,6 +381,3 @@ fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
         message: format!("backend `{}` did not answer", backend.name()),
     }
 }
-
-#[cfg(test)]
-mod tests;

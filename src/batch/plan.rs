@@ -7,42 +7,39 @@ use bytes::Bytes;
 
 use crate::backend::Backend;
 use crate::batch::locks::TableKey;
-use crate::batch::log::{Intent, IntentEntry};
-use crate::batch::step::State;
+use crate::batch::log::{Action, Intent, IntentEntry};
+use crate::batch::step::{Kind, Shape, State};
 use crate::batch::visibility::Line;
 use crate::error::Error;
 
-/// One version to create, routed.
+/// One change, routed.
 #[derive(Clone)]
 pub struct Entry {
     /// Where it goes.
     pub backend: Arc<Backend>,
-    /// The line of versions that it extends.
+    /// The line of versions, or the table, that it changes.
     pub line: Line,
-    /// Its number.
-    pub version: u64,
-    /// The `CreateTableVersionRequest` in the catalog's terms; empty after a crash.
+    /// What is done.
+    pub action: Action,
+    /// The request of the single operation in the catalog's terms; empty after a crash.
     pub body: Bytes,
-    /// Bytes of the staged manifest.
-    pub manifest_size: Option<u64>,
-    /// The staged manifest's entity tag.
-    pub e_tag: Option<String>,
 }
 
 /// A batch, admitted.
 pub struct Plan {
-    /// The versions, in request order.
+    /// The changes, in request order.
     pub entries: Vec<Entry>,
-    /// For each line its entries in the order of their versions; lines in their global order.
-    pub shares: Vec<Vec<usize>>,
+    /// What the protocol sees of them; lines in their global order.
+    pub shape: Shape,
 }
 
 impl Plan {
-    /// Sorts entries into shares; refuses duplicates, gaps, and version 0.
-    pub fn new(entries: Vec<Entry>) -> Result<Self, Error> {
+    /// Sorts entries into shares; refuses duplicates, gaps, and version 0. `atomic`: whether a backend makes all of its
+    /// versions at once.
+    pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
         let mut lines: BTreeMap<&Line, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
-            if entry.version == 0 {
+            if entry.version() == Some(0) {
                 return Err(Error::invalid(format!(
                     "entries[{index}].version: 0 is not a version that can be created; they begin with 1"
                 )));
@@ -51,12 +48,17 @@ impl Plan {
         }
         let mut shares: Vec<Vec<usize>> = lines.into_values().collect();
         for share in &mut shares {
-            share.sort_by_key(|index| entries[*index].version);
+            share.sort_by_key(|index| entries[*index].action.place());
             for pair in share.windows(2) {
                 follows(&entries, pair[0], pair[1])?;
             }
         }
-        Ok(Self { entries, shares })
+        let shape = Shape {
+            shares,
+            kinds: entries.iter().map(|entry| entry.action.kind()).collect(),
+            groups: groups(&entries, atomic),
+        };
+        Ok(Self { entries, shape })
     }
 
     /// A batch as the log knows it; `None` if one of its backends is not configured any more.
@@ -68,13 +70,12 @@ impl Plan {
             Some(Entry {
                 backend: backend(&entry.backend)?,
                 line: entry.line(),
-                version: entry.version,
+                action: entry.action.clone(),
                 body: Bytes::new(),
-                manifest_size: entry.manifest_size,
-                e_tag: entry.e_tag.clone(),
             })
         });
-        Self::new(entries.collect::<Option<_>>()?).ok()
+        // Nothing is created any more, so nothing is created together.
+        Self::new(entries.collect::<Option<_>>()?, |_| false).ok()
     }
 
     /// The entries as the log keeps them.
@@ -85,26 +86,24 @@ impl Plan {
                 backend: Arc::clone(&entry.line.table.backend),
                 table: entry.line.table.table.clone(),
                 branch: entry.line.branch.clone(),
-                version: entry.version,
-                manifest_size: entry.manifest_size,
-                e_tag: entry.e_tag.clone(),
+                action: entry.action.clone(),
             })
             .collect()
     }
 
     /// The state in which the batch begins.
     pub fn state(&self) -> State {
-        State::new(self.shares.clone())
+        State::new(self.shape.clone())
     }
 
     /// The line of a share.
     pub fn line(&self, share: usize) -> &Line {
-        &self.entries[self.shares[share][0]].line
+        &self.entries[self.shape.shares[share][0]].line
     }
 
     /// Its tables, each once.
     pub fn tables(&self) -> impl Iterator<Item = TableKey> + '_ {
-        (0..self.shares.len()).map(|share| self.line(share).table.clone())
+        (0..self.shape.shares.len()).map(|share| self.line(share).table.clone())
     }
 }
 
@@ -121,8 +120,65 @@ impl IntentEntry {
     }
 }
 
+impl Entry {
+    /// The version that it creates, if it creates one.
+    pub fn version(&self) -> Option<u64> {
+        match self.action {
+            Action::CreateVersion { version, .. } => Some(version),
+            _ => None,
+        }
+    }
+}
+
+impl Action {
+    /// Whether it can be undone.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::CreateVersion { .. } | Self::Declare { .. } | Self::Register { .. } => Kind::Made,
+            Self::Deregister | Self::DeleteVersions { .. } => Kind::Removed,
+        }
+    }
+
+    /// Its place among the changes of one line: a name before its versions, what is made before what is removed.
+    fn place(&self) -> (u8, u64) {
+        match self {
+            Self::Declare { .. } | Self::Register { .. } => (0, 0),
+            Self::CreateVersion { version, .. } => (1, *version),
+            Self::DeleteVersions { .. } => (2, 0),
+            Self::Deregister => (3, 0),
+        }
+    }
+}
+
+/// Two versions or more in a catalog that makes them all or nothing are one group.
+fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<usize>> {
+    let mut first: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
+    let versions = || {
+        let entries = entries.iter().enumerate();
+        entries.filter(|(_, entry)| entry.version().is_some() && atomic(&entry.backend))
+    };
+    for (index, entry) in versions() {
+        first.entry(entry.backend.name()).or_insert((index, 0)).1 += 1;
+    }
+    let mut groups = vec![None; entries.len()];
+    for (index, entry) in versions() {
+        let together = first.get(entry.backend.name());
+        groups[index] = together
+            .filter(|(_, count)| *count > 1)
+            .map(|(first, _)| *first);
+    }
+    groups
+}
+
+/// Whether one entry of a line may come after the other.
 fn follows(entries: &[Entry], one: usize, next: usize) -> Result<(), Error> {
-    let (version, after) = (entries[one].version, entries[next].version);
+    let created = (entries[one].version(), entries[next].version());
+    let (version, after) = match created {
+        (Some(version), Some(after)) => (version, after),
+        // A table that begins with the batch begins with version 1.
+        (None, Some(after)) => (0, after),
+        _ => return Ok(()),
+    };
     if after == version {
         return Err(Error::invalid(format!(
             "entries[{next}]: version {after} of this table is in entries[{one}] already"

@@ -101,7 +101,7 @@ impl Batches {
                 return Ok(whole(head, body));
             }
             let found = version_of(&body).ok_or_else(|| Error::unavailable(unreadable(backend)))?;
-            if !hidden.contains(&found) {
+            if !hidden.contains(found) {
                 return Ok(whole(head, body));
             }
             if asked.version == Some(found) {
@@ -111,7 +111,7 @@ impl Batches {
                 ));
             }
             // The latest is hidden: the one below it is asked for by its number, if there can be one.
-            let below = (1..found).rev().find(|version| !hidden.contains(version));
+            let below = (1..found).rev().find(|version| !hidden.contains(*version));
             let Some(below) = below else {
                 self.wait_for_batch(&line).await?;
                 continue;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, now_millis};
-use crate::batch::log::{BatchId, LogError, Record, Verdict};
+use crate::batch::locks::Hold;
+use crate::batch::log::{Action, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes};
 use crate::batch::plan::Plan;
-use crate::batch::step::{Decision, Refusal, State};
+use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::Fate;
 use crate::protocol::error::Code;
 
@@ -28,13 +29,44 @@ pub async fn recover(
             continue;
         }
         unfinished += 1;
-        let Some(plan) = Plan::recovered(&record.intent, &backend) else {
-            tracing::error!(batch = %record.id, "an unfinished batch involves a backend that is not configured any more; it stays in the log");
-            continue;
-        };
-        take_over(coordinator, plan, record, outcome).await;
+        match Plan::recovered(&record.intent, &backend) {
+            Some(plan) => take_over(coordinator, plan, record, outcome).await,
+            None => strand(coordinator, record),
+        }
     }
     Ok(unfinished)
+}
+
+/// A batch whose backend is gone from the configuration stays in the log until the backend is back, or until a person
+/// lets it be.
+fn strand(coordinator: &Arc<Coordinator>, record: Record) {
+    tracing::error!(batch = %record.id, "an unfinished batch involves a backend that is not configured any more; it stays in the log, see `nsgate batches show`");
+    let coordinator = Arc::clone(coordinator);
+    tokio::spawn(async move {
+        let kept = coordinator.strand(record.id, &record.intent).await;
+        if kept.is_none() {
+            return;
+        }
+        // When the log cannot write, the process is about to end.
+        let _ = let_be(&coordinator, &record).await;
+    });
+}
+
+async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
+    let (id, log) = (record.id, &coordinator.log);
+    if record.verdict.is_none() {
+        let reason = "an operator let the batch be".to_owned();
+        let proofs = Vec::new();
+        log.decide(id, Verdict::Abort { proofs, reason }).await?;
+    }
+    for (entry, settled) in record.settled.iter().enumerate() {
+        if settled.is_none() {
+            log.note(id, entry, Settled::Kept).await?;
+        }
+    }
+    log.end(id, now_millis()).await?;
+    coordinator.open.remove(id);
+    Ok(())
 }
 
 async fn take_over(
@@ -44,28 +76,28 @@ async fn take_over(
     outcome: Arc<Outcome>,
 ) {
     let tables: Vec<_> = plan.tables().collect();
+    // Two unfinished batches never share a table; a log in which they do is taken as far as it goes.
     let hold = coordinator.locks.exclusive(tables, Duration::ZERO).await;
+    let hold = hold.unwrap_or_else(|_| {
+        tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+        Hold::none(&coordinator.locks)
+    });
     let (decision, proofs) = match record.verdict {
         None => (None, Vec::new()),
         Some(Verdict::Commit(_)) => (Some(Decision::Commit), Vec::new()),
         Some(Verdict::Abort { proofs, .. }) => (Some(Decision::Abort), proofs),
     };
-    let (state, effects) = State::recovered(plan.shares.clone(), decision, &record.settled);
+    let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     tracing::info!(batch = %record.id, ?decision, "an unfinished batch is being finished");
-    let mut run = Run::recovered(
+    let run = Run::recovered(
         Arc::clone(coordinator),
         plan,
         record.intent,
         outcome,
         proofs,
+        decision,
+        hold,
     );
-    match hold {
-        Ok(hold) => run.take_over(hold, age(record.id)),
-        // Two unfinished batches never share a table; a log in which they do is taken as far as it goes.
-        Err(_) => {
-            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch")
-        }
-    }
     tokio::spawn(run.run(state, effects));
 }
 
@@ -97,21 +129,11 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
     }
     let fate = Fate::default();
     for entry in &record.intent.entries {
-        let line = entry.line();
-        coordinator
-            .visibility
-            .hide(line.clone(), entry.version, &fate);
-        coordinator
-            .visibility
-            .release(&line, entry.version, &fate, rest);
+        if let Action::CreateVersion { version, .. } = entry.action {
+            let line = entry.line();
+            let visibility = &coordinator.visibility;
+            visibility.hide(line.clone(), version, &fate);
+            visibility.release(&line, version, &fate, rest);
+        }
     }
-}
-
-/// How long ago a batch began: its name says so.
-fn age(id: BatchId) -> Duration {
-    let began = id.get_timestamp().map_or(0, |time| {
-        let (seconds, nanos) = time.to_unix();
-        seconds * 1000 + u64::from(nanos / 1_000_000)
-    });
-    Duration::from_millis(now_millis().saturating_sub(began))
 }

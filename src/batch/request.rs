@@ -11,13 +11,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use super::coordinator::Run;
-use super::log::{BatchId, Intent};
+use super::log::{Action, BatchId, Intent};
 use super::outcomes::{Admission, Answered, Outcome};
-use super::participant::{Asker, is_unsupported};
+use super::participant::{self, Asker, is_unsupported};
 use super::plan::{Entry, Plan};
 use super::step::{Event, step};
 use super::{Batches, Line, TableKey, busy};
-use crate::backend::{Answer, Authority, Backend};
+use crate::backend::{Authority, Backend};
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
@@ -49,7 +49,9 @@ impl Batches {
         route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
     ) -> Result<Response<Body>, Error> {
         let fingerprint = fingerprint(&call);
-        let plan = Plan::new(routed(&call.request, route)?)?;
+        let plan = Plan::new(routed(&call.request, route)?, |backend| {
+            self.may_be_atomic(backend)
+        })?;
         if let Some(response) = self.by_one_catalog(&plan, &call).await? {
             return Ok(response);
         }
@@ -87,11 +89,9 @@ impl Batches {
         let asker = self.asker(&call);
         let (state, effects) = step(plan.state(), Event::Begin);
         let coordinator = Arc::clone(&self.coordinator);
-        let run = Run::new(coordinator, plan, intent, Arc::clone(outcome), asker);
-        tokio::spawn(async move {
-            run.run(state, effects).await;
-            drop(permit);
-        });
+        let outcome_of_run = Arc::clone(outcome);
+        let run = Run::new(coordinator, plan, intent, outcome_of_run, asker, permit);
+        tokio::spawn(run.run(state, effects));
         let outcomes = Arc::clone(&self.outcomes);
         let outcome = Arc::clone(outcome);
         tokio::spawn(async move {
@@ -111,33 +111,65 @@ impl Batches {
         if !plan.entries.iter().all(one) {
             return Ok(None);
         }
-        let atomic = match backend.batch_mode() {
-            BatchMode::Atomic => Some(true),
-            BatchMode::Versions => Some(false),
-            BatchMode::Auto => self.atomic.get(backend.name()).map(|known| *known),
-        };
-        if plan.entries.len() > 1 && atomic == Some(false) {
+        let atomic = self.is_atomic(backend);
+        // What a key promises, nsgate's own memory keeps.
+        if call.idempotency_key.is_some() || (plan.entries.len() > 1 && atomic == Some(false)) {
             return Ok(None);
         }
         let wait = self.coordinator.settings.lock_timeout;
         let hold = self.coordinator.locks.shared(plan.tables(), wait).await;
         let _hold = hold.map_err(|_| busy("a table is part of a batch that is not decided yet"))?;
-        for (index, Entry { line, version, .. }) in plan.entries.iter().enumerate() {
-            let allowed = self.coordinator.visibility.may_create(line, *version);
-            allowed.map_err(|forbidden| forbidden.refusal(*version).at(index).into_error())?;
+        let visibility = &self.coordinator.visibility;
+        let versions = || {
+            let entries = plan.entries.iter().enumerate();
+            entries.filter_map(|(index, entry)| Some((index, &entry.line, entry.version()?)))
+        };
+        for (index, line, version) in versions() {
+            let allowed = visibility.may_create(line, version);
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
         }
-        if plan.entries.len() == 1 && atomic != Some(true) {
-            return single(&plan.entries[0], &self.asker(call)).await.map(Some);
+        for (_, line, version) in versions() {
+            visibility.contest(line, version);
         }
-        let answer = grouped(backend, &plan.entries, &self.asker(call)).await?;
-        if backend.batch_mode() == BatchMode::Auto {
-            let supported = !is_unsupported(answer.status, &answer.body);
-            self.atomic.insert(Arc::clone(backend.name()), supported);
-            if !supported {
-                return Ok(None);
+        let response = if plan.entries.len() == 1 && atomic != Some(true) {
+            single(&plan.entries[0], &self.asker(call)).await?
+        } else {
+            let entries: Vec<&Entry> = plan.entries.iter().collect();
+            let answer = participant::grouped(backend, &entries, &self.asker(call)).await;
+            let answer = answer.map_err(|failure| failure.into_error(backend.name()))?;
+            if backend.batch_mode() == BatchMode::Auto {
+                let supported = !is_unsupported(answer.status, &answer.body);
+                let atomic = &self.coordinator.atomic;
+                atomic.insert(Arc::clone(backend.name()), supported);
+                if !supported {
+                    return Ok(None);
+                }
+            }
+            json(answer.status, answer.body)
+        };
+        if response.status().is_success() {
+            for (_, line, version) in versions() {
+                visibility.taken(line, version);
             }
         }
-        Ok(Some(json(answer.status, answer.body)))
+        Ok(Some(response))
+    }
+
+    /// Whether a catalog has an atomic batch-create of its own, where that is known.
+    fn is_atomic(&self, backend: &Backend) -> Option<bool> {
+        match backend.batch_mode() {
+            BatchMode::Atomic => Some(true),
+            BatchMode::Versions => Some(false),
+            BatchMode::Auto => {
+                let known = self.coordinator.atomic.get(backend.name());
+                known.map(|known| *known)
+            }
+        }
+    }
+
+    /// What is not known yet is found out by asking.
+    fn may_be_atomic(&self, backend: &Backend) -> bool {
+        self.is_atomic(backend) != Some(false)
     }
 
     fn asker(&self, call: &BatchCall) -> Asker {
@@ -172,22 +204,6 @@ async fn single(entry: &Entry, asker: &Asker) -> Result<Response<Body>, Error> {
     Ok(json(answer.status, to_json(&body)?))
 }
 
-/// The catalog's own batch-create.
-async fn grouped(backend: &Backend, entries: &[Entry], asker: &Asker) -> Result<Answer, Error> {
-    let mut body = b"{\"entries\":[".to_vec();
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(&entry.body);
-    }
-    body.extend_from_slice(b"]}");
-    let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());
-    ask.body = Some(body.into());
-    let answer = backend.ask(ask).await;
-    answer.map_err(|failure| failure.into_error(backend.name()))
-}
-
 /// A `BatchCreateTableVersionsResponse`.
 #[derive(Serialize)]
 struct Batch<'a> {
@@ -216,12 +232,14 @@ fn routed(
         entries.push(Entry {
             backend,
             line,
-            version: entry.version,
+            action: Action::CreateVersion {
+                version: entry.version,
+                manifest_size: entry
+                    .manifest_size
+                    .and_then(|size| u64::try_from(size).ok()),
+                e_tag: entry.e_tag.clone(),
+            },
             body,
-            manifest_size: entry
-                .manifest_size
-                .and_then(|size| u64::try_from(size).ok()),
-            e_tag: entry.e_tag.clone(),
         });
     }
     Ok(entries)

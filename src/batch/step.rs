@@ -3,155 +3,30 @@
 //! It knows no clock, socket or disk. The running coordinator, recovery, a model checker and a simulator
 //! drive the same function; whoever drives it carries out the effects and reports back what happened.
 //!
-//! A *share* is one table's part of the batch: its entries in the order of their versions.
+//! An *entry* is one change of one table; a *share* is the entries of one table line, in the order in which they are
+//! done. What is made can be undone, so it is made before the decision, hidden, and undone after ABORT. What is removed
+//! cannot be undone, so nothing happens to it before COMMIT, and then it is removed until it is gone.
 //!
 //! | invariant | where it is kept |
 //! |---|---|
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
-//! | I2 COMMIT implies every version proven created | `advance`: only when every entry is `Ours` |
+//! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Ours` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
-//! | I5 a delete only after ABORT, of what is ours and latest | `found_in_undo` |
+//! | I5 a delete only after ABORT, of what is ours and latest; a removal only after COMMIT | `found_in_undo`, `finish` |
 //! | I6 an answer only after its record | `decided` |
-//! | I7 a table unlocks only when its undo is done | `undo_share` |
-//! | I8 all versions become visible together | one `Reveal`, in `decided` |
+//! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
+//! | I8 all of a batch is seen together | one `Reveal`, in `carry_out` |
 
+mod state;
 mod words;
 
-use std::collections::BTreeSet;
-
 use crate::protocol::error::Code;
+use state::{Belief, Check, Phase, Progress};
 
-pub use words::{Answer, Decision, Effect, Event, Finding, Hazard, Likeness, Refusal, Settled};
-
-/// Where a batch stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    shares: Vec<Vec<usize>>,
-    versions: Vec<Version>,
-    phase: Phase,
-    /// The first thing that went wrong.
-    failure: Option<Refusal>,
-    /// False after a crash: a recovered batch settles what was asked, and asks for nothing more.
-    may_create: bool,
-    /// The shares whose undo is done.
-    undone: Vec<bool>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Phase {
-    New,
-    Locking,
-    Validating(BTreeSet<usize>),
-    Intending,
-    Preparing,
-    Deciding(Decision),
-    Undoing,
-    Closing,
-    Ended,
-}
-
-/// One version, as far as the batch knows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Version {
-    /// No create was ever sent, or it was refused and cannot have happened.
-    Never,
-    /// A create is under way; `lost`: an earlier one got no clear answer.
-    Asked { lost: bool },
-    /// A create got no clear answer; the catalog is asked what is there.
-    Sought {
-        lost: bool,
-        refusal: Option<Refusal>,
-    },
-    /// Proven created by us.
-    Ours,
-    /// It may or may not exist, or be ours.
-    Doubtful { lost: bool },
-    /// Undo asks the catalog what is there; `ours`: what it looks like ours may be taken for ours.
-    Checked { ours: bool, deleted: bool },
-    /// Undo is deleting it.
-    Deleting,
-    /// Undo has settled it, and that is being written.
-    Noting(Settled),
-    /// Undo has settled it, durably.
-    Settled(Settled),
-}
-
-impl State {
-    /// A new batch; `shares` lists for each table its entries in the order of their versions.
-    pub fn new(shares: Vec<Vec<usize>>) -> Self {
-        let entries = shares.iter().map(Vec::len).sum();
-        let undone = vec![false; shares.len()];
-        Self {
-            shares,
-            versions: vec![Version::Never; entries],
-            phase: Phase::New,
-            failure: None,
-            may_create: true,
-            undone,
-        }
-    }
-
-    /// A batch read from the log, its tables locked and its versions hidden, and what is to be done first.
-    ///
-    /// `settled` holds what undo had noted for each entry.
-    pub fn recovered(
-        shares: Vec<Vec<usize>>,
-        decision: Option<Decision>,
-        settled: &[Option<Settled>],
-    ) -> (Self, Vec<Effect>) {
-        let mut state = Self::new(shares);
-        state.may_create = false;
-        let mut effects = Vec::new();
-        if decision == Some(Decision::Commit) {
-            state.phase = Phase::Deciding(Decision::Commit);
-            state.decided(Decision::Commit, &mut effects);
-            return (state, effects);
-        }
-        for (version, settled) in state.versions.iter_mut().zip(settled) {
-            *version = match (settled, decision) {
-                (Some(settled), _) => Version::Settled(*settled),
-                (None, Some(_)) => Version::Doubtful { lost: true },
-                (None, None) => Version::Sought {
-                    lost: true,
-                    refusal: None,
-                },
-            };
-        }
-        if decision.is_some() {
-            state.phase = Phase::Undoing;
-            state.undo(&mut effects);
-        } else {
-            state.phase = Phase::Preparing;
-            effects.push(Effect::StartClock);
-            effects.extend((0..state.versions.len()).map(|entry| Effect::Find {
-                entry,
-                again: false,
-            }));
-        }
-        (state, effects)
-    }
-
-    /// The batch needs nothing more.
-    pub fn is_ended(&self) -> bool {
-        self.phase == Phase::Ended
-    }
-
-    /// What went wrong first, if anything did.
-    pub fn failure(&self) -> Option<&Refusal> {
-        self.failure.as_ref()
-    }
-
-    /// The entries that wait for a person, and why.
-    pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
-        self.versions
-            .iter()
-            .enumerate()
-            .filter_map(|(entry, version)| match version {
-                Version::Settled(Settled::Hazard(why)) => Some((entry, *why)),
-                _ => None,
-            })
-    }
-}
+pub use state::State;
+pub use words::{
+    Answer, Decision, Effect, Event, Finding, Hazard, Kind, Likeness, Refusal, Settled, Shape,
+};
 
 /// The protocol. An event that means nothing in the state it meets changes nothing.
 pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
@@ -168,7 +43,7 @@ impl State {
                 effects.push(Effect::Lock);
             }
             Event::Locked if self.phase == Phase::Locking => {
-                let shares = 0..self.shares.len();
+                let shares = 0..self.shape.shares.len();
                 self.phase = Phase::Validating(shares.clone().collect());
                 effects.extend(shares.map(Effect::Validate));
             }
@@ -202,7 +77,7 @@ impl State {
                 _ => self.doubt(entry),
             },
             Event::Unanswered(entry) => match self.phase {
-                Phase::Preparing | Phase::Undoing => {
+                Phase::Preparing | Phase::Undoing if self.is_asked_about(entry) => {
                     effects.push(Effect::Find { entry, again: true });
                 }
                 _ => self.doubt(entry),
@@ -216,30 +91,43 @@ impl State {
                     effects.push(Effect::LogDecision(decision));
                 }
             }
-            Event::DeleteAsked(entry) if self.versions[entry] == Version::Deleting => {
-                self.versions[entry] = Version::Checked {
-                    ours: true,
-                    deleted: true,
-                };
-                effects.push(Effect::Find {
-                    entry,
-                    again: false,
-                });
-            }
-            Event::Noted(entry) => {
-                if let Version::Noting(settled) = self.versions[entry] {
-                    self.versions[entry] = Version::Settled(settled);
-                    self.undo(effects);
+            Event::DeleteAsked(entry) => {
+                if let Progress::Deleting(check) = self.progress[entry] {
+                    self.check(entry, check, effects);
                 }
             }
+            Event::Removed(entry) if self.progress[entry] == Progress::Removing => {
+                self.note(entry, Settled::Removed, effects);
+            }
+            Event::NotRemoved(entry) if self.progress[entry] == Progress::Removing => {
+                effects.push(Effect::Remove { entry, again: true });
+            }
+            Event::Noted(entry) => {
+                if let Progress::Noting(settled) = self.progress[entry] {
+                    self.progress[entry] = Progress::Settled(settled);
+                    self.proceed(effects);
+                }
+            }
+            Event::Landed(entry) if self.progress[entry] == Progress::Watched => {
+                let share = self.share_of(entry);
+                self.unlocked[share] = false;
+                self.check(entry, Check::ours(true), effects);
+            }
+            Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
+                self.progress[entry] = Progress::Settled(Settled::Gone);
+                self.proceed(effects);
+            }
+            Event::Resolved(decision) => self.resolved(decision, effects),
             Event::Ended if self.phase == Phase::Closing => self.phase = Phase::Ended,
             _ => {}
         }
     }
 
+    // ── before the decision ──
+
     /// Nothing has been written anywhere: the batch is over with its answer.
     fn refuse(&mut self, refusal: Refusal, effects: &mut Vec<Effect>) {
-        effects.extend((0..self.shares.len()).map(Effect::Unlock));
+        effects.extend((0..self.shape.shares.len()).map(Effect::Unlock));
         effects.push(Effect::Answer(Answer::Refused(refusal)));
         self.phase = Phase::Ended;
     }
@@ -257,36 +145,46 @@ impl State {
         }
     }
 
-    /// Prepare goes on: the next version of each table, or the decision.
-    fn advance(&mut self, effects: &mut Vec<Effect>) {
+    /// Prepare goes on: what comes next in each share, or the decision.
+    pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
+        let made = |entry: &usize| self.is_made(*entry);
+        let mut entries = (0..self.progress.len()).filter(made);
         if self.failure.is_some() {
             // Creates under way are waited for (each is bounded), so that undo meets as few surprises as can be.
-            let asked = |version: &Version| matches!(version, Version::Asked { .. });
-            if !self.versions.iter().any(asked) {
+            let asked = |entry| matches!(self.progress[entry], Progress::Asked { .. });
+            if !entries.any(asked) {
                 self.decide(Decision::Abort, effects);
             }
-            return;
-        }
-        if self
-            .versions
-            .iter()
-            .all(|version| *version == Version::Ours)
-        {
+        } else if entries.all(|entry| self.is_ours(entry)) {
             self.decide(Decision::Commit, effects);
-            return;
-        }
-        for share in &self.shares {
-            let next = share
-                .iter()
-                .find(|entry| self.versions[**entry] != Version::Ours);
-            if let Some(&entry) = next
-                && self.versions[entry] == Version::Never
-            {
-                self.versions[entry] = Version::Asked { lost: false };
+        } else {
+            let next = |entry: &usize| self.may_be_made(*entry);
+            let next: Vec<usize> = (0..self.progress.len()).filter(next).collect();
+            for entry in next {
+                self.progress[entry] = Progress::Asked { lost: false };
                 let again = false;
                 effects.push(Effect::Create { entry, again });
             }
         }
+    }
+
+    /// An entry is made when all before it in its share is. What a catalog makes all or nothing is asked for together.
+    fn may_be_made(&self, entry: usize) -> bool {
+        let group = self.shape.groups[entry];
+        let together =
+            |other: usize| other == entry || (group.is_some() && self.shape.groups[other] == group);
+        let reached = |other: usize| {
+            let share = &self.shape.shares[self.share_of(other)];
+            let before = share.iter().take_while(|before| **before != other);
+            before
+                .filter(|before| !together(**before))
+                .all(|before| self.is_ours(*before))
+        };
+        self.is_made(entry)
+            && self.progress[entry] == Progress::Never
+            && (0..self.progress.len())
+                .filter(|other| together(*other))
+                .all(reached)
     }
 
     fn decide(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
@@ -295,181 +193,279 @@ impl State {
     }
 
     fn create_answered(&mut self, entry: usize, created: Created, effects: &mut Vec<Effect>) {
-        let Version::Asked { lost } = self.versions[entry] else {
+        let Progress::Asked { lost } = self.progress[entry] else {
             return;
         };
         let preparing = self.phase == Phase::Preparing;
         let sought = |lost, refusal| match preparing {
-            true => Version::Sought { lost, refusal },
-            false => Version::Doubtful { lost },
+            true => Progress::Sought { lost, refusal },
+            false => Progress::Doubtful { lost },
         };
-        self.versions[entry] = match created {
-            Created::Yes => Version::Ours,
+        self.progress[entry] = match created {
+            Created::Yes => Progress::Ours { lost },
             Created::No(refusal) if !lost => {
                 self.failure.get_or_insert(refusal);
-                Version::Never
+                Progress::Never
             }
             // An attempt before it may have acted and consumed what this one was refused for.
             Created::No(refusal) | Created::Conflict(refusal) => sought(lost, Some(refusal)),
             Created::Unknown => sought(true, None),
         };
-        if matches!(self.versions[entry], Version::Sought { .. }) {
+        if matches!(self.progress[entry], Progress::Sought { .. }) {
             let again = false;
             effects.push(Effect::Find { entry, again });
         }
         match self.phase {
             Phase::Preparing => self.advance(effects),
-            Phase::Undoing => self.undo(effects),
+            Phase::Undoing => self.proceed(effects),
             _ => {}
         }
     }
 
     fn found_in_prepare(&mut self, entry: usize, finding: Finding, effects: &mut Vec<Effect>) {
-        let Version::Sought { lost, refusal } = self.versions[entry].clone() else {
+        let Progress::Sought { lost, refusal } = self.progress[entry].clone() else {
             return;
         };
         let refusal = refusal.unwrap_or_else(|| self.unproven(entry));
-        self.versions[entry] = match finding {
+        self.progress[entry] = match finding {
             Finding::Present {
                 likeness: Likeness::Proven,
                 ..
-            } => Version::Ours,
+            } => Progress::Ours { lost },
             // A clean 409 to the first attempt says that somebody was there before us, however alike it looks.
             Finding::Present {
                 likeness: Likeness::Alike,
                 ..
-            } if lost => Version::Ours,
+            } if lost => Progress::Ours { lost },
             Finding::Absent if lost && self.may_create && self.failure.is_none() => {
                 let again = true;
                 effects.push(Effect::Create { entry, again });
-                Version::Asked { lost }
+                Progress::Asked { lost }
             }
             _ => {
                 self.failure.get_or_insert(refusal);
-                Version::Doubtful { lost }
+                Progress::Doubtful { lost }
             }
         };
         self.advance(effects);
     }
 
+    fn is_asked_about(&self, entry: usize) -> bool {
+        let progress = &self.progress[entry];
+        matches!(progress, Progress::Sought { .. } | Progress::Checked { .. })
+    }
+
     /// A find that comes back while the decision is being written settles nothing; undo asks again.
     fn doubt(&mut self, entry: usize) {
-        if let Version::Sought { lost, .. } = self.versions[entry] {
-            self.versions[entry] = Version::Doubtful { lost };
+        if let Progress::Sought { lost, .. } = self.progress[entry] {
+            self.progress[entry] = Progress::Doubtful { lost };
         }
     }
 
     fn unproven(&self, entry: usize) -> Refusal {
-        let message = match self.may_create {
-            true => {
-                format!("entries[{entry}]: the catalog does not say whether it created the version")
-            }
-            false => format!("entries[{entry}]: the gateway stopped before it was created"),
+        let why = match self.may_create {
+            true => "the catalog does not say whether it created the version",
+            false => "the gateway stopped before it was created",
         };
         Refusal {
             status: 503,
             code: Code::ServiceUnavailable,
-            message,
+            message: format!("entries[{entry}]: {why}"),
         }
     }
+
+    // ── the decision ──
 
     fn decided(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
-        match decision {
-            Decision::Commit => {
-                effects.extend([Effect::Reveal, Effect::Answer(Answer::Committed)]);
-                effects.extend((0..self.shares.len()).map(Effect::Unlock));
-                self.close(effects);
-            }
+        let answer = match decision {
+            Decision::Commit => Answer::Committed,
             Decision::Abort => {
-                let refusal = self.failure.clone().unwrap_or_else(|| Refusal {
-                    status: 409,
-                    code: Code::ConcurrentModification,
-                    message: "the batch was aborted by another gateway".into(),
-                });
-                effects.push(Effect::Answer(Answer::Refused(refusal)));
-                self.phase = Phase::Undoing;
-                self.undo(effects);
+                let other = || conflict("the batch was aborted by another gateway");
+                Answer::Refused(self.failure.clone().unwrap_or_else(other))
             }
+        };
+        self.carry_out(decision, Some(answer), effects);
+    }
+
+    /// Who is answered and then reads finds what the answer says.
+    pub(super) fn carry_out(
+        &mut self,
+        decision: Decision,
+        answer: Option<Answer>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.phase = match decision {
+            Decision::Commit => Phase::Finishing,
+            Decision::Abort => Phase::Undoing,
+        };
+        if decision == Decision::Commit {
+            effects.push(Effect::Reveal);
         }
+        effects.extend(answer.map(Effect::Answer));
+        self.proceed(effects);
     }
 
-    fn close(&mut self, effects: &mut Vec<Effect>) {
-        self.phase = Phase::Closing;
-        effects.push(Effect::LogEnd);
-    }
+    // ── after it ──
 
-    /// Undo goes on in every share; a share that is done unlocks, and when all are, the batch ends.
-    fn undo(&mut self, effects: &mut Vec<Effect>) {
-        for share in 0..self.shares.len() {
-            if !self.undone[share] && self.undo_share(share, effects) {
-                self.undone[share] = true;
+    /// Every share goes on; one that is done unlocks, and when all are and nothing may land any more, the batch ends.
+    fn proceed(&mut self, effects: &mut Vec<Effect>) {
+        for share in 0..self.shape.shares.len() {
+            let done = match (self.unlocked[share], &self.phase) {
+                (false, Phase::Undoing) => self.undo(share, effects),
+                (false, Phase::Finishing) => self.finish(share, effects),
+                _ => false,
+            };
+            if done {
+                self.unlocked[share] = true;
                 effects.push(Effect::Unlock(share));
+                self.watch(share, effects);
             }
         }
-        if self.undone.iter().all(|done| *done) && self.phase == Phase::Undoing {
-            self.close(effects);
+        let watched = self.progress.contains(&Progress::Watched);
+        let after = matches!(self.phase, Phase::Undoing | Phase::Finishing);
+        if after && !watched && self.unlocked.iter().all(|unlocked| *unlocked) {
+            self.phase = Phase::Closing;
+            effects.push(Effect::LogEnd);
         }
     }
 
-    /// Settles a share's versions, the latest first. True when every one is settled and none is a hazard.
-    fn undo_share(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
-        let mut clean = true;
-        for &entry in self.shares[share].iter().rev() {
-            match self.versions[entry] {
-                Version::Never => self.versions[entry] = Version::Settled(Settled::Gone),
-                Version::Settled(Settled::Hazard(_)) => clean = false,
-                Version::Settled(_) => {}
-                Version::Ours | Version::Doubtful { .. } => {
-                    let ours = !matches!(self.versions[entry], Version::Doubtful { lost: false });
-                    let deleted = false;
-                    self.versions[entry] = Version::Checked { ours, deleted };
+    /// COMMIT: removes what is to be removed, one after the other. True when all of it is gone.
+    fn finish(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
+        for &entry in &self.shape.shares[share] {
+            match self.progress[entry] {
+                _ if self.is_made(entry) => {}
+                Progress::Settled(_) => {}
+                Progress::Never => {
+                    self.progress[entry] = Progress::Removing;
                     let again = false;
-                    effects.push(Effect::Find { entry, again });
+                    effects.push(Effect::Remove { entry, again });
                     return false;
                 }
-                Version::Sought { lost, .. } => {
-                    let ours = lost;
-                    let deleted = false;
-                    self.versions[entry] = Version::Checked { ours, deleted };
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// ABORT: settles what was made, the last first. True when all of it is settled and none is a hazard.
+    fn undo(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
+        let mut clean = true;
+        let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
+        for entry in entries {
+            match self.progress[entry] {
+                Progress::Never => self.progress[entry] = Progress::Settled(Settled::Gone),
+                Progress::Settled(Settled::Hazard(_)) => clean = false,
+                Progress::Settled(_) | Progress::Watched => {}
+                Progress::Ours { lost } => {
+                    self.check(entry, Check::ours(lost), effects);
                     return false;
                 }
-                Version::Asked { .. }
-                | Version::Checked { .. }
-                | Version::Deleting
-                | Version::Noting(_) => return false,
+                Progress::Doubtful { lost } => {
+                    self.check(entry, Check::doubtful(lost), effects);
+                    return false;
+                }
+                Progress::Told => {
+                    self.check(entry, Check::told(), effects);
+                    return false;
+                }
+                // It is being asked about already.
+                Progress::Sought { lost, .. } => {
+                    self.progress[entry] = Progress::Checked(Check::doubtful(lost));
+                    return false;
+                }
+                _ => return false,
             }
         }
         clean
     }
 
+    fn check(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
+        self.progress[entry] = Progress::Checked(check);
+        let again = false;
+        effects.push(Effect::Find { entry, again });
+    }
+
     fn found_in_undo(&mut self, entry: usize, finding: Finding, effects: &mut Vec<Effect>) {
-        let Version::Checked { ours, deleted } = self.versions[entry] else {
+        let Progress::Checked(check) = self.progress[entry] else {
             return self.doubt(entry);
         };
         let settled = match finding {
+            Finding::Absent if check.lost => Settled::Unseen,
             Finding::Absent => Settled::Gone,
-            Finding::Present { likeness, latest } => match likeness {
-                Likeness::Unlike => Settled::Theirs,
-                Likeness::Proven | Likeness::Alike
-                    if latest && (ours || likeness == Likeness::Proven) =>
-                {
-                    self.versions[entry] = Version::Deleting;
-                    let again = deleted;
-                    effects.push(Effect::Delete { entry, again });
-                    return;
+            Finding::Present { likeness, latest } => match (likeness, check.belief) {
+                (Likeness::Unlike, _) => Settled::Theirs,
+                (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
+                    if latest {
+                        let deleted = true;
+                        self.progress[entry] = Progress::Deleting(Check { deleted, ..check });
+                        let again = check.deleted;
+                        effects.push(Effect::Delete { entry, again });
+                        return;
+                    }
+                    Settled::Hazard(Hazard::BuiltOn)
                 }
-                Likeness::Proven => Settled::Hazard(Hazard::BuiltOn),
-                Likeness::Alike if ours => Settled::Hazard(Hazard::BuiltOn),
-                Likeness::Alike | Likeness::Incomparable => Settled::Hazard(Hazard::Unproven),
+                (Likeness::Alike | Likeness::Incomparable, _) => Settled::Hazard(Hazard::Unproven),
             },
         };
         match settled {
-            Settled::Gone => effects.push(Effect::Reserve(entry)),
+            Settled::Gone | Settled::Unseen => effects.push(Effect::Reserve(entry)),
             Settled::Theirs => effects.push(Effect::Show(entry)),
-            Settled::Hazard(_) => {}
+            _ => {}
         }
-        self.versions[entry] = Version::Noting(settled);
+        self.note(entry, settled, effects);
+    }
+
+    fn note(&mut self, entry: usize, settled: Settled, effects: &mut Vec<Effect>) {
+        self.progress[entry] = Progress::Noting(settled);
         effects.push(Effect::Note(entry, settled));
+    }
+
+    /// The tombstones of a share that has been unlocked.
+    fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
+        for &entry in &self.shape.shares[share] {
+            if self.progress[entry] == Progress::Settled(Settled::Unseen) {
+                self.progress[entry] = Progress::Watched;
+                effects.push(Effect::Watch(entry));
+            }
+        }
+    }
+
+    /// A person has decided. Without an effect there is nothing that waits for this.
+    fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Preparing && decision == Decision::Abort {
+            let told = || conflict("the batch was aborted by an operator");
+            self.failure.get_or_insert_with(told);
+            return self.decide(Decision::Abort, effects);
+        }
+        for entry in 0..self.progress.len() {
+            match decision {
+                Decision::Commit if self.is_stuck(entry) => {
+                    effects.push(Effect::Show(entry));
+                    self.note(entry, Settled::Kept, effects);
+                }
+                Decision::Abort if self.is_hazard(entry) => self.progress[entry] = Progress::Told,
+                _ => {}
+            }
+        }
+        self.proceed(effects);
+    }
+
+    /// Undo or removal cannot come to an end with it, and may leave it. What a delete is out for cannot be left any more.
+    fn is_stuck(&self, entry: usize) -> bool {
+        match (&self.progress[entry], &self.phase) {
+            (Progress::Removing, _) => true,
+            (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => true,
+            (Progress::Checked(check), _) => !check.deleted,
+            _ => self.is_hazard(entry),
+        }
+    }
+}
+
+fn conflict(message: &str) -> Refusal {
+    Refusal {
+        status: 409,
+        code: Code::ConcurrentModification,
+        message: message.into(),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which versions readers may not see, and which numbers writers may not use.
 //!
-//! All versions of a batch point at one fate, so that they become visible in one step. A version of an aborted batch
-//! stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still arrive.
+//! All versions of a batch point at one fate, so that they become visible, or stop being it, in one step. A version of
+//! an aborted batch stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still
+//! arrive. Where a create of ours may still land, it stays hidden for as long as that is watched for.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,12 +52,40 @@ pub enum Forbidden {
     },
 }
 
+/// The versions of a line that a reader may not see. Empty for nearly every table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hidden(Vec<RangeInclusive<u64>>);
+
+/// Whether a create of ours may still land as a version that was let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Nobody else has asked for that version.
+    Alone,
+    /// Somebody else's create of it was let through, and may have landed as well.
+    Contested,
+    /// Somebody else has made that version.
+    Taken,
+}
+
 #[derive(Debug)]
 struct Slot {
-    version: u64,
+    versions: RangeInclusive<u64>,
     fate: Fate,
-    /// Set when the version is gone: until then it is remembered.
-    until: Option<Instant>,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Hidden until its fate is revealed.
+    Made,
+    /// Hidden from then on.
+    Removed,
+    /// It is gone. The number rests until then; it stays hidden until then, or while it is watched.
+    Gone {
+        until: Instant,
+        watched: bool,
+        contested: bool,
+    },
 }
 
 impl Forbidden {
@@ -102,27 +132,37 @@ impl Fate {
     }
 }
 
-impl Visibility {
-    /// Hides a version until its fate is revealed, or it is shown or released.
-    pub fn hide(&self, line: Line, version: u64, fate: &Fate) {
-        let slot = Slot {
-            version,
-            fate: fate.clone(),
-            until: None,
-        };
-        self.lines.entry(line).or_default().push(slot);
+impl Hidden {
+    /// Nothing is hidden.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// The versions that a reader may not see now. Empty for nearly every table.
-    pub fn hidden(&self, line: &Line) -> Vec<u64> {
+    /// This version is.
+    pub fn contains(&self, version: u64) -> bool {
+        self.0.iter().any(|versions| versions.contains(&version))
+    }
+}
+
+impl Visibility {
+    /// Hides a version until its fate is revealed, or it is forgotten or released.
+    pub fn hide(&self, line: Line, version: u64, fate: &Fate) {
+        self.add(line, version..=version, fate, What::Made);
+    }
+
+    /// Hides versions from the moment when their fate is revealed.
+    pub fn hide_removed(&self, line: Line, versions: RangeInclusive<u64>, fate: &Fate) {
+        self.add(line, versions, fate, What::Removed);
+    }
+
+    /// The versions that a reader may not see now.
+    pub fn hidden(&self, line: &Line) -> Hidden {
         let now = Instant::now();
-        self.lines.get(line).map_or_else(Vec::new, |slots| {
-            slots
-                .iter()
-                .filter(|slot| !slot.is_over(now))
-                .map(|slot| slot.version)
-                .collect()
-        })
+        let Some(slots) = self.lines.get(line) else {
+            return Hidden::default();
+        };
+        let hidden = slots.iter().filter(|slot| slot.hides(now));
+        Hidden(hidden.map(|slot| slot.versions.clone()).collect())
     }
 
     /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned.
@@ -133,32 +173,112 @@ impl Visibility {
         };
         let gone = slots
             .iter()
-            .filter_map(|slot| Some((slot.version, slot.until?)))
-            .filter(|(gone, until)| *gone <= version && *until > now)
+            .filter_map(|slot| match slot.what {
+                What::Gone { until, watched, .. } if until > now || watched => {
+                    Some((*slot.versions.start(), until))
+                }
+                _ => None,
+            })
+            .filter(|(gone, _)| *gone <= version)
             .max_by_key(|(gone, _)| *gone);
         match gone {
-            None => Ok(()),
-            Some((gone, until)) if gone == version => Err(Forbidden::Reserved(until - now)),
-            Some((gone, _)) => Err(Forbidden::BuiltOnGone { version: gone }),
+            Some((gone, until)) if gone == version && until > now => {
+                Err(Forbidden::Reserved(until - now))
+            }
+            Some((gone, _)) if gone < version => Err(Forbidden::BuiltOnGone { version: gone }),
+            _ => Ok(()),
         }
+    }
+
+    /// A create of this version goes to the catalog: what appears as it need not be ours any more.
+    pub fn contest(&self, line: &Line, version: u64) {
+        self.change(line, |slot| {
+            if let What::Gone { contested, .. } = &mut slot.what
+                && slot.versions.contains(&version)
+            {
+                *contested = true;
+            }
+        });
+    }
+
+    /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for.
+    pub fn taken(&self, line: &Line, version: u64) {
+        let gone = |slot: &Slot| matches!(slot.what, What::Gone { .. });
+        self.retain(line, |slot| {
+            !(gone(slot) && slot.versions.contains(&version))
+        });
     }
 
     /// The version is gone: it stays hidden and its number reserved for `rest`.
     pub fn release(&self, line: &Line, version: u64, fate: &Fate, rest: Duration) {
         let until = Instant::now() + rest;
-        if let Some(mut slots) = self.lines.get_mut(line) {
-            for slot in slots.iter_mut() {
-                if slot.version == version && Arc::ptr_eq(&slot.fate.0, &fate.0) {
-                    slot.until = Some(until);
-                }
+        self.change(line, |slot| {
+            if slot.is(version, fate) {
+                slot.what = What::Gone {
+                    until,
+                    watched: false,
+                    contested: false,
+                };
             }
+        });
+    }
+
+    /// A create of the version may still land: it stays hidden until that is no longer watched for.
+    pub fn watch(&self, line: &Line, version: u64, fate: &Fate) {
+        let mut known = false;
+        self.change(line, |slot| {
+            if let What::Gone { watched, .. } = &mut slot.what
+                && *slot.versions.start() == version
+                && Arc::ptr_eq(&slot.fate.0, &fate.0)
+            {
+                *watched = true;
+                known = true;
+            }
+        });
+        if !known {
+            let gone = What::Gone {
+                until: Instant::now(),
+                watched: true,
+                contested: false,
+            };
+            self.add(line.clone(), version..=version, fate, gone);
         }
     }
 
-    /// Forgets the slots of one batch on a line, or only one version of them.
+    /// Whether a watched version is still nobody else's.
+    pub fn watched(&self, line: &Line, version: u64, fate: &Fate) -> Watched {
+        let slots = self.lines.get(line);
+        let slot = slots
+            .iter()
+            .flat_map(|slots| slots.iter())
+            .find(|slot| slot.is(version, fate));
+        match slot.map(|slot| slot.what) {
+            None => Watched::Taken,
+            Some(What::Gone {
+                contested: true, ..
+            }) => Watched::Contested,
+            Some(_) => Watched::Alone,
+        }
+    }
+
+    /// The watch is over: the version is as free as its number.
+    pub fn unwatch(&self, line: &Line, version: u64, fate: &Fate) {
+        self.change(line, |slot| {
+            if let What::Gone { watched, .. } = &mut slot.what
+                && slot.versions.contains(&version)
+                && Arc::ptr_eq(&slot.fate.0, &fate.0)
+            {
+                *watched = false;
+            }
+        });
+        self.sweep(line);
+    }
+
+    /// Forgets the slots of one batch on a line, or only those of one version.
     pub fn forget(&self, line: &Line, version: Option<u64>, fate: &Fate) {
         self.retain(line, |slot| {
-            !Arc::ptr_eq(&slot.fate.0, &fate.0) || version.is_some_and(|v| v != slot.version)
+            let other = version.is_some_and(|version| *slot.versions.start() != version);
+            other || !Arc::ptr_eq(&slot.fate.0, &fate.0)
         });
     }
 
@@ -178,6 +298,22 @@ impl Visibility {
         self.lines.is_empty()
     }
 
+    fn add(&self, line: Line, versions: RangeInclusive<u64>, fate: &Fate, what: What) {
+        let fate = fate.clone();
+        let slot = Slot {
+            versions,
+            fate,
+            what,
+        };
+        self.lines.entry(line).or_default().push(slot);
+    }
+
+    fn change(&self, line: &Line, change: impl FnMut(&mut Slot)) {
+        if let Some(mut slots) = self.lines.get_mut(line) {
+            slots.iter_mut().for_each(change);
+        }
+    }
+
     fn retain(&self, line: &Line, keep: impl Fn(&Slot) -> bool) {
         self.lines.remove_if_mut(line, |_, slots| {
             slots.retain(&keep);
@@ -187,8 +323,24 @@ impl Visibility {
 }
 
 impl Slot {
+    fn is(&self, version: u64, fate: &Fate) -> bool {
+        *self.versions.start() == version && Arc::ptr_eq(&self.fate.0, &fate.0)
+    }
+
+    fn hides(&self, now: Instant) -> bool {
+        match self.what {
+            What::Made => !self.fate.is_revealed(),
+            What::Removed => self.fate.is_revealed(),
+            What::Gone { until, watched, .. } => watched || until > now,
+        }
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        self.fate.is_revealed() || self.until.is_some_and(|until| until <= now)
+        match self.what {
+            What::Made => self.fate.is_revealed(),
+            What::Removed => false,
+            What::Gone { until, watched, .. } => !watched && until <= now,
+        }
     }
 }
 

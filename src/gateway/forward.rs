@@ -139,7 +139,17 @@ impl Owner<'_> {
                 return answer;
             }
             Operation::CreateTableVersion => {
-                versions::hold_for_create(shared, backend, there, &mut request).await?
+                let held = versions::hold_for_create(shared, backend, there, &mut request).await?;
+                let response = send(backend, request).await?;
+                return Ok(match held {
+                    Some((held, line, version)) => {
+                        if response.status().is_success() {
+                            batches.created(&line, version);
+                        }
+                        hold::keep(response, held)
+                    }
+                    None => response,
+                });
             }
             _ => hold::take(batches, backend, operation, there, detailed).await?,
         };

@@ -20,13 +20,13 @@ use crate::protocol::principal::Principal;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Holds a table for the create of one version, whose number and branch are in the body.
+/// Holds a table for the create of one version, whose number and branch are in the body: the version, too.
 pub(super) async fn hold_for_create(
     shared: &Shared,
     backend: &Backend,
     there: &Identifier,
     request: &mut Request<Body>,
-) -> Result<Option<Hold>, Error> {
+) -> Result<Option<(Hold, Line, u64)>, Error> {
     #[derive(Deserialize)]
     struct Create {
         version: Option<u64>,
@@ -49,11 +49,8 @@ pub(super) async fn hold_for_create(
         return Ok(None);
     };
     let line = Line::new(hold::key(backend, there), branch);
-    shared
-        .batches
-        .hold_for_create(&line, version)
-        .await
-        .map(Some)
+    let hold = shared.batches.hold_for_create(&line, version).await?;
+    Ok(Some((hold, line, version)))
 }
 
 /// `batch-create`.

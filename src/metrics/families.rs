@@ -179,12 +179,12 @@ impl Families {
 struct Register<'a>(&'a Registry);
 
 impl Register<'_> {
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        self.add(IntCounterVec::new(Opts::new(name, help), labels))
-    }
-
     fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.add(IntCounter::new(name, help))
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {

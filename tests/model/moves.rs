@@ -1,7 +1,7 @@
 //! What can happen next in a world: the batch goes on, a message goes astray, the gateway stops and comes back, and
 //! others read and write.
 
-use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled, State};
+use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled, Shape, State};
 
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
@@ -313,6 +313,8 @@ impl World {
                 self.log.settled[entry] = Some(settled);
                 Event::Noted(entry)
             }
+            // Nothing lands that late here: whatever does is what the tombstones are for.
+            Effect::Watch(entry) => Event::WatchOver(entry),
             Effect::LogEnd => {
                 self.log.ended = true;
                 Event::Ended
@@ -458,7 +460,11 @@ impl World {
         self.slots = [Slot::Hidden; ENTRIES];
         self.knows = self.log.decision.is_some();
         self.log.by_recovery |= !self.knows;
-        let (state, effects) = State::recovered(shares(), self.log.decision, &self.log.settled);
+        let (state, effects) = State::recovered(
+            Shape::versions(shares()),
+            self.log.decision,
+            &self.log.settled,
+        );
         self.gateway = Gateway::Busy(state);
         self.begin(effects);
     }

@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, State};
+use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, Shape, State};
 use nsgate::protocol::error::Code;
 
 use crate::catalog::{Maker, Table};
@@ -173,7 +173,7 @@ impl World {
     /// A batch about to begin.
     pub fn new(faults: Faults) -> Self {
         Self {
-            gateway: Gateway::Busy(State::new(shares())),
+            gateway: Gateway::Busy(State::new(Shape::versions(shares()))),
             flights: vec![Flight::Say(Event::Begin)],
             clock: false,
             late: Vec::new(),

@@ -10,11 +10,13 @@ use tokio::time::sleep;
 
 use super::{Done, Pending, Run, now_millis};
 use crate::backend::Authority;
-use crate::batch::log::{LogError, Verdict};
+use crate::batch::log::{Action, LogError, Verdict, VersionRange};
 use crate::batch::outcomes::Answered;
-use crate::batch::participant::{self, Asker, Created, Staged};
+use crate::batch::participant::{self, Asker, Created};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Answer, Decision, Effect, Event, Refusal, State};
+use crate::batch::step::{Answer, Decision, Effect, Event, Finding, Likeness, Refusal, State};
+use crate::batch::visibility::Watched;
+use crate::config::BatchMode;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 use crate::protocol::error::Code;
@@ -37,11 +39,13 @@ impl Run {
                 self.lap(Phase::Prepare);
                 pending.push(self.log_decision(decision, state));
             }
-            Effect::Reveal => self.fate.reveal(),
+            Effect::Reveal => self.reveal(),
             Effect::Answer(answer) => self.answer(answer),
             Effect::Delete { entry, again } => pending.push(self.delete(entry, again)),
+            Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
             Effect::Show(entry) => self.forget(entry),
             Effect::Reserve(entry) => self.reserve(entry),
+            Effect::Watch(entry) => pending.push(self.watch(entry)),
             Effect::Note(entry, settled) => {
                 let log = Arc::clone(&self.coordinator.log);
                 let id = self.id;
@@ -78,27 +82,21 @@ impl Run {
     }
 
     fn validate(&mut self, share: usize) -> BoxFuture<'static, Done> {
-        let index = self.plan.shares[share][0];
+        let index = self.plan.shape.shares[share][0];
         let turn = self.turn(index, false);
         let visibility = self.coordinator.visibility.clone();
         Box::pin(async move {
-            let Entry {
-                backend,
-                line,
-                version,
-                ..
-            } = &turn.plan.entries[index];
+            let entry = &turn.plan.entries[index];
             let _call = turn.begins().await;
-            let latest = participant::latest(backend, line, &turn.asker).await;
-            // A number that rests is refused here, before anything is written.
-            let refusal = match (latest, visibility.may_create(line, *version)) {
-                (Err(refusal), _) => Some(refusal),
-                (Ok(latest), _) if latest + 1 != *version => Some(taken(*version, latest)),
-                (Ok(_), Err(forbidden)) => Some(forbidden.refusal(*version)),
-                (Ok(_), Ok(())) => None,
+            let valid = participant::validate(entry, &visibility, &turn.asker).await;
+            let (described, refusal) = match valid {
+                Ok(described) => (described, None),
+                Err(refusal) => (None, Some(refusal.at(index))),
             };
-            let refusal = refusal.map(|refusal| refusal.at(index));
-            Event::Validated { share, refusal }.into()
+            Done {
+                described: described.map(|described| (index, described)),
+                ..Event::Validated { share, refusal }.into()
+            }
         })
     }
 
@@ -125,11 +123,32 @@ impl Run {
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
 
-    /// Hides the versions of the batch from readers.
+    /// Hides what the batch makes, and from its commit on what it removes.
     pub(super) fn hide(&self) {
-        for Entry { line, version, .. } in &self.plan.entries {
-            let visibility = &self.coordinator.visibility;
-            visibility.hide(line.clone(), *version, &self.fate);
+        let visibility = &self.coordinator.visibility;
+        for Entry { line, action, .. } in &self.plan.entries {
+            match action {
+                Action::CreateVersion { version, .. } => {
+                    visibility.hide(line.clone(), *version, &self.fate);
+                }
+                Action::DeleteVersions { ranges } => {
+                    for VersionRange { start, end } in ranges {
+                        let versions = *start..=end.saturating_sub(1);
+                        visibility.hide_removed(line.clone(), versions, &self.fate);
+                    }
+                }
+                Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {}
+            }
+        }
+    }
+
+    /// In one step, readers see what was made, and what is removed no more.
+    fn reveal(&self) {
+        self.fate.reveal();
+        for entry in &self.plan.entries {
+            if let Some(version) = entry.version() {
+                self.coordinator.visibility.taken(&entry.line, version);
+            }
         }
     }
 
@@ -149,22 +168,31 @@ impl Run {
 
     fn create(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
+        let together = self.plan.shape.groups[entry].map(|group| {
+            let asker = turn.asker.clone();
+            self.together.create(&self.plan, entry, group, asker)
+        });
+        let atomic = Arc::clone(&self.coordinator.atomic);
         Box::pin(async move {
             let _call = turn.begins().await;
-            let Entry {
-                backend,
-                line,
-                version,
-                body,
-                ..
-            } = &turn.plan.entries[entry];
-            match participant::create(backend, line, *version, body.clone(), &turn.asker).await {
+            let asked = &turn.plan.entries[entry];
+            let created = match together {
+                Some(together) => {
+                    let (created, supported) = together.await;
+                    if asked.backend.batch_mode() == BatchMode::Auto {
+                        atomic.insert(Arc::clone(asked.backend.name()), supported);
+                    }
+                    created
+                }
+                None => participant::create(asked, &turn.asker).await.at(entry),
+            };
+            match created {
                 Created::Yes(described) => Done {
                     described: Some((entry, described)),
                     ..Event::Created(entry).into()
                 },
-                Created::Refused(refusal) => Event::Refused(entry, refusal.at(entry)).into(),
-                Created::Conflicted(refusal) => Event::Conflicted(entry, refusal.at(entry)).into(),
+                Created::Refused(refusal) => Event::Refused(entry, refusal).into(),
+                Created::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 Created::Lost => Event::Lost(entry).into(),
             }
         })
@@ -173,27 +201,27 @@ impl Run {
     fn find(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
         let proof = self.proofs[entry].clone();
+        let (visibility, fate) = (self.coordinator.visibility.clone(), self.fate.clone());
         Box::pin(async move {
             let _call = turn.begins().await;
-            let Entry {
-                backend,
-                line,
-                version,
-                manifest_size,
-                e_tag,
-                ..
-            } = &turn.plan.entries[entry];
-            let staged = Staged {
-                proof: proof.as_ref(),
-                size: *manifest_size,
-                e_tag: e_tag.as_deref(),
+            let asked = &turn.plan.entries[entry];
+            let Some((mut finding, described)) =
+                participant::find(asked, proof.as_ref(), &turn.asker).await
+            else {
+                return Event::Unanswered(entry).into();
             };
-            match participant::find(backend, line, *version, &staged, &turn.asker).await {
-                Some((finding, described)) => Done {
-                    described: described.map(|described| (entry, described)),
-                    ..Event::Found(entry, finding).into()
-                },
-                None => Event::Unanswered(entry).into(),
+            // Somebody else asked for that version after we had let it go: alike is not ours any more.
+            if let Finding::Present { likeness, .. } = &mut finding
+                && *likeness == Likeness::Alike
+                && asked.version().is_some_and(|version| {
+                    visibility.watched(&asked.line, version, &fate) == Watched::Contested
+                })
+            {
+                *likeness = Likeness::Incomparable;
+            }
+            Done {
+                described: described.map(|described| (entry, described)),
+                ..Event::Found(entry, finding).into()
             }
         })
     }
@@ -202,14 +230,19 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            let Entry {
-                backend,
-                line,
-                version,
-                ..
-            } = &turn.plan.entries[entry];
-            participant::delete(backend, line, *version, &turn.asker).await;
+            participant::delete(&turn.plan.entries[entry], &turn.asker).await;
             Event::DeleteAsked(entry).into()
+        })
+    }
+
+    fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
+        let turn = self.turn(entry, again);
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
+                true => Event::Removed(entry).into(),
+                false => Event::NotRemoved(entry).into(),
+            }
         })
     }
 
@@ -241,18 +274,31 @@ impl Run {
     }
 
     fn forget(&self, entry: usize) {
-        let Entry { line, version, .. } = &self.plan.entries[entry];
         let visibility = &self.coordinator.visibility;
-        visibility.forget(line, Some(*version), &self.fate);
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        match action {
+            Action::CreateVersion { version, .. } => {
+                visibility.forget(line, Some(*version), &self.fate);
+            }
+            Action::DeleteVersions { ranges } => {
+                for range in ranges {
+                    visibility.forget(line, Some(range.start), &self.fate);
+                }
+            }
+            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {}
+        }
     }
 
+    /// The version is gone, and its number rests.
     fn reserve(&mut self, entry: usize) {
+        let Some(version) = self.plan.entries[entry].version() else {
+            return;
+        };
         self.reserved[entry] = true;
-        let Entry { line, version, .. } = &self.plan.entries[entry];
+        let line = self.plan.entries[entry].line.clone();
         let rest = self.coordinator.settings.slot_cooldown;
         let visibility = self.coordinator.visibility.clone();
-        visibility.release(line, *version, &self.fate, rest);
-        let line = line.clone();
+        visibility.release(&line, version, &self.fate, rest);
         tokio::spawn(async move {
             sleep(rest + Duration::from_millis(1)).await;
             visibility.sweep(&line);
@@ -261,13 +307,17 @@ impl Run {
 
     /// The table is free for others, unless another share of the batch is on it still.
     fn unlock(&mut self, share: usize) {
-        for &entry in &self.plan.shares[share] {
+        self.unlocked[share] = true;
+        for &entry in &self.plan.shape.shares[share] {
             if !self.reserved[entry] {
                 self.forget(entry);
             }
         }
-        if let Some(hold) = &mut self.hold {
-            hold.free(&self.plan.line(share).table);
+        let table = &self.plan.line(share).table;
+        let mut shares = 0..self.unlocked.len();
+        let others = |other: usize| !self.unlocked[other] && self.plan.line(other).table == *table;
+        if !shares.any(others) {
+            self.hold.free(table);
         }
     }
 
@@ -278,15 +328,20 @@ impl Run {
     }
 
     fn asker(&self) -> Asker {
-        self.caller.clone().unwrap_or_else(|| Asker {
+        let own = || Asker {
             authority: Authority::Service,
             context: Context::default(),
-            timeout: self.coordinator.settings.prepare_timeout,
-        })
+            timeout: Duration::ZERO,
+        };
+        Asker {
+            // Time enough for a second attempt within the bound.
+            timeout: self.coordinator.settings.prepare_timeout / 3,
+            ..self.caller.clone().unwrap_or_else(own)
+        }
     }
 
     /// The next question about an entry; `again` after a pause that grows.
-    fn turn(&mut self, entry: usize, again: bool) -> Turn {
+    pub(super) fn turn(&mut self, entry: usize, again: bool) -> Turn {
         let mut pause = None;
         if again {
             let (first, longest) = PAUSES;
@@ -304,20 +359,31 @@ impl Run {
 }
 
 /// What a question to a catalog takes with it.
-struct Turn {
-    plan: Arc<Plan>,
-    asker: Asker,
+pub(super) struct Turn {
+    pub(super) plan: Arc<Plan>,
+    pub(super) asker: Asker,
     calls: Arc<Semaphore>,
     pause: Option<Duration>,
 }
 
 impl Turn {
     /// Waits for the pause, if there is one, and until one more question may be under way.
-    async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+    pub(super) async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         if let Some(pause) = self.pause {
             sleep(pause).await;
         }
         self.calls.acquire().await
+    }
+}
+
+impl Created {
+    /// The outcome, naming the entry where it is a refusal.
+    pub(super) fn at(self, entry: usize) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
+            Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
+            Self::Yes(_) | Self::Lost => self,
+        }
     }
 }
 
@@ -346,13 +412,5 @@ fn busy() -> Refusal {
         status: 503,
         code: Code::ServiceUnavailable,
         message: "another batch or a long operation is on one of the tables; try again".into(),
-    }
-}
-
-fn taken(version: u64, latest: u64) -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: format!("version {version} is not the next one: the table's latest is {latest}"),
     }
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::oneshot;
 
-use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Verdict, replay};
+use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict, replay};
 use crate::batch::step::{Decision, Settled};
 
 /// (batch, line number) → the line as JSON.
@@ -134,6 +134,14 @@ impl Log for DiskLog {
             let decision = verdict.decision();
             let standing = self.write(id, What::Line(Line::Verdict(verdict))).await?;
             Ok(standing.unwrap_or(decision))
+        })
+    }
+
+    fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()> {
+        Box::pin(async move {
+            self.write(id, What::Line(Line::Resolve(resolution)))
+                .await?;
+            Ok(())
         })
     }
 

@@ -6,7 +6,7 @@ use Effect::*;
 /// A batch of two tables, brought to the point where both creates are under way.
 fn preparing() -> State {
     let (state, effects) = run(
-        State::new(vec![vec![0], vec![1]]),
+        State::new(Shape::versions(vec![vec![0], vec![1]])),
         [Event::Begin, Event::Locked, valid(0), valid(1)],
     );
     assert_eq!(effects, [Lock, Validate(0), Validate(1), LogIntent]);
@@ -70,7 +70,7 @@ fn all_created_commits_and_answers_only_after_the_record() {
 
 #[test]
 fn a_refusal_before_intent_writes_nothing() {
-    let state = State::new(vec![vec![0], vec![1]]);
+    let state = State::new(Shape::versions(vec![vec![0], vec![1]]));
     let refusal = Some(no("taken"));
     let validated = Event::Validated { share: 1, refusal };
     let (state, effects) = run(state, [Event::Begin, Event::Locked, validated, valid(0)]);
@@ -209,7 +209,7 @@ fn what_was_built_on_or_is_not_proven_ours_is_never_deleted() {
 
 #[test]
 fn a_chain_is_created_upwards_and_undone_downwards() {
-    let state = State::new(vec![vec![0, 1]]);
+    let state = State::new(Shape::versions(vec![vec![0, 1]]));
     let events = [
         Event::Begin,
         Event::Locked,
@@ -237,8 +237,8 @@ fn a_chain_is_created_upwards_and_undone_downwards() {
 
 #[test]
 fn recovery_commits_only_what_is_all_there() {
-    let shares = vec![vec![0], vec![1]];
-    let (state, effects) = State::recovered(shares.clone(), None, &[None, None]);
+    let shape = Shape::versions(vec![vec![0], vec![1]]);
+    let (state, effects) = State::recovered(shape.clone(), None, &[None, None]);
     assert_eq!(effects, [StartClock, find(0), find(1)]);
     let alike = present(Likeness::Alike, true);
     let both = [Event::Found(0, alike), Event::Found(1, alike)];
@@ -247,9 +247,9 @@ fn recovery_commits_only_what_is_all_there() {
     assert_eq!(run(state, one).1, [LogDecision(Decision::Abort)]);
 
     let settled = [Some(Settled::Gone), None];
-    let (_, effects) = State::recovered(shares.clone(), Some(Decision::Abort), &settled);
-    assert_eq!(effects, [Unlock(0), find(1)]);
-    let (_, effects) = State::recovered(shares, Some(Decision::Commit), &[None, None]);
+    let (_, effects) = State::recovered(shape.clone(), Some(Decision::Abort), &settled);
+    assert_eq!(effects, [Reserve(0), Unlock(0), find(1)]);
+    let (_, effects) = State::recovered(shape, Some(Decision::Commit), &[None, None]);
     assert!(effects.contains(&Reveal) && effects.contains(&LogEnd));
 }
 
@@ -270,4 +270,176 @@ fn an_undecided_decision_is_told_as_unknown_and_asked_for_again() {
         LogDecision(Decision::Commit),
     ];
     assert_eq!(effects, expected);
+}
+
+/// A batch of one version and one removal in each of two tables, and one that only removes.
+fn mixed() -> Shape {
+    use Kind::{Made, Removed};
+    Shape {
+        shares: vec![vec![0, 2], vec![1], vec![3]],
+        kinds: vec![Made, Made, Removed, Removed],
+        groups: vec![None; 4],
+    }
+}
+
+fn intended(shape: Shape) -> (State, Vec<Effect>) {
+    let shares = shape.shares.len();
+    let (state, _) = run(State::new(shape), [Event::Begin, Event::Locked]);
+    let (state, _) = run(state, (0..shares).map(valid));
+    step(state, Event::IntentDurable)
+}
+
+#[test]
+fn what_cannot_be_undone_waits_for_the_commit_and_is_then_done_until_it_is() {
+    let (state, effects) = intended(mixed());
+    assert_eq!(effects, [Hide, StartClock, create(0), create(1)]);
+    let created = [Event::Created(0), Event::Created(1)];
+    let (state, effects) = run(state, created);
+    assert_eq!(effects, [LogDecision(Decision::Commit)]);
+    let (state, effects) = step(state, Event::Decided(Decision::Commit));
+    let remove = |entry, again| Remove { entry, again };
+    let expected = [
+        Reveal,
+        Answer(super::Answer::Committed),
+        remove(2, false),
+        Unlock(1),
+        remove(3, false),
+    ];
+    assert_eq!(effects, expected);
+    let (state, effects) = step(state, Event::NotRemoved(2));
+    assert_eq!(effects, [remove(2, true)]);
+    let (state, effects) = step(state, Event::Removed(2));
+    assert_eq!(effects, [Note(2, Settled::Removed)]);
+    let (state, effects) = step(state, Event::Noted(2));
+    assert_eq!(effects, [Unlock(0)]);
+    let (state, effects) = run(state, [Event::Removed(3), Event::Noted(3)]);
+    assert_eq!(effects, [Note(3, Settled::Removed), Unlock(2), LogEnd]);
+    assert!(step(state, Event::Ended).0.is_ended());
+}
+
+#[test]
+fn an_aborted_batch_removes_nothing_and_recovery_goes_on_removing() {
+    let (state, _) = intended(mixed());
+    let refused = [Event::Refused(0, no("no")), Event::Created(1)];
+    let (state, _) = run(state, refused);
+    let (_, effects) = step(state, Event::Decided(Decision::Abort));
+    assert!(!effects.iter().any(|effect| matches!(effect, Remove { .. })));
+
+    let settled = [None, None, Some(Settled::Removed), None];
+    let (_, effects) = State::recovered(mixed(), Some(Decision::Commit), &settled);
+    let again = false;
+    let expected = [Reveal, Unlock(0), Unlock(1), Remove { entry: 3, again }];
+    assert_eq!(effects, expected);
+}
+
+#[test]
+fn a_catalog_that_makes_all_or_nothing_is_asked_for_all_at_once() {
+    let shape = Shape {
+        groups: vec![Some(0), Some(0), Some(0), None],
+        ..Shape::versions(vec![vec![0, 1], vec![2], vec![3]])
+    };
+    let (state, effects) = intended(shape);
+    let all = [create(0), create(1), create(2), create(3)];
+    assert_eq!(effects[2..], all, "a chain of the group, too");
+    let refused = (0..3).map(|entry| Event::Refused(entry, no("no")));
+    let (_, effects) = run(state, refused.chain([Event::Created(3)]));
+    assert_eq!(effects, [LogDecision(Decision::Abort)]);
+}
+
+#[test]
+fn a_create_that_lands_after_the_undo_is_undone_too() {
+    let lost = [Event::Lost(0), Event::Refused(1, no("no"))];
+    let (state, _) = run(preparing(), lost);
+    let absent = Event::Found(0, Finding::Absent);
+    let (state, effects) = run(state, [absent.clone(), Event::Decided(Decision::Abort)]);
+    assert!(effects.contains(&find(0)));
+    let (state, effects) = step(state, absent.clone());
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Unseen)]);
+    let (state, effects) = step(state, Event::Noted(0));
+    assert_eq!(effects, [Unlock(0), Watch(0)]);
+    assert!(state.is_watching() && !state.is_ended());
+
+    let (state, effects) = step(state, Event::Landed(0));
+    assert_eq!(effects, [find(0)]);
+    let found = Event::Found(0, present(Likeness::Alike, true));
+    let (state, effects) = run(state, [found, Event::DeleteAsked(0), absent]);
+    let again = false;
+    let note = Note(0, Settled::Unseen);
+    let deleted = [Delete { entry: 0, again }, find(0), Reserve(0), note];
+    assert_eq!(effects, deleted);
+    let (state, effects) = step(state, Event::Noted(0));
+    assert_eq!(effects, [Unlock(0), Watch(0)], "it may land again");
+    let (_, effects) = step(state, Event::WatchOver(0));
+    assert_eq!(effects, [LogEnd]);
+}
+
+/// A batch whose second table holds what may be somebody else's.
+fn hazardous() -> State {
+    let conflict = Event::Conflicted(1, no("exists"));
+    let alike = Event::Found(1, present(Likeness::Alike, true));
+    let refused = Event::Refused(0, no("no"));
+    let (state, _) = run(preparing(), [refused, conflict, alike.clone()]);
+    let (state, _) = run(state, [Event::Decided(Decision::Abort), alike]);
+    let hazard = Settled::Hazard(Hazard::Unproven);
+    let (state, effects) = step(state, Event::Noted(1));
+    assert!(
+        effects.is_empty() && state.hazards().count() == 1,
+        "{hazard:?}"
+    );
+    state
+}
+
+#[test]
+fn a_person_has_a_hazard_kept() {
+    let (state, effects) = step(hazardous(), Event::Resolved(Decision::Commit));
+    assert_eq!(effects, [Show(1), Note(1, Settled::Kept)]);
+    let (_, effects) = step(state, Event::Noted(1));
+    assert_eq!(effects, [Unlock(1), LogEnd]);
+}
+
+#[test]
+fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
+    let told = Event::Resolved(Decision::Abort);
+    let (state, effects) = step(hazardous(), told);
+    assert_eq!(effects, [find(1)]);
+    let incomparable = |latest| Event::Found(1, present(Likeness::Incomparable, latest));
+    let (_, effects) = step(state.clone(), incomparable(false));
+    assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::BuiltOn))]);
+    let (state, effects) = step(state, incomparable(true));
+    let again = false;
+    assert_eq!(effects, [Delete { entry: 1, again }]);
+    let gone = Event::Found(1, Finding::Absent);
+    let (_, effects) = run(state, [Event::DeleteAsked(1), gone]);
+    assert_eq!(effects, [find(1), Reserve(1), Note(1, Settled::Gone)]);
+}
+
+#[test]
+fn a_person_aborts_what_is_undecided_and_commits_nothing_unproven() {
+    let commit = Event::Resolved(Decision::Commit);
+    assert!(step(preparing(), commit).1.is_empty());
+    let (state, effects) = step(preparing(), Event::Resolved(Decision::Abort));
+    assert_eq!(effects, [LogDecision(Decision::Abort)]);
+    let (_, effects) = step(state, Event::Decided(Decision::Abort));
+    let refused = |effect: &Effect| matches!(effect, Answer(super::Answer::Refused(_)));
+    assert!(effects.iter().any(refused));
+}
+
+#[test]
+fn a_person_gives_up_what_undo_cannot_reach() {
+    let refused = [Event::Created(0), Event::Refused(1, no("no"))];
+    let (state, _) = run(preparing(), refused);
+    let (state, _) = step(state, Event::Decided(Decision::Abort));
+    let (state, effects) = step(state, Event::Unanswered(0));
+    assert_eq!(
+        effects,
+        [Find {
+            entry: 0,
+            again: true
+        }]
+    );
+    let (state, effects) = step(state, Event::Resolved(Decision::Commit));
+    assert_eq!(effects, [Show(0), Note(0, Settled::Kept)]);
+    let (state, effects) = step(state, Event::Unanswered(0));
+    assert!(effects.is_empty(), "nobody asks any more");
+    assert_eq!(step(state, Event::Noted(0)).1, [Unlock(0), LogEnd]);
 }

@@ -35,6 +35,8 @@ enum Maker {
 struct World {
     random: Random,
     shares: Vec<Vec<usize>>,
+    /// What is to be removed, and whether it is.
+    removals: Vec<Option<bool>>,
     catalog: Vec<Maker>,
     /// Creates that were lost on their way, and may yet act.
     late: Vec<usize>,
@@ -71,7 +73,14 @@ impl World {
             }
             shares.last_mut().unwrap().push(entry);
         }
+        let mut removals = vec![None; entries];
+        for share in &shares {
+            if random.below(4) == 0 {
+                removals[share[share.len() - 1]] = Some(false);
+            }
+        }
         Self {
+            removals,
             unlocked: vec![false; shares.len()],
             shares,
             catalog: vec![Maker::Nobody; entries],
@@ -90,6 +99,14 @@ impl World {
             revealed: false,
             steps: 0,
             random,
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        let kind = |removal: &Option<bool>| removal.map_or(Kind::Made, |_| Kind::Removed);
+        Shape {
+            kinds: self.removals.iter().map(kind).collect(),
+            ..Shape::versions(self.shares.clone())
         }
     }
 
@@ -182,6 +199,32 @@ impl World {
         Event::DeleteAsked(entry)
     }
 
+    fn remove(&mut self, entry: usize) -> Event {
+        assert_eq!(
+            self.decision,
+            Some(Decision::Commit),
+            "I5: a removal before COMMIT"
+        );
+        if self.faulty(3) {
+            return Event::NotRemoved(entry);
+        }
+        self.removals[entry] = Some(true);
+        Event::Removed(entry)
+    }
+
+    /// The watch outlives what may land.
+    fn watch(&mut self, entry: usize) -> Option<Event> {
+        match self.catalog[entry] {
+            Maker::Us => {
+                let share = self.shares.iter().position(|share| share.contains(&entry));
+                self.unlocked[share.unwrap()] = false;
+                Some(Event::Landed(entry))
+            }
+            _ if self.late.contains(&entry) => None,
+            _ => Some(Event::WatchOver(entry)),
+        }
+    }
+
     fn perform(&mut self, effect: Effect) -> Option<Event> {
         Some(match effect {
             Effect::Lock => Event::Locked,
@@ -201,6 +244,8 @@ impl World {
                 Event::Decided(standing)
             }
             Effect::Delete { entry, .. } => self.delete(entry),
+            Effect::Remove { entry, .. } => self.remove(entry),
+            Effect::Watch(entry) => return self.watch(entry),
             Effect::Note(entry, settled) => {
                 self.settled[entry] = Some(settled);
                 Event::Noted(entry)
@@ -246,6 +291,11 @@ impl World {
     /// I7: nothing of ours is in an aborted table when it unlocks, but what a late create may still bring.
     fn check_unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
+        if self.decision == Some(Decision::Commit) {
+            for entry in &self.shares[share] {
+                assert_ne!(self.removals[*entry], Some(false), "I7: {entry}");
+            }
+        }
         if self.decision == Some(Decision::Abort) {
             for entry in &self.shares[share] {
                 let ours = self.catalog[*entry] == Maker::Us;
@@ -273,11 +323,25 @@ impl World {
         if self.decision == Some(Decision::Commit) {
             assert!(self.revealed, "a committed batch is visible");
             for (entry, maker) in self.catalog.iter().enumerate() {
+                if let Some(removed) = self.removals[entry] {
+                    assert!(removed, "{entry} is not removed");
+                    continue;
+                }
                 let alike = *maker == Maker::Other { alike: true } && self.unclear[entry];
                 assert!(*maker == Maker::Us || alike, "I2: {entry} is {maker:?}");
             }
         }
         let hazards = state.hazards().count() > 0;
+        if self.decision == Some(Decision::Abort) && state.is_ended() {
+            assert!(
+                !self.catalog.contains(&Maker::Us),
+                "I4: a late create stays"
+            );
+            assert!(
+                !self.removals.contains(&Some(true)),
+                "removed although aborted"
+            );
+        }
         assert!(
             state.is_ended() || hazards,
             "a batch ends when faults stop: {state:?}"
@@ -296,7 +360,7 @@ fn refusal() -> Refusal {
 
 fn walk(seed: u64) -> World {
     let mut world = World::new(seed);
-    let mut state = State::new(world.shares.clone());
+    let mut state = State::new(world.shape());
     let mut waiting: Vec<Result<Effect, Event>> = vec![Err(Event::Begin)];
     while !waiting.is_empty() {
         world.steps += 1;
@@ -310,8 +374,7 @@ fn walk(seed: u64) -> World {
         }
         if world.intent && !world.ended && world.faulty(25) {
             let settled = world.settled.clone();
-            let (recovered, effects) =
-                State::recovered(world.shares.clone(), world.decision, &settled);
+            let (recovered, effects) = State::recovered(world.shape(), world.decision, &settled);
             state = recovered;
             world.unclear.fill(true);
             waiting = effects.into_iter().map(Ok).collect();
@@ -320,9 +383,14 @@ fn walk(seed: u64) -> World {
         let next = world.random.below(waiting.len() as u64) as usize;
         let event = match waiting.remove(next) {
             Err(event) => event,
-            Ok(effect) => match world.perform(effect) {
+            Ok(effect) => match world.perform(effect.clone()) {
                 Some(event) => event,
-                None => continue,
+                None => {
+                    if matches!(effect, Effect::Watch(_)) {
+                        waiting.push(Ok(effect));
+                    }
+                    continue;
+                }
             },
         };
         if let Event::Lost(entry) = event {
@@ -351,7 +419,7 @@ fn is_immediate(effect: &Effect) -> bool {
 
 #[test]
 fn every_walk_ends_and_keeps_the_invariants() {
-    let (mut committed, mut aborted, mut hazards) = (0, 0, 0);
+    let (mut committed, mut aborted, mut hazards, mut late) = (0, 0, 0, 0);
     for seed in 1..=WALKS {
         let world = match std::panic::catch_unwind(|| walk(seed)) {
             Ok(world) => world,
@@ -362,6 +430,7 @@ fn every_walk_ends_and_keeps_the_invariants() {
         };
         committed += u64::from(world.decision == Some(Decision::Commit));
         aborted += u64::from(world.decision == Some(Decision::Abort));
+        late += u64::from(world.landed.contains(&true));
         hazards += u64::from(
             world
                 .settled
@@ -371,7 +440,7 @@ fn every_walk_ends_and_keeps_the_invariants() {
     }
     // The walks mean something only if they go everywhere.
     assert!(
-        committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10,
-        "{committed} {aborted} {hazards}"
+        committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
+        "{committed} {aborted} {hazards} {late}"
     );
 }

@@ -2,6 +2,27 @@
 
 use crate::protocol::error::Code;
 
+/// What a batch consists of. An *entry* is one change of one table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// For each line of versions its entries, in the order in which they are done: what is made before what is removed.
+    pub shares: Vec<Vec<usize>>,
+    /// For each entry what it is.
+    pub kinds: Vec<Kind>,
+    /// For each entry the group that its catalog makes all or nothing, with one request, if it does.
+    pub groups: Vec<Option<usize>>,
+}
+
+/// What an entry is, as far as the protocol is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Something that can be undone: a version created, a name declared or registered. Made before the decision,
+    /// hidden until it, undone after ABORT.
+    Made,
+    /// Something that cannot: a name deregistered, versions deleted. Done after COMMIT, again and again until it is done.
+    Removed,
+}
+
 /// How a batch ended, as the log knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
@@ -60,13 +81,19 @@ pub enum Finding {
     },
 }
 
-/// How one version of an aborted batch was settled.
+/// How one entry was settled after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
     /// It does not exist (any more).
     Gone,
+    /// It does not exist, but a create of ours that got no answer may still land.
+    Unseen,
     /// The version is somebody else's; ours was never created.
     Theirs,
+    /// A person said that what is there stays.
+    Kept,
+    /// What was to be removed is removed.
+    Removed,
     /// It exists and could not be removed safely: a person must look.
     Hazard(Hazard),
 }
@@ -120,8 +147,19 @@ pub enum Event {
     DecisionUnknown,
     /// The delete was asked for, whatever came of it.
     DeleteAsked(usize),
-    /// What became of the version is durable.
+    /// A create that had got no answer landed after all; the table is locked again.
+    Landed(usize),
+    /// Nothing has landed for as long as it was watched for, or somebody else has made that version since.
+    WatchOver(usize),
+    /// What was to be removed is seen to be gone.
+    Removed(usize),
+    /// It is not gone yet, or the catalog does not say.
+    NotRemoved(usize),
+    /// What became of the entry is durable.
     Noted(usize),
+    /// A person decides: ABORT aborts what is undecided and has hazards deleted, COMMIT lets stand what undo or removal
+    /// cannot come to.
+    Resolved(Decision),
     /// The end of the batch is durable.
     Ended,
 }
@@ -155,7 +193,7 @@ pub enum Effect {
     },
     /// Write the decision; the first one written wins. → `Decided`, `DecisionUnknown`
     LogDecision(Decision),
-    /// All versions become visible, in one step.
+    /// In one step, all that was made becomes visible, and what is to be removed is not any more.
     Reveal,
     /// Tell the client.
     Answer(Answer),
@@ -170,7 +208,16 @@ pub enum Effect {
     Show(usize),
     /// The version may have been seen in storage: keep its number unused for the cool-down.
     Reserve(usize),
-    /// Write what became of the version. → `Noted`
+    /// Watch for a create of ours that may still land; the version stays hidden meanwhile. → `Landed`, `WatchOver`
+    Watch(usize),
+    /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`
+    Remove {
+        /// Index of the entry.
+        entry: usize,
+        /// It was tried before.
+        again: bool,
+    },
+    /// Write what became of the entry. → `Noted`
     Note(usize, Settled),
     /// Unlock the share's table.
     Unlock(usize),

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Hidden;
+
 /// A page of versions as the catalog answered it.
 pub struct Page<'a> {
     /// Each version's number and its own bytes.
@@ -72,14 +74,14 @@ impl<'a> Page<'a> {
     }
 
     /// The page without `hidden`, for a client that asked for `limit` versions, when `asked` were asked for.
-    pub fn without(&self, hidden: &[u64], limit: Option<u64>, asked: Option<u64>) -> Filtered {
+    pub fn without(&self, hidden: &Hidden, limit: Option<u64>, asked: Option<u64>) -> Filtered {
         let wanted = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
         let visible: Vec<&str> = self
             .versions
             .iter()
-            .filter(|(number, _)| !hidden.contains(number))
+            .filter(|(number, _)| !hidden.contains(*number))
             .map(|(_, raw)| raw.get())
             .collect();
         let removed = self.versions.len() - visible.len();
@@ -118,12 +120,14 @@ impl<'a> Page<'a> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
-    use super::{Filtered, Page};
+    use super::{Filtered, Hidden, Page};
 
     fn filtered(body: &str, hidden: &[u64], limit: Option<u64>, asked: Option<u64>) -> Filtered {
-        Page::parse(body.as_bytes())
-            .unwrap()
-            .without(hidden, limit, asked)
+        Page::parse(body.as_bytes()).unwrap().without(
+            &Hidden(hidden.iter().map(|v| *v..=*v).collect()),
+            limit,
+            asked,
+        )
     }
 
     fn shown(body: &str) -> Filtered {

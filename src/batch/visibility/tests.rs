@@ -5,6 +5,10 @@ use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
 
+fn only(version: u64) -> Hidden {
+    Hidden(vec![version..=version])
+}
+
 fn line(name: &str) -> Line {
     let table = TableKey {
         backend: "lake".into(),
@@ -18,8 +22,8 @@ async fn a_batch_becomes_visible_in_one_step() {
     let (visibility, fate) = (Visibility::default(), Fate::default());
     visibility.hide(line("a"), 2, &fate);
     visibility.hide(line("b"), 5, &fate);
-    assert_eq!(visibility.hidden(&line("a")), [2]);
-    assert_eq!(visibility.hidden(&line("b")), [5]);
+    assert_eq!(visibility.hidden(&line("a")), only(2));
+    assert_eq!(visibility.hidden(&line("b")), only(5));
     fate.reveal();
     assert!(visibility.hidden(&line("a")).is_empty() && visibility.hidden(&line("b")).is_empty());
     for name in ["a", "b"] {
@@ -35,7 +39,7 @@ async fn a_freed_number_rests_and_nothing_is_built_on_it() {
     visibility.release(&line("a"), 2, &fate, REST);
     assert_eq!(
         visibility.hidden(&line("a")),
-        [2],
+        only(2),
         "a late create would stay hidden"
     );
     assert_eq!(visibility.may_create(&line("a"), 1), Ok(()));
@@ -50,4 +54,42 @@ async fn a_freed_number_rests_and_nothing_is_built_on_it() {
     assert_eq!(visibility.may_create(&line("a"), 2), Ok(()));
     visibility.sweep(&line("a"));
     assert!(visibility.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version() {
+    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    visibility.hide(line.clone(), 2, &fate);
+    visibility.release(&line, 2, &fate, REST);
+    visibility.watch(&line, 2, &fate);
+    tokio::time::advance(REST).await;
+    visibility.sweep(&line);
+    assert_eq!(visibility.hidden(&line), only(2));
+    assert_eq!(
+        visibility.may_create(&line, 2),
+        Ok(()),
+        "the number is free"
+    );
+    let built = Err(Forbidden::BuiltOnGone { version: 2 });
+    assert_eq!(visibility.may_create(&line, 3), built);
+    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Alone);
+    visibility.contest(&line, 2);
+    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Contested);
+    assert_eq!(visibility.hidden(&line), only(2));
+    visibility.taken(&line, 2);
+    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Taken);
+    assert_eq!(visibility.may_create(&line, 3), Ok(()));
+    assert!(visibility.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown() {
+    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    visibility.hide(line.clone(), 9, &fate);
+    visibility.hide_removed(line.clone(), 1..=8, &fate);
+    assert_eq!(visibility.hidden(&line), only(9));
+    fate.reveal();
+    assert_eq!(visibility.hidden(&line), Hidden(vec![1..=8]));
+    visibility.forget(&line, Some(1), &fate);
+    assert!(visibility.hidden(&line).is_empty());
 }

@@ -160,9 +160,9 @@ async fn a_catalog_that_stops_in_the_middle_fails_the_batch() {
 async fn a_catalog_that_hangs_fails_the_batch_in_time() {
     let world = world("prepare_timeout: 500ms").await;
     let gate = Gate::new();
-    world
-        .catalog("east")
-        .fail("create_table_version", Fault::HoldBefore(gate.clone()));
+    let hangs = Fault::HoldBefore(gate.clone());
+    let east = world.catalog("east");
+    east.fail_always("create_table_version", hangs);
     let reply = world.client().post(BATCH, &pair(&world, 2)).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     until("west is undone", || stored(&world, "west") == [1]).await;

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::batch::log::{IntentEntry, Proof};
+use crate::batch::log::{Action, IntentEntry, Proof};
 use crate::protocol::identifier::Identifier;
 
 fn intent() -> Arc<Intent> {
@@ -11,9 +11,11 @@ fn intent() -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
         branch: None,
-        version,
-        manifest_size: Some(7),
-        e_tag: None,
+        action: Action::CreateVersion {
+            version,
+            manifest_size: Some(7),
+            e_tag: None,
+        },
     };
     Arc::new(Intent {
         entries: vec![entry(2), entry(3)],

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+use bytes::Bytes;
 use http::HeaderMap;
 
 use super::*;
@@ -14,7 +15,8 @@ fn answer(status: u16, body: &str) -> Answer {
 
 /// The outcome of a create of version 2, in one word.
 fn word(status: u16, body: &str) -> &'static str {
-    match created("lake", 2, &answer(status, body)) {
+    let answer = answer(status, body);
+    match created("lake", described(2, &answer), &answer) {
         Created::Yes(_) => "yes",
         Created::Refused(_) => "refused",
         Created::Conflicted(_) => "conflicted",
@@ -110,6 +112,7 @@ fn likeness_is_proven_by_tags_and_refuted_by_sizes() {
         manifest_path: None,
         manifest_size: size,
         e_tag: tag.map(str::to_owned),
+        location: None,
     };
     let created = proof(Some(7), Some("final"));
     let cases = [

@@ -1,0 +1,114 @@
+//! What one catalog makes all or nothing is asked for with one request, and every entry of it learns its own part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+
+use crate::batch::participant::{self, Asker, Created};
+use crate::batch::plan::Plan;
+use crate::batch::step::Refusal;
+
+/// The requests that were sent for groups. An entry that asks again joins, or sends, the next one.
+pub(super) struct Together {
+    sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
+    attempts: Vec<u32>,
+}
+
+struct Outcome {
+    /// By entry of the group.
+    created: HashMap<usize, Created>,
+    supported: bool,
+}
+
+impl Together {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            sent: HashMap::new(),
+            attempts: vec![0; plan.entries.len()],
+        }
+    }
+
+    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create.
+    pub(super) fn create(
+        &mut self,
+        plan: &Arc<Plan>,
+        entry: usize,
+        group: usize,
+        asker: Asker,
+    ) -> impl Future<Output = (Created, bool)> + Send + 'static {
+        let attempt = self.attempts[entry];
+        self.attempts[entry] += 1;
+        let sent = self.sent.entry((group, attempt)).or_insert_with(|| {
+            let plan = Arc::clone(plan);
+            async move { Arc::new(all(&plan, group, &asker).await) }
+                .boxed()
+                .shared()
+        });
+        let outcome = sent.clone();
+        async move {
+            let outcome = outcome.await;
+            let created = outcome.created.get(&entry).cloned();
+            (created.unwrap_or(Created::Lost), outcome.supported)
+        }
+    }
+}
+
+async fn all(plan: &Plan, group: usize, asker: &Asker) -> Outcome {
+    let groups = &plan.shape.groups;
+    let members: Vec<usize> = (0..groups.len())
+        .filter(|entry| groups[*entry] == Some(group))
+        .collect();
+    let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
+    let together = participant::create_together(&entries, asker).await;
+    let supported = together.is_some();
+    let created = match together {
+        Some(created) => {
+            let created = members.into_iter().zip(created);
+            created
+                .map(|(entry, created)| (entry, created.at(entry)))
+                .collect()
+        }
+        None => singly(plan, &members, asker).await,
+    };
+    Outcome { created, supported }
+}
+
+/// A catalog that turned out to have no batch-create makes one after the other, each line up to the first that fails.
+async fn singly(plan: &Plan, members: &[usize], asker: &Asker) -> HashMap<usize, Created> {
+    let lines = plan.shape.shares.iter().map(|share| {
+        let share = share.iter().filter(|entry| members.contains(*entry));
+        async move {
+            let mut created = Vec::new();
+            let mut failed = None;
+            for &entry in share {
+                let outcome = match failed.clone() {
+                    Some(refusal) => Created::Refused(refusal),
+                    None => {
+                        let created = participant::create(&plan.entries[entry], asker).await;
+                        created.at(entry)
+                    }
+                };
+                failed = failed.or_else(|| not_sent(&outcome));
+                created.push((entry, outcome));
+            }
+            created
+        }
+    });
+    let lines = futures_util::future::join_all(lines).await;
+    lines.into_iter().flatten().collect()
+}
+
+/// What those after it are told, which were never sent.
+fn not_sent(outcome: &Created) -> Option<Refusal> {
+    match outcome {
+        Created::Yes(_) => None,
+        Created::Refused(refusal) | Created::Conflicted(refusal) => Some(refusal.clone()),
+        Created::Lost => Some(Refusal {
+            status: 503,
+            code: crate::protocol::error::Code::ServiceUnavailable,
+            message: "the version before it got no clear answer".into(),
+        }),
+    }
+}

@@ -1,0 +1,98 @@
+//! Tombstones: a create of ours that got no answer may still land after its batch was aborted and undone.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Done, Run};
+use crate::batch::log::Action;
+use crate::batch::participant;
+use crate::batch::plan::Entry;
+use crate::batch::step::{Event, Finding};
+use crate::batch::visibility::Watched;
+
+/// How long: a request that is older has been given up by everything it may be waiting in.
+const WATCH: Duration = Duration::from_secs(15 * 60);
+/// The first pause between two looks, and the longest.
+const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+impl Run {
+    /// Looks for the entry now and then, for as long as it may land; then again with its table locked.
+    pub(super) fn watch(&mut self, entry: usize) -> BoxFuture<'static, Done> {
+        let turn = self.turn(entry, false);
+        let proof = self.proofs[entry].clone();
+        let locks = self.coordinator.locks.clone();
+        let wait = self.coordinator.settings.lock_timeout;
+        let visibility = self.coordinator.visibility.clone();
+        let fate = self.fate.clone();
+        if let Entry {
+            line,
+            action: Action::CreateVersion { version, .. },
+            ..
+        } = &self.plan.entries[entry]
+        {
+            visibility.watch(line, *version, &fate);
+        }
+        Box::pin(async move {
+            let watched = &turn.plan.entries[entry];
+            let line = &watched.line;
+            // A name without versions holds nothing that a reader could see, and may be anybody's by then.
+            let Some(version) = watched.version() else {
+                return Event::WatchOver(entry).into();
+            };
+            let taken = || visibility.watched(line, version, &fate) == Watched::Taken;
+            let over = Instant::now() + WATCH;
+            let (mut pause, longest) = LOOKS;
+            while Instant::now() < over {
+                sleep_until(over.min(Instant::now() + pause)).await;
+                pause = longest.min(pause * 2);
+                if taken() {
+                    break;
+                }
+                let found = {
+                    let _call = turn.begins().await;
+                    participant::find(watched, proof.as_ref(), &turn.asker).await
+                };
+                if !matches!(found, Some((Finding::Present { .. }, _))) {
+                    continue;
+                }
+                let Ok(hold) = locks.exclusive([line.table.clone()], wait).await else {
+                    continue;
+                };
+                // Whoever held the table may have made it.
+                if taken() {
+                    break;
+                }
+                return Done {
+                    hold: Some(hold),
+                    ..Event::Landed(entry).into()
+                };
+            }
+            Event::WatchOver(entry).into()
+        })
+    }
+
+    /// A create has landed late: its table is locked again.
+    pub(super) fn landed(&mut self, entry: usize) {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        tracing::warn!(
+            batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action,
+            "a create landed after its batch was undone; it is undone as well"
+        );
+        self.coordinator.metrics.late_create();
+        let shares = &self.plan.shape.shares;
+        if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {
+            self.unlocked[share] = false;
+        }
+    }
+
+    /// Nothing lands any more: the number is free, once it has rested.
+    pub(super) fn unwatch(&self, entry: usize) {
+        let Entry { line, .. } = &self.plan.entries[entry];
+        if let Some(version) = self.plan.entries[entry].version() {
+            let visibility = &self.coordinator.visibility;
+            visibility.unwatch(line, version, &self.fate);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a catalog's answers mean. Pure; a wrong "no" here would lose a version, so everything that is not clear is said
+//! to be unclear.
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Created, Described};
+use crate::backend::Answer;
+use crate::batch::log::Proof;
+use crate::batch::step::{Likeness, Refusal};
+use crate::protocol::error::Code;
+
+/// The fields of a `TableVersion` that matter here.
+#[derive(Deserialize)]
+struct TableVersion {
+    version: u64,
+    manifest_path: Option<String>,
+    manifest_size: Option<u64>,
+    e_tag: Option<String>,
+}
+
+/// An error body of the contract.
+#[derive(Deserialize, Default)]
+struct ErrorBody {
+    #[serde(default)]
+    error: String,
+    code: Option<u64>,
+}
+
+/// Whether an answer says that the catalog does not have the operation, in any of the forms seen in the field.
+pub fn is_unsupported(status: StatusCode, body: &[u8]) -> bool {
+    let error: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
+    match status {
+        StatusCode::NOT_IMPLEMENTED | StatusCode::METHOD_NOT_ALLOWED => true,
+        StatusCode::NOT_ACCEPTABLE => error.code.unwrap_or(0) == 0,
+        StatusCode::NOT_FOUND => error.code.is_none(),
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            error.code == Some(0)
+                || error.error.starts_with("Not supported")
+                || error.error.contains("not implemented")
+        }
+        _ => false,
+    }
+}
+
+/// What an entry staged, and what its create was answered with, if it was.
+pub(super) struct Staged<'a> {
+    /// From the create's answer.
+    pub(super) proof: Option<&'a Proof>,
+    /// Bytes of the staged manifest.
+    pub(super) size: Option<u64>,
+    /// The staged manifest's entity tag.
+    pub(super) e_tag: Option<&'a str>,
+}
+
+impl Staged<'_> {
+    /// Entity tags prove sameness where they agree; they prove nothing where they differ, for a copy may change them.
+    pub(super) fn compare(&self, found: &Proof) -> Likeness {
+        let tag = found.e_tag.as_deref();
+        let same_tag = |tag: Option<&str>, other: Option<&str>| tag.is_some() && tag == other;
+        let proof_tag = self.proof.and_then(|proof| proof.e_tag.as_deref());
+        let size = self
+            .proof
+            .and_then(|proof| proof.manifest_size)
+            .or(self.size);
+        match (size, found.manifest_size) {
+            (Some(ours), Some(theirs)) if ours != theirs => Likeness::Unlike,
+            _ if same_tag(proof_tag, tag) || same_tag(self.e_tag, tag) => Likeness::Proven,
+            (Some(_), Some(_)) => Likeness::Alike,
+            _ => Likeness::Incomparable,
+        }
+    }
+}
+
+/// Whether a table that was found is the one that was asked for.
+pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Proof) -> Likeness {
+    let place = |location: &str| location.trim_end_matches('/').to_owned();
+    let found = found.location.as_deref().map(place);
+    let made = proof.and_then(|proof| proof.location.as_deref()).map(place);
+    match (made, asked.map(place), found) {
+        (_, _, None) => Likeness::Incomparable,
+        (Some(made), _, Some(found)) if made == found => Likeness::Proven,
+        (Some(_), _, Some(_)) => Likeness::Unlike,
+        (None, Some(asked), Some(found)) if found.ends_with(&asked) => Likeness::Alike,
+        (None, Some(_), Some(_)) => Likeness::Unlike,
+        // A catalog that chooses the place chooses the same one for the same name.
+        (None, None, Some(_)) => Likeness::Alike,
+    }
+}
+
+/// What a create came to; `described`: what a success shows.
+pub(super) fn created(backend: &str, described: Option<Described>, answer: &Answer) -> Created {
+    if answer.status.is_success() {
+        // A success that does not show what was made is looked into like a lost answer.
+        return described.map_or(Created::Lost, Created::Yes);
+    }
+    match answer.status {
+        StatusCode::CONFLICT => Created::Conflicted(refusal(backend, answer)),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Created::Lost,
+        status if status.is_client_error() || is_unsupported(status, &answer.body) => {
+            Created::Refused(refusal(backend, answer))
+        }
+        _ => Created::Lost,
+    }
+}
+
+/// The version of `{"version": {…}}`, if it is the one asked for.
+pub(super) fn described(version: u64, answer: &Answer) -> Option<Described> {
+    #[derive(Deserialize)]
+    struct Body {
+        version: Box<RawValue>,
+    }
+    if !answer.status.is_success() {
+        return None;
+    }
+    let body: Body = serde_json::from_slice(&answer.body).ok()?;
+    described_version(version, body.version)
+}
+
+/// The versions of `{"versions": [{…}]}`, if they are the ones asked for, in their order.
+pub(super) fn described_together(
+    versions: impl Iterator<Item = u64>,
+    answer: &Answer,
+) -> Option<Vec<Described>> {
+    #[derive(Deserialize)]
+    struct Body {
+        versions: Vec<Box<RawValue>>,
+    }
+    let body: Body = serde_json::from_slice(&answer.body).ok()?;
+    let mut shown = body.versions.into_iter();
+    let described = versions
+        .map(|version| described_version(version, shown.next()?))
+        .collect::<Option<Vec<_>>>()?;
+    shown.next().is_none().then_some(described)
+}
+
+pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<Described> {
+    let found: TableVersion = serde_json::from_str(raw.get()).ok()?;
+    (found.version == version).then_some(Described {
+        raw,
+        proof: Proof {
+            manifest_path: found.manifest_path,
+            manifest_size: found.manifest_size,
+            e_tag: found.e_tag,
+            location: None,
+        },
+    })
+}
+
+/// The table of a successful describe, declare or register.
+pub(super) fn described_table(answer: &Answer) -> Option<Described> {
+    #[derive(Deserialize)]
+    struct Body {
+        location: Option<String>,
+    }
+    if !answer.status.is_success() {
+        return None;
+    }
+    let raw: Box<RawValue> = serde_json::from_slice(&answer.body).ok()?;
+    let body: Body = serde_json::from_str(raw.get()).ok()?;
+    let location = body.location;
+    let proof = Proof {
+        location,
+        ..Proof::default()
+    };
+    Some(Described { raw, proof })
+}
+
+/// A 404 says so only with the contract's code: one from a proxy in between says nothing.
+pub(super) fn is_absent(answer: &Answer) -> bool {
+    let code = || {
+        let error: ErrorBody = serde_json::from_slice(&answer.body).ok()?;
+        Code::from_number(error.code?)
+    };
+    answer.status == StatusCode::NOT_FOUND
+        && matches!(
+            code(),
+            Some(Code::TableVersionNotFound | Code::TableNotFound | Code::NamespaceNotFound)
+        )
+}
+
+pub(super) fn latest_of(answer: &Answer) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Body {
+        versions: Vec<TableVersion>,
+    }
+    if !answer.status.is_success() {
+        return None;
+    }
+    let body: Body = serde_json::from_slice(&answer.body).ok()?;
+    let latest = body.versions.iter().map(|version| version.version).max();
+    Some(latest.unwrap_or(0))
+}
+
+/// The catalog's own words, with its status where it is an error.
+pub(super) fn refusal(backend: &str, answer: &Answer) -> Refusal {
+    let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let refused = answer.status.is_client_error() || answer.status.is_server_error();
+    if !refused || error.error.is_empty() {
+        let status = match answer.status.is_client_error() {
+            true => answer.status,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        return Refusal {
+            status: status.as_u16(),
+            code: Code::ServiceUnavailable,
+            message: format!(
+                "backend `{backend}` gave an answer that makes no sense ({})",
+                answer.status
+            ),
+        };
+    }
+    Refusal {
+        status: answer.status.as_u16(),
+        code: error
+            .code
+            .and_then(Code::from_number)
+            .unwrap_or(Code::Internal),
+        message: error.error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! What the protocol remembers of one batch.
+
+use std::collections::BTreeSet;
+
+use super::{Decision, Effect, Hazard, Kind, Refusal, Settled, Shape};
+
+/// Where a batch stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(super) shape: Shape,
+    /// By entry.
+    pub(super) progress: Vec<Progress>,
+    pub(super) phase: Phase,
+    /// The first thing that went wrong.
+    pub(super) failure: Option<Refusal>,
+    /// False after a crash: a recovered batch settles what was asked, and asks for nothing more.
+    pub(super) may_create: bool,
+    /// By share.
+    pub(super) unlocked: Vec<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    New,
+    Locking,
+    Validating(BTreeSet<usize>),
+    Intending,
+    Preparing,
+    Deciding(Decision),
+    /// After ABORT.
+    Undoing,
+    /// After COMMIT.
+    Finishing,
+    Closing,
+    Ended,
+}
+
+/// One entry, as far as the batch knows. `lost`: a create got no clear answer, and may act yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Progress {
+    /// Its time has not come: a removal before COMMIT; anything else before it was asked for, or if it was refused.
+    Never,
+    /// A create is under way.
+    Asked { lost: bool },
+    /// A create got no clear answer; the catalog is asked what is there.
+    Sought {
+        lost: bool,
+        refusal: Option<Refusal>,
+    },
+    /// Proven created by us.
+    Ours { lost: bool },
+    /// It may or may not exist, or be ours.
+    Doubtful { lost: bool },
+    /// Undo asks the catalog what is there.
+    Checked(Check),
+    /// Undo is deleting it.
+    Deleting(Check),
+    /// It is gone and its table unlocked; what may still land is watched for.
+    Watched,
+    /// A person has said to delete it.
+    Told,
+    /// COMMIT is being carried out.
+    Removing,
+    /// It is settled, and that is being written.
+    Noting(Settled),
+    /// It is settled, durably.
+    Settled(Settled),
+}
+
+/// How undo looks at an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Check {
+    pub(super) belief: Belief,
+    pub(super) lost: bool,
+    /// A delete has been asked for.
+    pub(super) deleted: bool,
+}
+
+/// What it takes for a version to be deleted as ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Belief {
+    /// Proof: a catalog said that somebody was there before us.
+    Doubted,
+    /// Everything that can be compared agrees: a create of ours went out, under the table's lock.
+    Likely,
+    /// That it does not differ: a person has looked.
+    Told,
+}
+
+impl State {
+    /// A new batch.
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            progress: vec![Progress::Never; shape.kinds.len()],
+            unlocked: vec![false; shape.shares.len()],
+            shape,
+            phase: Phase::New,
+            failure: None,
+            may_create: true,
+        }
+    }
+
+    /// A batch read from the log, its tables locked and its versions hidden, and what is to be done first.
+    ///
+    /// `settled` holds what had been noted for each entry.
+    pub fn recovered(
+        shape: Shape,
+        decision: Option<Decision>,
+        settled: &[Option<Settled>],
+    ) -> (Self, Vec<Effect>) {
+        let mut state = Self::new(shape);
+        state.may_create = false;
+        let mut effects = Vec::new();
+        for entry in 0..state.progress.len() {
+            let made = state.shape.kinds[entry] == Kind::Made;
+            state.progress[entry] = match (settled[entry], decision) {
+                (Some(settled), _) => Progress::Settled(settled),
+                (None, Some(Decision::Abort)) if made => Progress::Doubtful { lost: true },
+                (None, None) if made => Progress::Sought {
+                    lost: true,
+                    refusal: None,
+                },
+                (None, _) => Progress::Never,
+            };
+            if let Some(Settled::Gone | Settled::Unseen) = settled[entry] {
+                effects.push(Effect::Reserve(entry));
+            }
+        }
+        if let Some(decision) = decision {
+            state.carry_out(decision, None, &mut effects);
+            return (state, effects);
+        }
+        state.phase = Phase::Preparing;
+        effects.push(Effect::StartClock);
+        let made = (0..state.progress.len()).filter(|entry| state.is_made(*entry));
+        effects.extend(made.map(|entry| Effect::Find {
+            entry,
+            again: false,
+        }));
+        state.advance(&mut effects);
+        (state, effects)
+    }
+
+    /// The batch needs nothing more.
+    pub fn is_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// All is settled and unlocked; only creates that may still land are watched for.
+    pub fn is_watching(&self) -> bool {
+        self.phase == Phase::Undoing && self.unlocked.iter().all(|unlocked| *unlocked)
+    }
+
+    /// What went wrong first, if anything did.
+    pub fn failure(&self) -> Option<&Refusal> {
+        self.failure.as_ref()
+    }
+
+    /// The entries that wait for a person, and why.
+    pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
+        let progress = self.progress.iter().enumerate();
+        progress.filter_map(|(entry, progress)| match progress {
+            Progress::Settled(Settled::Hazard(why)) => Some((entry, *why)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn is_hazard(&self, entry: usize) -> bool {
+        matches!(self.progress[entry], Progress::Settled(Settled::Hazard(_)))
+    }
+
+    pub(super) fn is_ours(&self, entry: usize) -> bool {
+        matches!(self.progress[entry], Progress::Ours { .. })
+    }
+
+    pub(super) fn is_made(&self, entry: usize) -> bool {
+        self.shape.kinds[entry] == Kind::Made
+    }
+
+    pub(super) fn share_of(&self, entry: usize) -> usize {
+        let mut shares = self.shape.shares.iter();
+        let share = shares.position(|share| share.contains(&entry));
+        share.unwrap_or_default()
+    }
+}
+
+impl Shape {
+    /// A shape of versions only, each created by itself.
+    pub fn versions(shares: Vec<Vec<usize>>) -> Self {
+        let entries = shares.iter().map(Vec::len).sum();
+        Self {
+            shares,
+            kinds: vec![Kind::Made; entries],
+            groups: vec![None; entries],
+        }
+    }
+}
+
+impl Check {
+    /// The first look at what undo finds; `lost`: a create of ours got no answer.
+    pub(super) fn doubtful(lost: bool) -> Self {
+        let belief = match lost {
+            true => Belief::Likely,
+            false => Belief::Doubted,
+        };
+        Self {
+            belief,
+            lost,
+            deleted: false,
+        }
+    }
+
+    /// The look at what a person has said to delete.
+    pub(super) fn told() -> Self {
+        Self {
+            belief: Belief::Told,
+            lost: false,
+            deleted: false,
+        }
+    }
+
+    /// The first look at what a catalog has said to be ours.
+    pub(super) fn ours(lost: bool) -> Self {
+        Self {
+            belief: Belief::Likely,
+            lost,
+            deleted: false,
+        }
+    }
+}
