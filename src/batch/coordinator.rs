@@ -9,6 +9,7 @@ mod together;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dashmap::DashMap;
@@ -73,6 +74,8 @@ pub struct Run {
     resolver: mpsc::Receiver<ResolveRequest>,
     /// What one catalog makes together with others.
     together: Together,
+    /// Nothing that was not sent yet is created any more.
+    given_up: Arc<AtomicBool>,
     /// What creates were answered with.
     proofs: Vec<Option<Proof>>,
     /// Versions as their catalogs describe them.
@@ -178,6 +181,7 @@ impl Run {
             // Closed until the batch is open to people.
             resolver: mpsc::channel(1).1,
             together: Together::new(&plan),
+            given_up: Arc::default(),
             proofs: vec![None; entries],
             described: vec![None; entries],
             pauses: vec![0; entries],

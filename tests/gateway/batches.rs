@@ -2,10 +2,12 @@
 
 mod commit;
 mod hidden;
+mod late;
 mod prepare;
 mod recovery;
 mod refuse;
 mod repeat;
+mod together;
 mod undo;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What each effect of the protocol is: a question to a catalog, a write to the log, a change of who sees what.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -37,6 +38,8 @@ impl Run {
             Effect::Find { entry, again } => pending.push(self.find(entry, again)),
             Effect::LogDecision(decision) => {
                 self.lap(Phase::Prepare);
+                let abort = decision == Decision::Abort;
+                self.given_up.store(abort, Ordering::Relaxed);
                 pending.push(self.log_decision(decision, state));
             }
             Effect::Reveal => self.reveal(),
@@ -173,8 +176,12 @@ impl Run {
             self.together.create(&self.plan, entry, group, asker)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
+        let given_up = Arc::clone(&self.given_up);
         Box::pin(async move {
             let _call = turn.begins().await;
+            if given_up.load(Ordering::Relaxed) {
+                return Event::Refused(entry, unsent()).into();
+            }
             let asked = &turn.plan.entries[entry];
             let created = match together {
                 Some(together) => {
@@ -405,6 +412,15 @@ fn logged(
             Err(_) => std::future::pending().await,
         }
     })
+}
+
+/// Nobody is told: the batch has failed already.
+fn unsent() -> Refusal {
+    Refusal {
+        status: 503,
+        code: Code::ServiceUnavailable,
+        message: "the batch was given up before this was sent".into(),
+    }
 }
 
 fn busy() -> Refusal {

@@ -1,0 +1,94 @@
+//! Catalogs with an atomic batch-create of their own, beside others: their share is one request.
+
+use serde_json::{Value, json};
+
+use super::{BATCH, numbers, stage, stored, until, visible};
+use crate::catalog::BatchCreate;
+use crate::catalog::faults::{BROKEN, Fault};
+use crate::world::{Setup, World};
+
+const GROUPED: &str = "batch_create_table_versions";
+
+async fn world(mode: &str) -> World {
+    let setup = Setup::two().backend("west", &format!("batch: {mode}"));
+    let world = setup.start().await.seeded();
+    world.catalog("west").set_batch_create(BatchCreate::Atomic);
+    world
+}
+
+/// Two versions of one table in the atomic catalog, one in the other.
+fn batch(world: &World) -> Value {
+    json!({"entries": [stage(world, "west", 2), stage(world, "east", 2), stage(world, "west", 3)]})
+}
+
+fn sent(world: &World, operation: &str) -> usize {
+    world.catalog("west").seen_of(operation).len()
+}
+
+#[tokio::test]
+async fn all_of_its_versions_are_created_with_one_request() {
+    for mode in ["atomic", "auto"] {
+        let world = world(mode).await;
+        let reply = world.client().post(BATCH, &batch(&world)).await.ok();
+        assert_eq!(numbers(&reply.json()), [2, 2, 3], "{mode}");
+        assert_eq!(sent(&world, GROUPED), 1, "{mode}");
+        assert_eq!(sent(&world, "create_table_version"), 0, "{mode}");
+        assert_eq!(visible(&world, "west").await, [1, 2, 3], "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_other_undoes_all_of_them() {
+    let world = world("auto").await;
+    let refused = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    world.catalog("east").fail("create_table_version", refused);
+    let reply = world.client().post(BATCH, &batch(&world)).await;
+    assert_eq!(reply.outcome(), (400, Some(13)), "{reply:?}");
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    assert_eq!(visible(&world, "west").await, [1]);
+}
+
+/// The catalog has done it, or not, and does not say: every version of the group is looked for.
+#[tokio::test]
+async fn an_unclear_answer_is_settled_for_the_whole_group() {
+    for fault in [
+        Fault::ResetBefore,
+        Fault::ResetAfter,
+        Fault::Instead(503, BROKEN),
+        Fault::DoneBut(500, BROKEN),
+        Fault::HalfAnswer,
+    ] {
+        let world = world("atomic").await;
+        world.catalog("west").fail(GROUPED, fault.clone());
+        let reply = world.client().post(BATCH, &batch(&world)).await;
+        assert_eq!(reply.status, 200, "{fault:?}: {reply:?}");
+        assert_eq!(visible(&world, "west").await, [1, 2, 3], "{fault:?}");
+        assert_eq!(visible(&world, "east").await, [1, 2], "{fault:?}");
+    }
+}
+
+/// Found out once, remembered after.
+#[tokio::test]
+async fn a_catalog_without_one_is_asked_for_it_once() {
+    let world = world("auto").await;
+    let missing = crate::catalog::MISSING[0];
+    world.catalog("west").set_batch_create(missing);
+    world.client().post(BATCH, &batch(&world)).await.ok();
+    let next = json!({"entries": [stage(&world, "west", 4), stage(&world, "east", 3), stage(&world, "west", 5)]});
+    world.client().post(BATCH, &next).await.ok();
+    assert_eq!(sent(&world, GROUPED), 1);
+    assert_eq!(sent(&world, "create_table_version"), 4);
+    assert_eq!(visible(&world, "west").await, [1, 2, 3, 4, 5]);
+}
+
+/// The first request got no answer and nothing was created; the group is asked for once more, all of it.
+#[tokio::test]
+async fn a_group_that_was_not_created_is_asked_for_again() {
+    let world = world("atomic").await;
+    world
+        .catalog("west")
+        .fail(GROUPED, Fault::Instead(500, BROKEN));
+    world.client().post(BATCH, &batch(&world)).await.ok();
+    assert_eq!(sent(&world, GROUPED), 2);
+    assert_eq!(sent(&world, "create_table_version"), 0);
+}
