@@ -3,6 +3,8 @@
 //! After a write whose fate is unknown nothing is acknowledged any more, and `on_failure` is told,
 //! so that the process can end and recovery can read what the disk really holds.
 
+mod file;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -10,6 +12,8 @@ use std::thread::JoinHandle;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::oneshot;
+
+use file::LogFile;
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict, replay};
 use crate::batch::step::{Decision, Settled};
@@ -55,11 +59,13 @@ impl DiskLog {
             path: path.display().to_string(),
             cause,
         };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| unusable(error.to_string()))?;
-        }
-        let database = Database::create(path).map_err(|error| unusable(error.to_string()))?;
-        Self::over(database, on_failure).map_err(|error| unusable(error.to_string()))
+        let open = || -> Result<Self, redb::Error> {
+            let file = LogFile::at(path)?;
+            let log = Self::over(file.open()?, on_failure)?;
+            file.name()?;
+            Ok(log)
+        };
+        open().map_err(|error| unusable(error.to_string()))
     }
 
     /// A log over an opened database, e.g. one over a storage of a test's own.
@@ -209,12 +215,14 @@ fn read_all(database: &Database) -> Result<Vec<Record>, String> {
 /// Takes what waits, writes it in one transaction, tells who waited; until the log is dropped or a write fails.
 fn write_all(database: &Database, queue: &Receiver<Write>) -> Result<(), redb::Error> {
     while let Ok(first) = queue.recv() {
-        let mut answers = Vec::new();
+        let group: Vec<Write> = std::iter::once(first)
+            .chain(queue.try_iter().take(GROUP - 1))
+            .collect();
+        let mut answers = Vec::with_capacity(group.len());
         let transaction = database.begin_write()?;
         {
             let mut lines = transaction.open_table(LINES)?;
             let mut ended = transaction.open_table(ENDED)?;
-            let group = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1));
             for Write { id, what, done } in group {
                 let standing = match what {
                     What::Line(line) => append(&mut lines, &mut ended, id.as_u128(), &line)?,

@@ -105,6 +105,32 @@ async fn a_file_that_is_no_log_is_refused_and_left_alone() {
     assert_eq!(std::fs::read(&path).unwrap(), vec![7; 9000]);
 }
 
+#[test]
+fn a_log_has_its_name_only_once_it_is_whole_and_never_takes_it_from_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/log");
+    let files = || std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+    let (one, two) = (LogFile::at(&path).unwrap(), LogFile::at(&path).unwrap());
+    let (made, late) = (one.open().unwrap(), two.open().unwrap());
+    assert!(!path.exists());
+    one.name().unwrap();
+    assert!(path.exists());
+    assert!(two.name().is_err());
+    drop((made, late, one, two));
+    assert_eq!(files(), 1, "what was not finished is cleared away");
+    drop(open(&path));
+    assert_eq!(files(), 1);
+}
+
+#[test]
+fn an_empty_file_becomes_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, b"").unwrap();
+    drop(open(&path));
+    drop(open(&path));
+}
+
 #[tokio::test]
 async fn lines_that_cannot_follow_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();

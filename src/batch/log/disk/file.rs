@@ -1,0 +1,97 @@
+//! The log's file: it has its name only once it is a whole log, so that a crash while it is made leaves none.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database};
+use uuid::Uuid;
+
+/// What redb may keep of the file in memory.
+const CACHE: usize = 64 << 20;
+
+/// A log's file, opened or to be made.
+pub(super) struct LogFile {
+    path: PathBuf,
+    /// Where it is made, if there is none.
+    unnamed: Option<PathBuf>,
+}
+
+impl LogFile {
+    /// The file at `path`, with its folder.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        make_folder(folder(path))?;
+        let is_there = match fs::metadata(path) {
+            Ok(file) => file.len() > 0,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        let unnamed = || with_suffix(path, &format!("new-{}", Uuid::now_v7().simple()));
+        Ok(Self {
+            path: path.to_owned(),
+            unnamed: (!is_there).then(unnamed),
+        })
+    }
+
+    /// The database in it.
+    pub(super) fn open(&self) -> Result<Database, redb::DatabaseError> {
+        let path = self.unnamed.as_ref().unwrap_or(&self.path);
+        Builder::new().set_cache_size(CACHE).create(path)
+    }
+
+    /// Gives what was made its name, unless another gateway was faster.
+    pub(super) fn name(&self) -> io::Result<()> {
+        let Some(unnamed) = &self.unnamed else {
+            return Ok(());
+        };
+        if fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
+            fs::remove_file(&self.path)?;
+        }
+        // A link never replaces a file, as a rename does.
+        fs::hard_link(unnamed, &self.path)?;
+        fs::remove_file(unnamed)?;
+        sync_folder(folder(&self.path))
+    }
+}
+
+impl Drop for LogFile {
+    /// What has no name is of no use.
+    fn drop(&mut self) {
+        if let Some(unnamed) = &self.unnamed {
+            let _ = fs::remove_file(unnamed);
+        }
+    }
+}
+
+/// The path of a file beside another one.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// The folder of a file.
+pub(super) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Names in a folder survive a power loss only once the folder itself is synced.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn make_folder(wanted: &Path) -> io::Result<()> {
+    if wanted.is_dir() {
+        return Ok(());
+    }
+    let above = folder(wanted);
+    make_folder(above)?;
+    match fs::create_dir(wanted) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => sync_folder(above),
+    }
+}
