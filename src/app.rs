@@ -100,7 +100,7 @@ async fn serve(config: Config, log: Log) -> Result<(), Failure> {
         .map_err(|error| Failure::Configuration(format!("cannot listen for signals: {error}")))?;
     let front = bind("listen.address", config.listen.address).await?;
     let back = bind("admin.address", config.admin.address).await?;
-    let (log_failed, log_failure) = oneshot::channel();
+    let (log_failed, mut log_failure) = oneshot::channel();
     let parts = Parts::build(&config, log, log_failed).await?;
 
     let mut background = JoinSet::new();
@@ -126,9 +126,9 @@ async fn serve(config: Config, log: Log) -> Result<(), Failure> {
         raised(stopped),
     ));
 
-    let ended = tokio::select! {
+    let mut ended = tokio::select! {
         () = signals.next() => Ok(()),
-        Ok(error) = log_failure => Err(Failure::BatchLog(error)),
+        Ok(error) = &mut log_failure => Err(Failure::BatchLog(error)),
     };
     if ended.is_ok() {
         readiness.hold(DRAINING);
@@ -140,6 +140,7 @@ async fn serve(config: Config, log: Log) -> Result<(), Failure> {
                 Ok(left) => tracing::warn!(connections = left, "stopped; `listen.drain_timeout` was too short for some"),
             },
             () = signals.next() => tracing::warn!("stopped at once, as asked"),
+            Ok(error) = log_failure => ended = Err(Failure::BatchLog(error)),
         }
     }
     let _ = stop_admin.send(true);

@@ -162,7 +162,10 @@ pub enum LogError {
         cause: String,
     },
     /// A write failed; whether it happened is not known.
-    #[error("the batch log cannot be written: {0}")]
+    #[error(
+        "the batch log cannot be written: {0}. Nothing that was not written has been acknowledged. Look at its disk \
+         (space, limits, errors), then start the gateway again: it goes on from what the disk holds"
+    )]
     Write(String),
 }
 

@@ -1,6 +1,7 @@
 //! All versions of a batch become visible together or never, whatever the catalogs do and whenever the gateway dies.
 
 mod commit;
+mod full;
 mod hidden;
 mod late;
 mod prepare;

@@ -251,6 +251,16 @@ impl World {
         self.gateway = Gateway::start(&self.folder).await;
     }
 
+    /// The same, but no file of the gateway's may grow beyond so many KiB: a write behind that fails, as on a full disk.
+    pub async fn restart_with_small_files(&mut self, kib: u64) {
+        let _ = self.gateway.child.kill();
+        let _ = self.gateway.child.wait();
+        let limit = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &limit, env!("CARGO_BIN_EXE_nsgate")]);
+        self.gateway = Gateway::start_as(limited, &self.folder).await;
+    }
+
     /// Where its configuration and its batch log are.
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -276,7 +286,10 @@ impl World {
 
 impl Gateway {
     fn command(folder: &TempDir) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        Self::command_as(Command::new(env!("CARGO_BIN_EXE_nsgate")), folder)
+    }
+
+    fn command_as(mut command: Command, folder: &TempDir) -> Command {
         command
             .args(["serve", "--config", "gateway.yaml"])
             .current_dir(folder.path())
@@ -288,7 +301,12 @@ impl Gateway {
     }
 
     async fn start(folder: &TempDir) -> Self {
-        let mut child = Self::command(folder).spawn().unwrap();
+        Self::start_as(Command::new(env!("CARGO_BIN_EXE_nsgate")), folder).await
+    }
+
+    /// `program` is the gateway, or what becomes it.
+    async fn start_as(program: Command, folder: &TempDir) -> Self {
+        let mut child = Self::command_as(program, folder).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (found, addresses) = mpsc::channel();
