@@ -127,7 +127,24 @@ fn with_json(
         "describe_table" => store.describe_table(id),
         "table_exists" => store.table_exists(id),
         "declare_table" => store.create_table(id, None),
-        "deregister_table" => store.drop_table(id),
+        "deregister_table" => store.deregister_table(id),
+        "register_table" => {
+            let at = field(body, "location")?.as_str();
+            store.register_table(id, at.ok_or_else(|| invalid("invalid type: location"))?)
+        }
+        "rename_table" => {
+            let name = field(body, "new_table_name")?.as_str();
+            let namespace = match body.get("new_namespace_id").and_then(Value::as_array) {
+                None => id[..id.len().saturating_sub(1)].to_vec(),
+                Some(names) => names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            };
+            let name = name.ok_or_else(|| invalid("invalid type: new_table_name"))?;
+            store.rename_table(id, [namespace, vec![name.to_owned()]].concat())
+        }
         "count_table_rows" => Ok(Some(json!(store.latest(id)?))),
         "create_table_version" => store.create_version(id, version(body)?, &path(body)?),
         "describe_table_version" => {

@@ -2,8 +2,13 @@
 //! its REST adapter, statuses and codes included.
 //!
 //! A version's content is what its staged manifest held. Creating a version consumes the staged manifest.
+//!
+//! A table is a name for a place in storage. Versions are of the place: it can be registered under another name.
+
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
@@ -16,13 +21,35 @@ pub type Refusal = (u16, u64, String);
 /// What a decision answers: a JSON body, or nothing where the contract has none.
 pub type Decision = Result<Option<Value>, Refusal>;
 
+/// The versions of one table.
+type Versions = BTreeMap<u64, Version>;
+
+/// What is in storage, by location.
+type Storage = Arc<Mutex<BTreeMap<String, Versions>>>;
+
 /// The whole state of one catalog.
-#[derive(Default)]
 pub struct Store {
     namespaces: BTreeSet<Id>,
-    tables: BTreeMap<Id, BTreeMap<u64, Version>>,
+    /// The location of each table.
+    tables: BTreeMap<Id, String>,
+    storage: Storage,
+    /// Where it keeps tables; it takes none from elsewhere.
+    root: String,
     staged: BTreeMap<String, String>,
     tags: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            namespaces: BTreeSet::new(),
+            tables: BTreeMap::new(),
+            storage: Arc::default(),
+            root: "file:///store".into(),
+            staged: BTreeMap::new(),
+            tags: 0,
+        }
+    }
 }
 
 /// One version of a table.
@@ -59,7 +86,7 @@ impl Store {
         for depth in 1..id.len() {
             self.namespaces.insert(id[..depth].to_vec());
         }
-        self.tables.insert(id.clone(), BTreeMap::new());
+        self.make(&id);
         for version in 1..=latest {
             self.put(&id, version, format!("seed {version}"));
         }
@@ -75,15 +102,20 @@ impl Store {
     /// Version numbers and contents of a table, oldest first; `None`: no such table.
     pub fn contents(&self, id: &[&str]) -> Option<Vec<(u64, String)>> {
         let id: Id = id.iter().map(ToString::to_string).collect();
-        let versions = self.tables.get(&id)?.iter();
-        Some(versions.map(|(n, v)| (*n, v.content.clone())).collect())
+        let versions = self.versions(&id).ok()?.into_iter();
+        Some(versions.map(|(n, v)| (n, v.content)).collect())
     }
 
     /// Writes a version behind everybody's back.
     pub fn put(&mut self, id: &[String], version: u64, content: String) {
         self.tags += 1;
         let e_tag = format!("\"{:x}\"", self.tags);
-        let versions = self.tables.entry(id.to_vec()).or_default();
+        let at = match self.tables.get(id) {
+            Some(at) => at.clone(),
+            None => self.make(id),
+        };
+        let mut storage = self.storage.lock().expect("not poisoned");
+        let versions = storage.entry(at).or_default();
         versions.insert(version, Version { content, e_tag });
     }
 
@@ -148,41 +180,6 @@ impl Store {
         Ok(Some(paged("tables", names, page)))
     }
 
-    pub fn table_exists(&self, id: &Id) -> Decision {
-        self.versions(id).map(|_| None)
-    }
-
-    pub fn describe_table(&self, id: &Id) -> Decision {
-        self.versions(id)?;
-        let (table, namespace) = id.split_last().ok_or_else(|| missing(id))?;
-        Ok(Some(json!({
-            "table": table, "namespace": namespace, "location": location(id), "table_uri": location(id),
-            "managed_versioning": true,
-        })))
-    }
-
-    /// `create` (with a first version) and `declare` (without).
-    pub fn create_table(&mut self, id: &Id, content: Option<String>) -> Decision {
-        if self.tables.contains_key(id) {
-            return Err((409, 5, id.last().cloned().unwrap_or_default()));
-        }
-        self.tables.insert(id.clone(), BTreeMap::new());
-        let Some(content) = content else {
-            return Ok(Some(
-                json!({"location": location(id), "managed_versioning": true}),
-            ));
-        };
-        self.put(id, 1, content);
-        Ok(Some(json!({"location": location(id), "version": 1})))
-    }
-
-    pub fn drop_table(&mut self, id: &Id) -> Decision {
-        if self.tables.remove(id).is_none() {
-            return Err((404, 4, id.last().cloned().unwrap_or_default()));
-        }
-        Ok(Some(json!({"id": id, "location": location(id)})))
-    }
-
     /// `insert` and its like: the catalog itself makes the next version.
     pub fn append(&mut self, id: &Id, content: String) -> Result<u64, Refusal> {
         let next = self.latest(id)? + 1;
@@ -198,7 +195,7 @@ impl Store {
 
     /// Page tokens are version numbers; a directory catalog has none, others do.
     pub fn list_versions(&self, id: &Id, page: &Page, longest: Option<usize>) -> Decision {
-        let versions = self.versions(id)?;
+        let (at, versions) = (self.location(id)?, self.versions(id)?);
         let mut numbers: Vec<u64> = versions.keys().copied().collect();
         if page.descending {
             numbers.reverse();
@@ -217,7 +214,7 @@ impl Store {
         let cut = length.is_some_and(|length| length < numbers.len());
         numbers.truncate(length.unwrap_or(usize::MAX));
         let listed = numbers.iter().map(|n| {
-            let mut version = shown(id, *n, &versions[n]);
+            let mut version = shown(at, *n, &versions[n]);
             version["timestamp_millis"] = json!(1_700_000_000_000_u64 + n);
             version
         });
@@ -229,7 +226,7 @@ impl Store {
     }
 
     pub fn describe_version(&self, id: &Id, version: Option<u64>) -> Decision {
-        let versions = self.versions(id)?;
+        let (at, versions) = (self.location(id)?, self.versions(id)?);
         let found = match version {
             Some(number) => versions.get_key_value(&number),
             None => versions.last_key_value(),
@@ -239,48 +236,48 @@ impl Store {
             let message = format!("{which} for table table id '{}'", id.join("$"));
             return Err((404, 11, message));
         };
-        Ok(Some(json!({"version": shown(id, *number, found)})))
+        Ok(Some(json!({"version": shown(at, *number, found)})))
     }
 
     /// Existing with the same content: 200. Existing with other content, or nothing staged any more: 409, code 14.
     /// Not latest+1: 409, code 14. Nothing staged: 400. Otherwise the staged manifest is moved to its final name.
     pub fn create_version(&mut self, id: &Id, version: u64, staged: &str) -> Decision {
-        let versions = self.versions(id)?;
+        let (at, versions) = (self.location(id)?.to_owned(), self.versions(id)?);
         if let Some(existing) = versions.get(&version) {
             if self.staged.get(staged) != Some(&existing.content) {
-                let at = location(id);
                 let message = format!(
                     "Version {version} already exists for table at '{at}' with different content"
                 );
                 return Err((409, 14, message));
             }
-            let answer = json!({"version": shown(id, version, existing)});
+            let answer = json!({"version": shown(&at, version, existing)});
             self.staged.remove(staged);
             return Ok(Some(answer));
         }
         let latest = self.latest(id)?;
         if version != latest + 1 {
-            let (at, expected) = (location(id), latest + 1);
+            let expected = latest + 1;
             let message = format!(
                 "Version CAS failed for table at '{at}': requested {version}, expected {expected} (latest {latest})"
             );
             return Err((409, 14, message));
         }
         let Some(content) = self.staged.remove(staged) else {
-            let at = location(id);
             let message = format!(
                 "Staging manifest not found at '{staged}' for version {version} of table at '{at}'"
             );
             return Err((400, 13, message));
         };
         self.put(id, version, content);
-        let created = shown(id, version, &self.tables[id][&version]);
+        let created = shown(&at, version, &self.versions(id)?[&version]);
         Ok(Some(json!({"version": created})))
     }
 
     /// End exclusive; a negative end is no end. Deletes whatever is there.
     pub fn delete_versions(&mut self, id: &Id, ranges: &[(i64, i64)]) -> Decision {
-        let versions = self.tables.get_mut(id).ok_or_else(|| missing(id))?;
+        let at = self.location(id)?;
+        let mut storage = self.storage.lock().expect("not poisoned");
+        let versions = storage.entry(at.to_owned()).or_default();
         let before = versions.len();
         versions.retain(|&version, _| {
             let version = i64::try_from(version).unwrap_or(i64::MAX);
@@ -293,13 +290,15 @@ impl Store {
 
     /// All of `entries` or none.
     pub fn create_versions(&mut self, entries: &[(Id, u64, String)]) -> Decision {
-        let (tables, staged) = (self.tables.clone(), self.staged.clone());
+        let before = self.storage.lock().expect("not poisoned").clone();
+        let staged = self.staged.clone();
         let mut created = Vec::new();
         for (id, version, path) in entries {
             match self.create_version(id, *version, path) {
                 Ok(answer) => created.extend(answer.map(|mut answer| answer["version"].take())),
                 Err(refusal) => {
-                    (self.tables, self.staged) = (tables, staged);
+                    *self.storage.lock().expect("not poisoned") = before;
+                    self.staged = staged;
                     return Err(refusal);
                 }
             }
@@ -309,8 +308,10 @@ impl Store {
         ))
     }
 
-    fn versions(&self, id: &Id) -> Result<&BTreeMap<u64, Version>, Refusal> {
-        self.tables.get(id).ok_or_else(|| missing(id))
+    fn versions(&self, id: &Id) -> Result<Versions, Refusal> {
+        let at = self.location(id)?;
+        let storage = self.storage.lock().expect("not poisoned");
+        Ok(storage.get(at).cloned().unwrap_or_default())
     }
 }
 
@@ -318,14 +319,11 @@ fn missing(id: &Id) -> Refusal {
     (404, 4, format!("table id '{}'", id.join("$")))
 }
 
-fn location(id: &Id) -> String {
-    format!("file:///store/{}", id.join("$"))
-}
-
-fn shown(id: &Id, number: u64, version: &Version) -> Value {
+fn shown(at: &str, number: u64, version: &Version) -> Value {
+    let at = at.trim_start_matches("file:///");
     json!({
         "version": number,
-        "manifest_path": format!("store/{}/_versions/{:020}.manifest", id.join("$"), u64::MAX - number),
+        "manifest_path": format!("{at}/_versions/{:020}.manifest", u64::MAX - number),
         "manifest_size": version.content.len(),
         "e_tag": version.e_tag,
     })

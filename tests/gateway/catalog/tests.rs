@@ -258,3 +258,74 @@ async fn a_stopped_catalog_refuses_and_comes_back_as_it_was() {
     catalog.resume();
     assert_eq!(client.post(&target, &json!({})).await.body, "2");
 }
+
+/// A table is a name for a place: the name goes, the place stays.
+#[tokio::test]
+async fn a_place_can_be_registered_under_another_name() {
+    let (catalog, client) = started().await;
+    catalog.store().seed_namespace(&["other"]);
+    let absolute = "file:///store/prod$t1";
+    let cases = [
+        ("other%24u/register", json!({}), 400, Some(13)),
+        (
+            "other%24u/register",
+            json!({"location": absolute}),
+            400,
+            Some(13),
+        ),
+        (
+            "nope%24u/register",
+            json!({"location": "prod$t1"}),
+            404,
+            Some(1),
+        ),
+        (
+            "prod%24t1/register",
+            json!({"location": "prod$t1"}),
+            409,
+            Some(5),
+        ),
+        ("prod%24u/deregister", json!({}), 404, Some(4)),
+        (
+            "other%24u/register",
+            json!({"location": "prod$t1"}),
+            200,
+            None,
+        ),
+        ("prod%24t1/deregister", json!({}), 200, None),
+        ("prod%24t1/describe", json!({}), 404, Some(4)),
+    ];
+    for (target, body, status, code) in cases {
+        let target = format!("/v1/table/{target}");
+        let reply = client.post(&target, &body).await;
+        let code = code.or(reply.outcome().1);
+        assert_eq!(reply.outcome(), (status, code), "{target} {body}");
+    }
+    let names = vec![("other$u".to_owned(), absolute.to_owned())];
+    assert_eq!(catalog.store().tables(), names);
+    let versions = |store: &super::store::Store| store.contents(&["other", "u"]).unwrap().len();
+    assert_eq!(versions(&catalog.store()), 2);
+
+    // Another catalog takes the place for one of its own, unless they share the root.
+    let elsewhere = Catalog::start().await;
+    elsewhere.store().seed_namespace(&["other"]);
+    let register = async || {
+        let client = Client::new(elsewhere.address);
+        let body = json!({"location": "prod$t1"});
+        client
+            .post("/v1/table/other%24u/register", &body)
+            .await
+            .ok();
+        let at = elsewhere.store().tables().remove(0).1;
+        let found = (at == absolute, versions(&elsewhere.store()));
+        let undone = elsewhere
+            .store()
+            .deregister_table(&vec!["other".into(), "u".into()]);
+        undone.unwrap();
+        found
+    };
+    elsewhere.store().set_root("file:///elsewhere");
+    assert_eq!(register().await, (false, 0));
+    elsewhere.store().share(&catalog.store());
+    assert_eq!(register().await, (true, 2));
+}
