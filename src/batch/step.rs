@@ -74,13 +74,13 @@ impl State {
             Event::Found(entry, finding) => match self.phase {
                 Phase::Preparing => self.found_in_prepare(entry, finding, effects),
                 Phase::Undoing => self.found_in_undo(entry, finding, effects),
-                _ => self.doubt(entry),
+                _ => self.doubt(entry, effects),
             },
-            Event::Unanswered(entry) => match self.phase {
-                Phase::Preparing | Phase::Undoing if self.is_asked_about(entry) => {
+            Event::Unanswered(entry) => match (&self.progress[entry], &self.phase) {
+                (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
                     effects.push(Effect::Find { entry, again: true });
                 }
-                _ => self.doubt(entry),
+                _ => self.doubt(entry, effects),
             },
             Event::Decided(decision) if matches!(self.phase, Phase::Deciding(_)) => {
                 self.decided(decision, effects);
@@ -105,6 +105,10 @@ impl State {
             Event::Noted(entry) => {
                 if let Progress::Noting(settled) = self.progress[entry] {
                     self.progress[entry] = Progress::Settled(settled);
+                    // What a person keeps is seen once that cannot be forgotten.
+                    if settled == Settled::Kept {
+                        effects.push(Effect::Show(entry));
+                    }
                     self.proceed(effects);
                 }
             }
@@ -250,15 +254,11 @@ impl State {
         self.advance(effects);
     }
 
-    fn is_asked_about(&self, entry: usize) -> bool {
-        let progress = &self.progress[entry];
-        matches!(progress, Progress::Sought { .. } | Progress::Checked { .. })
-    }
-
-    /// A find that comes back while the decision is being written settles nothing; undo asks again.
-    fn doubt(&mut self, entry: usize) {
+    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks again.
+    fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if let Progress::Sought { lost, .. } = self.progress[entry] {
             self.progress[entry] = Progress::Doubtful { lost };
+            self.proceed(effects);
         }
     }
 
@@ -368,11 +368,6 @@ impl State {
                     self.check(entry, Check::told(), effects);
                     return false;
                 }
-                // It is being asked about already.
-                Progress::Sought { lost, .. } => {
-                    self.progress[entry] = Progress::Checked(Check::doubtful(lost));
-                    return false;
-                }
                 _ => return false,
             }
         }
@@ -387,7 +382,7 @@ impl State {
 
     fn found_in_undo(&mut self, entry: usize, finding: Finding, effects: &mut Vec<Effect>) {
         let Progress::Checked(check) = self.progress[entry] else {
-            return self.doubt(entry);
+            return self.doubt(entry, effects);
         };
         let settled = match finding {
             Finding::Absent if check.lost => Settled::Unseen,
@@ -396,8 +391,7 @@ impl State {
                 (Likeness::Unlike, _) => Settled::Theirs,
                 (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
                     if latest {
-                        let deleted = true;
-                        self.progress[entry] = Progress::Deleting(Check { deleted, ..check });
+                        self.progress[entry] = Progress::Deleting(check.deleting(likeness));
                         let again = check.deleted;
                         effects.push(Effect::Delete { entry, again });
                         return;
@@ -440,7 +434,6 @@ impl State {
         for entry in 0..self.progress.len() {
             match decision {
                 Decision::Commit if self.is_stuck(entry) => {
-                    effects.push(Effect::Show(entry));
                     self.note(entry, Settled::Kept, effects);
                 }
                 Decision::Abort if self.is_hazard(entry) => self.progress[entry] = Progress::Told,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Decision, Effect, Hazard, Kind, Refusal, Settled, Shape};
+use super::{Decision, Effect, Hazard, Kind, Likeness, Refusal, Settled, Shape};
 
 /// Where a batch stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,8 @@ pub(super) struct Check {
 /// What it takes for a version to be deleted as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Belief {
-    /// Proof: a catalog said that somebody was there before us.
+    /// Proof: a catalog said that somebody was there before us, or ours was seen for certain, no other
+    /// create of it went out, and a delete has.
     Doubted,
     /// Everything that can be compared agrees: a create of ours went out, under the table's lock.
     Likely,
@@ -122,8 +123,10 @@ impl State {
                 },
                 (None, _) => Progress::Never,
             };
-            if let Some(Settled::Gone | Settled::Unseen) = settled[entry] {
-                effects.push(Effect::Reserve(entry));
+            match settled[entry] {
+                Some(Settled::Gone | Settled::Unseen) => effects.push(Effect::Reserve(entry)),
+                Some(Settled::Theirs | Settled::Kept) => effects.push(Effect::Show(entry)),
+                _ => {}
             }
         }
         if let Some(decision) = decision {
@@ -139,27 +142,6 @@ impl State {
         }));
         state.advance(&mut effects);
         (state, effects)
-    }
-
-    /// Where an entry stands, in a word for people.
-    pub fn stands(&self, entry: usize) -> &'static str {
-        match &self.progress[entry] {
-            Progress::Never => "waiting",
-            Progress::Asked { .. } => "creating",
-            Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
-            Progress::Ours { .. } => "created",
-            Progress::Checked(_) | Progress::Told => "undoing",
-            Progress::Deleting(_) => "deleting",
-            Progress::Watched => "gone, watched",
-            Progress::Removing => "removing",
-            Progress::Noting(settled) | Progress::Settled(settled) => match settled {
-                Settled::Gone | Settled::Unseen => "gone",
-                Settled::Theirs => "another's",
-                Settled::Kept => "kept",
-                Settled::Removed => "removed",
-                Settled::Hazard(_) => "hazard",
-            },
-        }
     }
 
     /// The batch needs nothing more.
@@ -228,6 +210,19 @@ impl Check {
             belief,
             lost,
             deleted: false,
+        }
+    }
+
+    /// The look after a delete of what was found.
+    pub(super) fn deleting(self, found: Likeness) -> Self {
+        let belief = match (found, self.belief) {
+            (Likeness::Proven, Belief::Likely) if !self.lost => Belief::Doubted,
+            (_, belief) => belief,
+        };
+        Self {
+            belief,
+            deleted: true,
+            ..self
         }
     }
 
