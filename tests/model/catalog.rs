@@ -21,18 +21,22 @@ pub enum Maker {
 /// Versions a table can have beyond its first.
 const PLACES: usize = 4;
 
-/// A table's versions beyond its first.
+/// A table's versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Table([Option<Maker>; PLACES]);
+pub struct Table {
+    later: [Option<Maker>; PLACES],
+    /// The first one was removed.
+    lost_base: bool,
+}
 
 impl Table {
     pub fn at(&self, place: usize) -> Option<Maker> {
-        self.0[place]
+        self.later[place]
     }
 
     /// Where the next version goes: after the highest.
     pub fn next(&self) -> usize {
-        let latest = self.0.iter().rposition(Option::is_some);
+        let latest = self.later.iter().rposition(Option::is_some);
         latest.map_or(0, |latest| latest + 1)
     }
 
@@ -40,7 +44,7 @@ impl Table {
     pub fn before(&self, place: usize) -> Option<Maker> {
         match place {
             0 => Some(Maker::Base),
-            _ => self.0[place - 1],
+            _ => self.later[place - 1],
         }
     }
 
@@ -48,17 +52,13 @@ impl Table {
     pub fn create(&mut self, place: usize, maker: Maker) -> bool {
         let next = place == self.next() && place < PLACES;
         if next {
-            self.0[place] = Some(maker);
+            self.later[place] = Some(maker);
         }
         next
     }
 
-    fn put(&mut self, place: usize, maker: Maker) -> bool {
-        let free = self.0[place].is_none();
-        if free {
-            self.0[place] = Some(maker);
-        }
-        free
+    fn put(&mut self, place: usize, maker: Maker) {
+        self.later[place] = Some(maker);
     }
 
     pub fn is_latest(&self, place: usize) -> bool {
@@ -67,48 +67,85 @@ impl Table {
 
     /// Who made the versions above a place.
     pub fn above(&self, place: usize) -> impl Iterator<Item = Maker> + '_ {
-        self.0[place + 1..].iter().flatten().copied()
+        self.later[place + 1..].iter().flatten().copied()
+    }
+
+    pub fn remove_base(&mut self) {
+        self.lost_base = true;
+    }
+
+    pub fn has_lost_base(&self) -> bool {
+        self.lost_base
     }
 
     pub fn delete(&mut self, place: usize) -> Option<Maker> {
-        self.0[place].take()
+        self.later[place].take()
+    }
+}
+
+/// What a catalog makes of a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    Yes,
+    /// What was staged is not there.
+    Refused,
+    /// Not the next version.
+    Conflicted,
+}
+
+impl Made {
+    pub fn answer(self, entry: usize) -> Event {
+        match self {
+            Self::Yes => Event::Created(entry),
+            Self::Refused => Event::Refused(entry, refusal()),
+            Self::Conflicted => Event::Conflicted(entry, refusal()),
+        }
     }
 }
 
 impl World {
-    /// What the catalog makes of an entry's create.
-    pub fn create(&mut self, entry: usize) -> Event {
-        let (table, place) = place_of(entry);
-        if !self.may_put(entry) {
-            return match self.facts[entry].consumed && self.tables[table].next() == place {
-                true => Event::Refused(entry, refusal()),
-                false => Event::Conflicted(entry, refusal()),
-            };
+    /// A create of these entries: all of them, or none.
+    pub fn create(&mut self, entries: &[usize]) -> Made {
+        let made = self.judge(entries);
+        if made == Made::Yes {
+            self.put(entries);
         }
-        self.put(entry);
-        Event::Created(entry)
-    }
-
-    /// The catalog would make the version: it is the next, and what was staged is there.
-    pub fn may_put(&self, entry: usize) -> bool {
-        let (table, place) = place_of(entry);
-        self.tables[table].next() == place && !self.facts[entry].consumed
-    }
-
-    /// The second half of a create on a store that reads first: it writes if the place is free.
-    pub fn put(&mut self, entry: usize) -> bool {
-        let (table, place) = place_of(entry);
-        let made = self.tables[table].put(place, Maker::Entry(entry));
-        self.facts[entry].consumed |= made;
         made
+    }
+
+    /// What the catalog would make of the create.
+    pub fn judge(&self, entries: &[usize]) -> Made {
+        let (table, place) = place_of(entries[0]);
+        if self.tables[table].next() != place {
+            return Made::Conflicted;
+        }
+        match entries.iter().any(|entry| self.facts[*entry].consumed) {
+            true => Made::Refused,
+            false => Made::Yes,
+        }
+    }
+
+    /// The second half of a create on a store that reads first: it writes where the place is free.
+    pub fn put(&mut self, entries: &[usize]) -> bool {
+        let free = entries.iter().all(|entry| self.maker(*entry).is_none());
+        if free {
+            for &entry in entries {
+                let (table, place) = place_of(entry);
+                self.tables[table].put(place, Maker::Entry(entry));
+                self.facts[entry].consumed = true;
+            }
+        }
+        free
     }
 
     /// What the catalog says of an entry's version.
     pub fn find(&self, entry: usize) -> Finding {
         let (table, place) = place_of(entry);
+        // What was written late is an object of its own.
+        let facts = self.facts[entry];
         let likeness = match self.tables[table].at(place) {
             None => return Finding::Absent,
-            Some(Maker::Entry(_)) if self.facts[entry].proof => Likeness::Proven,
+            Some(Maker::Entry(_)) if facts.proof && !facts.landed => Likeness::Proven,
             Some(Maker::Entry(_) | Maker::Stranger { alike: true }) => Likeness::Alike,
             Some(_) => Likeness::Unlike,
         };

@@ -5,7 +5,8 @@
 
 use nsgate::batch::step::{Answer, Decision, Effect};
 
-use crate::world::{ENTRIES, Gateway, SHARES, Slot, Told, World, place_of};
+use crate::catalog::Maker;
+use crate::world::{ENTRIES, Facts, Gateway, SHARES, Told, World, place_of};
 
 /// What the protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,10 +48,14 @@ impl Invariant {
             Self::CommitIsProven => "I2 COMMIT implies every version proven created",
             Self::IntentFirst => "I3 no create before a durable INTENT",
             Self::UndecidedIsHidden => "I4 no undecided or aborted version is shown",
-            Self::DeletesOnlyOurs => "I5 a delete only after ABORT, of what is ours and latest",
+            Self::DeletesOnlyOurs => {
+                "I5 a delete only after ABORT, of what is ours and latest; a removal only after COMMIT"
+            }
             Self::AnswersAreRecorded => "I6 an answer only after its record",
-            Self::UnlocksUndone => "I7 a table unlocks only when its undo is done",
-            Self::AllAtOnce => "I8 all versions become visible together",
+            Self::UnlocksUndone => {
+                "I7 a table unlocks only when its undo, or its removals, are done"
+            }
+            Self::AllAtOnce => "I8 all of a batch is seen together",
             Self::NothingOnWhatIsGone => "nothing is built on a version that is gone",
             Self::Ends => "every batch ends when faults stop, or waits for a person",
             Self::NoCircles => "no batch goes round in circles",
@@ -64,13 +69,26 @@ impl Invariant {
         }
         let committed = world.log.decision == Some(Decision::Commit);
         match self {
-            Self::UndecidedIsHidden => committed || !(0..ENTRIES).any(|e| world.is_visible(e)),
+            Self::UndecidedIsHidden => {
+                let kept = |entry: usize| world.facts[entry].kept;
+                committed || !(0..ENTRIES).any(|entry| world.is_visible(entry) && !kept(entry))
+            }
             Self::AllAtOnce => {
-                let visible = (0..ENTRIES).filter(|e| world.is_visible(*e)).count();
-                visible == 0 || visible == (0..ENTRIES).filter(|e| world.is_ours(*e)).count()
+                let part = |entry: &usize| {
+                    (world.is_ours(*entry) || world.plan.removes(*entry))
+                        && !world.facts[*entry].kept
+                };
+                let visible = |entry: usize| world.is_visible(entry);
+                let mut parts = (0..ENTRIES).filter(part).map(visible);
+                let first = parts.next();
+                parts.all(|other| Some(other) == first)
             }
             Self::CommitIsProven => {
-                !committed || (0..ENTRIES).all(|entry| world.passes_for_ours(entry))
+                !committed || world.made().all(|entry| world.passes_for_ours(entry))
+            }
+            Self::UnlocksUndone => {
+                let left = |entry: usize| world.is_ours(entry) && !world.facts[entry].kept;
+                !world.log.ended || committed || !(0..ENTRIES).any(left)
             }
             Self::AnswersAreRecorded => match world.client {
                 Some(Told::Committed) => committed,
@@ -115,7 +133,7 @@ impl World {
             Effect::LogDecision(asked) => {
                 let same = self.asked.is_none_or(|before| before == *asked);
                 self.must(Invariant::OneDecision, same && !self.knows);
-                let proven = (0..ENTRIES).all(|entry| self.passes_for_ours(entry));
+                let proven = self.made().all(|entry| self.passes_for_ours(entry));
                 let commits = *asked == Decision::Commit;
                 self.must(Invariant::CommitIsProven, !commits || proven);
                 self.asked = Some(*asked);
@@ -124,6 +142,12 @@ impl World {
             Effect::Delete { entry, .. } => {
                 let allowed = aborted && self.facts[*entry].deletable;
                 self.must(Invariant::DeletesOnlyOurs, allowed);
+            }
+            Effect::Remove { .. } => {
+                self.must(
+                    Invariant::DeletesOnlyOurs,
+                    decision == Some(Decision::Commit),
+                );
             }
             Effect::Reveal => {
                 self.must(
@@ -145,14 +169,23 @@ impl World {
         }
     }
 
-    /// Nothing of ours is left in an aborted table, but what a late create brought when undo had seen that nothing was there.
+    /// Nothing of ours is left in an aborted table, but what a late create brought when undo had seen that nothing was
+    /// there; nor in a committed one what is to be removed. What a person keeps stays.
     fn check_unlock(&mut self, share: usize) {
-        if !self.log.intent || self.log.decision == Some(Decision::Commit) {
+        if !self.log.intent {
             return;
         }
-        let left = |entry: &usize| self.is_ours(*entry) && !self.facts[*entry].landed;
-        let undone = self.log.decision == Some(Decision::Abort) && !SHARES[share].iter().any(left);
-        self.must(Invariant::UnlocksUndone, undone);
+        let decision = self.log.decision;
+        let left = |entry: &usize| {
+            let Facts { landed, kept, .. } = self.facts[*entry];
+            let left = match decision {
+                Some(Decision::Commit) => self.plan.removes(*entry) && !self.is_done(*entry),
+                _ => self.is_ours(*entry) && !landed,
+            };
+            left && !kept
+        };
+        let done = decision.is_some() && !SHARES[share].iter().any(left);
+        self.must(Invariant::UnlocksUndone, done);
     }
 
     /// What a delete removes, at the moment when the catalog does it.
@@ -160,23 +193,32 @@ impl World {
     /// Nobody behind the gateway's back is protected between undo's look and the delete; whoever goes through it is.
     pub fn check_delete(&mut self, entry: usize) {
         let (table, place) = place_of(entry);
-        let writer = Some(crate::catalog::Maker::Writer);
+        let writer = Some(Maker::Writer);
         let above = self.tables[table]
             .above(place)
             .any(|maker| Some(maker) == writer);
-        let harmed = self.maker(entry) == writer || self.maker(entry).is_some() && above;
+        let kept = self.facts[entry].kept && self.is_ours(entry);
+        let harmed = self.maker(entry) == writer || self.maker(entry).is_some() && above || kept;
         self.must(Invariant::DeletesOnlyOurs, !harmed);
     }
 
-    /// What one reader sees of the batch: all of it or nothing, and what it saw once it sees again.
+    /// What one reader sees of the batch: all of it or nothing, and what it saw once it sees again. True: it sees it.
     pub fn check_read(&mut self, table: usize, listed: u8, earlier: Option<bool>) -> bool {
-        let open = |e: &&usize| listed & 1 << **e != 0 && self.slots[**e] == Slot::Open;
-        let shown = SHARES[table].iter().filter(open).count();
+        let part = |entry: &&usize| !self.facts[**entry].kept;
+        let parts = SHARES[table].iter().filter(part);
+        let shown = |entry: &usize| self.shows(*entry, listed & 1 << *entry != 0);
+        let (shown, all): (Vec<_>, Vec<_>) = parts.map(|entry| (shown(entry), true)).unzip();
+        let any = shown.contains(&true);
         let committed = self.log.decision == Some(Decision::Commit);
-        self.must(Invariant::UndecidedIsHidden, shown == 0 || committed);
-        let part = shown != 0 && shown != SHARES[table].len();
-        let lost = earlier == Some(true) && shown == 0;
-        self.must(Invariant::AllAtOnce, !part && !lost);
-        shown > 0
+        self.must(Invariant::UndecidedIsHidden, !any || committed);
+        let lost = earlier == Some(true) && !any;
+        self.must(Invariant::AllAtOnce, (!any || shown == all) && !lost);
+        any
+    }
+
+    /// The entries that are made before the decision.
+    fn made(&self) -> impl Iterator<Item = usize> + use<> {
+        let plan = self.plan;
+        (0..ENTRIES).filter(move |entry| !plan.removes(*entry))
     }
 }

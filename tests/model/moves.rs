@@ -1,14 +1,18 @@
 //! What can happen next in a world: the batch goes on, a message goes astray, the gateway stops and comes back, and
 //! others read and write.
 
-use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled, Shape, State};
+use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled, State};
 
-use crate::catalog::Maker;
+use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
 use crate::world::{
     ENTRIES, Facts, Flight, Gateway, Late, Reader, SHARES, Slot, Told, World, Writer, place_of,
-    refusal, shares,
+    refusal,
 };
+
+/// The protocol, or what takes its place.
+pub trait Step: Fn(State, Event) -> (State, Vec<Effect>) {}
+impl<F: Fn(State, Event) -> (State, Vec<Effect>)> Step for F {}
 
 /// One step of somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub enum Move {
     Lands(usize),
     Crashes,
     Recovers,
+    /// A person decides.
+    Resolves(Decision),
     /// Somebody behind the gateway's back adds a version.
     Stranger {
         table: usize,
@@ -71,6 +77,7 @@ impl Flight {
                 &[Lost, AnswerLost, Late, HalfDone, Doubled, Repeated, Refused]
             }
             Self::Ask(Effect::Find { .. }) => &[Lost],
+            Self::Ask(Effect::Remove { .. }) => &[Lost, AnswerLost, Late],
             Self::Ask(Effect::Delete { .. }) => &[Lost, Late, Doubled],
             Self::Ask(Effect::LogDecision(_)) => &[Lost, AnswerLost, Forestalled],
             Self::Ask(Effect::Lock | Effect::Validate(_) | Effect::LogIntent) => &[Refused],
@@ -102,6 +109,9 @@ impl World {
             moves.push(Move::Recovers);
         } else if self.faults.crashes > 0 && self.gateway != Gateway::Idle {
             moves.push(Move::Crashes);
+        }
+        if self.person && matches!(self.gateway, Gateway::Busy(_)) {
+            moves.extend([Decision::Commit, Decision::Abort].map(Move::Resolves));
         }
         self.moves_of_others(moves);
     }
@@ -144,16 +154,16 @@ impl World {
         }
     }
 
-    /// The world after a move.
-    pub fn after(
-        mut self,
-        next: &Move,
-        step: impl Fn(State, Event) -> (State, Vec<Effect>),
-    ) -> Self {
+    /// The world after a move; `None`: it does not come to it.
+    pub fn after(mut self, next: &Move, step: impl Step) -> Option<Self> {
         match next {
             Move::Goes(index) => {
                 self.moves = self.moves.saturating_add(1);
                 match self.flights.remove(*index) {
+                    Flight::Ask(Effect::Create { entry, again }) => {
+                        let made = self.create(self.plan.together(entry));
+                        self.answer_create(entry, again, |entry| made.answer(entry));
+                    }
                     Flight::Ask(effect) => self.carry_out(effect),
                     Flight::Say(event) => self.hear(event, &step),
                 }
@@ -175,6 +185,7 @@ impl World {
             Move::Lands(index) => self.land(*index),
             Move::Crashes => self.crash(),
             Move::Recovers => self.recover(),
+            Move::Resolves(decision) => return self.resolve(*decision, &step),
             Move::Stranger { table, alike } => {
                 self.stranger = false;
                 let place = self.tables[*table].next();
@@ -183,8 +194,9 @@ impl World {
             Move::Builds { table, raw } => self.build(*table, *raw),
             Move::Writes => self.write(),
             Move::Lists(table) => {
-                let listed = |e: &&usize| self.is_ours(**e);
-                let entries = SHARES[*table].iter().filter(listed).map(|e| 1 << e).sum();
+                let listed = |entry: &&usize| self.is_done(**entry);
+                let entries = SHARES[*table].iter().filter(listed);
+                let entries = entries.map(|entry| 1 << entry).sum();
                 let earlier = match self.reader {
                     Reader::Between { earlier, .. } => Some(earlier),
                     _ => None,
@@ -197,11 +209,30 @@ impl World {
             }
             Move::Reads => self.read(),
         }
-        self
+        Some(self)
+    }
+
+    /// A decision that nothing waits for is refused.
+    fn resolve(mut self, decision: Decision, step: &impl Step) -> Option<Self> {
+        let Gateway::Busy(state) = &self.gateway else {
+            return None;
+        };
+        let (_, effects) = step(state.clone(), Event::Resolved(decision));
+        if effects.is_empty() {
+            return None;
+        }
+        for (entry, _) in state.hazards() {
+            self.facts[entry].told |= decision == Decision::Abort;
+        }
+        self.person = false;
+        // A delete of an earlier life is not under way any more by the time a person comes.
+        self.late.retain(|late| !matches!(late, Late::Delete(_)));
+        self.hear(Event::Resolved(decision), step);
+        Some(self)
     }
 
     /// The protocol is told, and what it asks for begins.
-    fn hear(&mut self, event: Event, step: &impl Fn(State, Event) -> (State, Vec<Effect>)) {
+    fn hear(&mut self, event: Event, step: &impl Step) {
         let Gateway::Busy(state) = std::mem::replace(&mut self.gateway, Gateway::Idle) else {
             return;
         };
@@ -227,17 +258,23 @@ impl World {
         for effect in effects {
             self.check_effect(&effect);
             match effect {
-                Effect::Hide => self.slots = [Slot::Hidden; ENTRIES],
+                Effect::Hide => self.hide(),
                 Effect::StartClock => self.clock = true,
                 Effect::Reveal => self.reveal(),
                 Effect::Answer(answer) => self.answer(&answer),
-                Effect::Show(entry) => self.slots[entry] = Slot::Open,
+                Effect::Show(entry) => {
+                    self.slots[entry] = Slot::Open;
+                    self.overtake(place_of(entry).0);
+                }
                 Effect::Reserve(entry) => self.slots[entry] = Slot::Resting,
                 Effect::Unlock(share) => {
                     self.locked[share] = false;
                     for entry in SHARES[share] {
-                        if self.slots[*entry] == Slot::Hidden {
+                        if self.slots[*entry] != Slot::Resting {
                             self.slots[*entry] = Slot::Open;
+                        }
+                        if self.plan.removes(*entry) {
+                            self.overtake(share);
                         }
                     }
                 }
@@ -255,10 +292,35 @@ impl World {
         }
     }
 
-    /// A reader whose catalog has answered before this asks again: the answer may hold a part of the batch.
+    /// What is made is hidden from now on; what is to be removed, once the batch is revealed.
+    fn hide(&mut self) {
+        for entry in 0..ENTRIES {
+            self.slots[entry] = match self.plan.removes(entry) {
+                true => Slot::Armed,
+                false => Slot::Hidden,
+            };
+        }
+    }
+
     fn reveal(&mut self) {
-        self.slots = [Slot::Open; ENTRIES];
-        if let Reader::Listed { table, earlier, .. } = self.reader {
+        for slot in &mut self.slots {
+            *slot = match *slot {
+                Slot::Hidden => Slot::Open,
+                Slot::Armed => Slot::Hidden,
+                other => other,
+            };
+        }
+        for table in (0..2).filter(|table| SHARES[*table].len() > 1) {
+            self.overtake(table);
+        }
+    }
+
+    /// A reader to whom the catalog of this table has answered already asks again: what is not hidden any more may not be
+    /// what it was answered with, or only a part of it.
+    fn overtake(&mut self, overtaken: usize) {
+        if let Reader::Listed { table, earlier, .. } = self.reader
+            && table == overtaken
+        {
             self.reader = match earlier {
                 None => Reader::Idle,
                 Some(earlier) => Reader::Between {
@@ -299,7 +361,6 @@ impl World {
                 self.log.intent = true;
                 Event::IntentDurable
             }
-            Effect::Create { entry, .. } => self.create(entry),
             Effect::Find { entry, .. } => {
                 self.note_look(entry);
                 Event::Found(entry, self.find(entry))
@@ -309,12 +370,16 @@ impl World {
                 self.delete(entry);
                 Event::DeleteAsked(entry)
             }
+            Effect::Remove { entry, .. } => {
+                self.tables[place_of(entry).0].remove_base();
+                Event::Removed(entry)
+            }
+            Effect::Watch(entry) => self.watch(entry),
             Effect::Note(entry, settled) => {
                 self.log.settled[entry] = Some(settled);
+                self.facts[entry].kept |= settled == Settled::Kept;
                 Event::Noted(entry)
             }
-            // Nothing lands that late here: whatever does is what the tombstones are for.
-            Effect::Watch(entry) => Event::WatchOver(entry),
             Effect::LogEnd => {
                 self.log.ended = true;
                 Event::Ended
@@ -333,6 +398,18 @@ impl World {
         self.log.decision.unwrap_or(decision)
     }
 
+    /// The watch outlives whatever may land. A table with something that did is locked again.
+    fn watch(&mut self, entry: usize) -> Event {
+        if self.maker(entry).is_some() {
+            self.locked[place_of(entry).0] = true;
+            return Event::Landed(entry);
+        }
+        let group = self.plan.together(entry)[0];
+        let over = [Late::Create(group), Late::Put(group)];
+        self.late.retain(|late| !over.contains(late));
+        Event::WatchOver(entry)
+    }
+
     fn delete(&mut self, entry: usize) {
         self.check_delete(entry);
         let (table, place) = place_of(entry);
@@ -342,26 +419,25 @@ impl World {
     }
 
     fn fail(&mut self, effect: Effect, fault: Fault) {
-        let event = match (effect, fault) {
-            (Effect::Lock, _) => Event::LockTimedOut(refusal()),
-            (Effect::Validate(share), _) => {
+        let event = match effect {
+            Effect::Create { entry, again } => return self.fail_create(entry, again, fault),
+            Effect::Lock => Event::LockTimedOut(refusal()),
+            Effect::Validate(share) => {
                 let refusal = Some(refusal());
                 Event::Validated { share, refusal }
             }
-            (Effect::LogIntent, _) => Event::IntentFailed(refusal()),
-            (Effect::Create { entry, .. }, fault) => self.fail_create(entry, fault),
-            (Effect::Find { entry, .. }, _) => Event::Unanswered(entry),
-            (Effect::LogDecision(decision), fault) => {
-                if fault == Fault::Forestalled {
-                    Event::Decided(self.decide(Decision::Abort))
-                } else {
-                    if fault == Fault::AnswerLost {
-                        self.decide(decision);
-                    }
-                    Event::DecisionUnknown
-                }
+            Effect::LogIntent => Event::IntentFailed(refusal()),
+            Effect::Find { entry, .. } => Event::Unanswered(entry),
+            Effect::LogDecision(_) if fault == Fault::Forestalled => {
+                Event::Decided(self.decide(Decision::Abort))
             }
-            (Effect::Delete { entry, .. }, fault) => {
+            Effect::LogDecision(decision) => {
+                if fault == Fault::AnswerLost {
+                    self.decide(decision);
+                }
+                Event::DecisionUnknown
+            }
+            Effect::Delete { entry, .. } => {
                 if fault != Fault::Lost {
                     self.linger(Late::Delete(entry));
                 }
@@ -370,46 +446,85 @@ impl World {
                 }
                 Event::DeleteAsked(entry)
             }
-            (other, _) => unreachable!("{other:?} does not fail"),
+            Effect::Remove { entry, .. } => {
+                match fault {
+                    Fault::AnswerLost => self.tables[place_of(entry).0].remove_base(),
+                    Fault::Late => self.linger(Late::Remove(entry)),
+                    _ => {}
+                }
+                Event::NotRemoved(entry)
+            }
+            other => unreachable!("{other:?} does not fail"),
         };
         self.fly(Flight::Say(event));
     }
 
-    fn fail_create(&mut self, entry: usize, fault: Fault) -> Event {
-        match fault {
-            Fault::Lost => {}
-            Fault::AnswerLost => drop(self.create(entry)),
-            Fault::Late => self.linger(Late::Create(entry)),
-            Fault::HalfDone if self.may_put(entry) => self.linger(Late::Put(entry)),
-            Fault::Doubled => {
-                self.linger(Late::Create(entry));
-                return self.create(entry);
+    fn fail_create(&mut self, entry: usize, again: bool, fault: Fault) {
+        let group = self.plan.together(entry);
+        let late = match fault {
+            Fault::Late | Fault::Doubled => Some(Late::Create(group[0])),
+            Fault::HalfDone if self.judge(group) == Made::Yes => Some(Late::Put(group[0])),
+            _ => None,
+        };
+        late.into_iter().for_each(|late| self.linger(late));
+        let made = match fault {
+            Fault::AnswerLost => {
+                self.create(group);
+                None
             }
+            Fault::Doubled => Some(self.create(group)),
             Fault::Repeated => {
-                self.create(entry);
-                return self.create(entry);
+                self.create(group);
+                Some(self.create(group))
             }
-            Fault::Refused => return Event::Refused(entry, refusal()),
-            Fault::HalfDone | Fault::Forestalled => {}
+            Fault::Refused => Some(Made::Refused),
+            _ => None,
+        };
+        self.answer_create(entry, again, |entry| match made {
+            Some(made) => made.answer(entry),
+            None => Event::Lost(entry),
+        });
+    }
+
+    /// Everyone who waits for this create hears what came of it.
+    fn answer_create(&mut self, entry: usize, again: bool, answer: impl Fn(usize) -> Event) {
+        for &other in self.plan.together(entry) {
+            let asked = Flight::Ask(Effect::Create {
+                entry: other,
+                again,
+            });
+            let waits = self.flights.iter().position(|flight| *flight == asked);
+            waits.map(|index| self.flights.remove(index));
+            if waits.is_some() || other == entry {
+                self.fly(Flight::Say(answer(other)));
+            }
         }
-        Event::Lost(entry)
     }
 
     fn land(&mut self, index: usize) {
-        let entry = match self.late.remove(index) {
+        let landed = match self.late.remove(index) {
             Late::Delete(entry) => return self.delete(entry),
-            Late::Create(entry) if !matches!(self.create(entry), Event::Created(_)) => return,
-            Late::Put(entry) if !self.put(entry) => return,
-            Late::Create(entry) | Late::Put(entry) => entry,
+            Late::Remove(entry) => return self.tables[place_of(entry).0].remove_base(),
+            Late::Create(entry) if self.create(self.plan.together(entry)) != Made::Yes => return,
+            Late::Put(entry) if !self.put(self.plan.together(entry)) => return,
+            Late::Create(entry) | Late::Put(entry) => self.plan.together(entry),
         };
-        self.facts[entry].landed |= self.facts[entry].seen_absent;
+        for &entry in landed {
+            self.facts[entry].landed |= self.facts[entry].seen_absent;
+        }
     }
 
     /// Nobody listens to what is under way any more; what was on its way to a catalog may still arrive.
     fn abandon(&mut self) {
         for flight in std::mem::take(&mut self.flights) {
             match flight {
-                Flight::Ask(Effect::Create { entry, .. }) => self.linger(Late::Create(entry)),
+                Flight::Ask(Effect::Create { entry, .. }) => {
+                    let late = Late::Create(self.plan.together(entry)[0]);
+                    if !self.late.contains(&late) {
+                        self.linger(late);
+                    }
+                }
+                Flight::Ask(Effect::Remove { entry, .. }) => self.linger(Late::Remove(entry)),
                 Flight::Ask(Effect::Delete { entry, .. }) => self.linger(Late::Delete(entry)),
                 _ => {}
             }
@@ -445,7 +560,7 @@ impl World {
         let aborted = self.log.decision == Some(Decision::Abort);
         if self.log.ended {
             for (slot, settled) in self.slots.iter_mut().zip(self.log.settled) {
-                if aborted && settled == Some(Settled::Gone) {
+                if aborted && matches!(settled, Some(Settled::Gone | Settled::Unseen)) {
                     *slot = Slot::Resting;
                 }
             }
@@ -457,14 +572,11 @@ impl World {
             }
         }
         self.locked = [true; 2];
-        self.slots = [Slot::Hidden; ENTRIES];
+        self.hide();
         self.knows = self.log.decision.is_some();
         self.log.by_recovery |= !self.knows;
-        let (state, effects) = State::recovered(
-            Shape::versions(shares()),
-            self.log.decision,
-            &self.log.settled,
-        );
+        let (state, effects) =
+            State::recovered(self.plan.shape(), self.log.decision, &self.log.settled);
         self.gateway = Gateway::Busy(state);
         self.begin(effects);
     }

@@ -8,13 +8,15 @@ use stateright::{Checker, Model, Property};
 
 use crate::invariants::Invariant;
 use crate::moves::Move;
-use crate::world::{ENTRIES, Faults, Reader, World, Writer};
+use crate::world::{ENTRIES, Faults, Plan, Reader, World, Writer};
 
 /// What may happen in a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     name: &'static str,
+    plan: Plan,
     faults: Faults,
+    person: bool,
     writer: bool,
     reader: bool,
     stranger: bool,
@@ -50,7 +52,9 @@ impl Bound {
     pub const fn of(name: &'static str, faults: Faults) -> Self {
         Self {
             name,
+            plan: Plan::Versions,
             faults,
+            person: false,
             writer: false,
             reader: false,
             stranger: false,
@@ -59,6 +63,41 @@ impl Bound {
 
     pub const fn writer(mut self) -> Self {
         self.writer = true;
+        self
+    }
+
+    /// With one thing more.
+    pub fn with(self, word: &str) -> Self {
+        let mut bound = self;
+        let (word, count) = word.split_once('=').unwrap_or((word, "1"));
+        let count = count.parse().unwrap();
+        match word {
+            "crashes" => bound.faults.crashes = count,
+            "messages" => bound.faults.messages = count,
+            "refusals" => bound.faults.refusals = count,
+            "grouped" => return self.plan(Plan::Grouped),
+            "mixed" => return self.plan(Plan::Mixed),
+            "reader" => return self.reader(),
+            "writer" => return self.writer(),
+            "stranger" => return self.stranger(),
+            "person" => return self.person(),
+            other => panic!("no bound has `{other}`"),
+        }
+        bound
+    }
+
+    pub const fn plan(mut self, plan: Plan) -> Self {
+        self.plan = plan;
+        self
+    }
+
+    pub const fn person(mut self) -> Self {
+        self.person = true;
+        self
+    }
+
+    pub const fn stranger(mut self) -> Self {
+        self.stranger = true;
         self
     }
 
@@ -73,8 +112,9 @@ impl Model for Bound {
     type Action = Move;
 
     fn init_states(&self) -> Vec<World> {
-        let mut world = World::new(self.faults);
+        let mut world = World::new(self.plan, self.faults);
         world.stranger = self.stranger;
+        world.person = self.person;
         if !self.writer {
             world.writer = Writer::Done;
         }
@@ -92,7 +132,7 @@ impl Model for Bound {
     }
 
     fn next_state(&self, world: &World, next: Move) -> Option<World> {
-        Some(world.clone().after(&next, step))
+        world.clone().after(&next, step)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, Shape, State};
+use nsgate::batch::step::{Decision, Effect, Event, Kind, Refusal, Settled, Shape, State};
 use nsgate::protocol::error::Code;
 
 use crate::catalog::{Maker, Table};
@@ -16,9 +16,21 @@ pub const SHARES: [&[usize]; 2] = [&[0, 1], &[2]];
 /// Its entries.
 pub const ENTRIES: usize = 3;
 
+/// What the batch consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Plan {
+    /// Three versions.
+    Versions,
+    /// The same; the first table's catalog makes both of its own, or none.
+    Grouped,
+    /// Two versions; and the first table loses the version that it had (entry 1).
+    Mixed,
+}
+
 /// One state of everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
+    pub plan: Plan,
     pub gateway: Gateway,
     /// Questions and writes under way, and answers on their way back; sorted.
     pub flights: Vec<Flight>,
@@ -36,6 +48,8 @@ pub struct World {
     pub reader: Reader,
     /// Somebody writes behind the gateway's back.
     pub stranger: bool,
+    /// A person looks after what waits for one.
+    pub person: bool,
     pub faults: Faults,
     /// What the entries' histories were: nobody in the world knows it, the invariants do.
     pub facts: [Facts; ENTRIES],
@@ -75,6 +89,7 @@ pub enum Late {
     /// The catalog has read what was staged and found the number free; it has not written yet.
     Put(usize),
     Delete(usize),
+    Remove(usize),
 }
 
 /// What is durable.
@@ -96,6 +111,8 @@ pub enum Slot {
     #[default]
     Open,
     Hidden,
+    /// Hidden from the reveal on: it is to be removed.
+    Armed,
     /// Hidden, and the number may not be used.
     Resting,
 }
@@ -167,13 +184,18 @@ pub struct Facts {
     pub landed: bool,
     /// It was late, and undo removed it.
     pub late_undone: bool,
+    /// A person said to delete what looks like it.
+    pub told: bool,
+    /// A person said that it stays.
+    pub kept: bool,
 }
 
 impl World {
     /// A batch about to begin.
-    pub fn new(faults: Faults) -> Self {
+    pub fn new(plan: Plan, faults: Faults) -> Self {
         Self {
-            gateway: Gateway::Busy(State::new(Shape::versions(shares()))),
+            plan,
+            gateway: Gateway::Busy(State::new(plan.shape())),
             flights: vec![Flight::Say(Event::Begin)],
             clock: false,
             late: Vec::new(),
@@ -185,6 +207,7 @@ impl World {
             writer: Writer::Idle,
             reader: Reader::Idle,
             stranger: false,
+            person: false,
             faults,
             facts: Default::default(),
             asked: None,
@@ -221,14 +244,30 @@ impl World {
 
     /// What looks like ours, and no gateway could know better.
     pub fn passes_for_ours(&self, entry: usize) -> bool {
-        let Facts { unclear, proof, .. } = self.facts[entry];
+        let Facts { unclear, told, .. } = self.facts[entry];
         let taken = self.maker(entry) == Some(Maker::Stranger { alike: true });
-        self.is_ours(entry) || taken && unclear && !proof
+        self.is_ours(entry) || taken && (told || unclear)
     }
 
-    /// A reader through the gateway would see our version now.
+    /// A catalog's bare answer has this part of the batch in it.
+    pub fn is_done(&self, entry: usize) -> bool {
+        match self.plan.removes(entry) {
+            true => self.tables[place_of(entry).0].has_lost_base(),
+            false => self.is_ours(entry),
+        }
+    }
+
+    /// A reader through the gateway, to whom the catalog answers so, sees this part of the batch.
+    pub fn shows(&self, entry: usize, done: bool) -> bool {
+        match self.plan.removes(entry) {
+            true => done || self.slots[entry] == Slot::Hidden,
+            false => done && self.slots[entry] == Slot::Open,
+        }
+    }
+
+    /// Such a reader would see it now.
     pub fn is_visible(&self, entry: usize) -> bool {
-        self.is_up() && self.is_ours(entry) && self.slots[entry] == Slot::Open
+        self.is_up() && self.shows(entry, self.is_done(entry))
     }
 
     /// The version at this place may not be made now: its number, or one below it, was freed by the batch.
@@ -249,8 +288,31 @@ impl Flight {
     }
 }
 
-pub fn shares() -> Vec<Vec<usize>> {
-    SHARES.iter().map(|share| share.to_vec()).collect()
+impl Plan {
+    pub fn shape(self) -> Shape {
+        let mut shape = Shape::versions(SHARES.iter().map(|share| share.to_vec()).collect());
+        match self {
+            Self::Versions => {}
+            Self::Grouped => shape.groups = vec![Some(0), Some(0), None],
+            Self::Mixed => shape.kinds[1] = Kind::Removed,
+        }
+        shape
+    }
+
+    /// This entry removes something.
+    pub fn removes(self, entry: usize) -> bool {
+        self == Self::Mixed && entry == 1
+    }
+
+    /// Its catalog makes them all or none.
+    pub fn together(self, entry: usize) -> &'static [usize] {
+        match (self, entry) {
+            (Self::Grouped, 0 | 1) => &[0, 1],
+            (_, 0) => &[0],
+            (_, 1) => &[1],
+            _ => &[2],
+        }
+    }
 }
 
 /// The entry's table, and its place in the table's line.
