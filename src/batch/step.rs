@@ -353,7 +353,12 @@ impl State {
         let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
         for entry in entries {
             match self.progress[entry] {
-                Progress::Never => self.progress[entry] = Progress::Settled(Settled::Gone),
+                // Durable before the table unlocks: after a crash nobody may take what another writer then makes
+                // for this one.
+                Progress::Never => {
+                    self.note(entry, Settled::Theirs, effects);
+                    return false;
+                }
                 Progress::Settled(Settled::Hazard(_)) => clean = false,
                 Progress::Settled(_) | Progress::Watched => {}
                 Progress::Ours { lost } => {

@@ -87,7 +87,13 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
     assert_eq!(effects, [LogDecision(Decision::Abort)]);
     let (state, effects) = step(state, Event::Decided(Decision::Abort));
     let answer = Answer(super::Answer::Refused(no("gone")));
-    assert_eq!(effects, [answer, find(0), Unlock(1)]);
+    assert_eq!(effects, [answer, find(0), Note(1, Settled::Theirs)]);
+    let (state, effects) = step(state, Event::Noted(1));
+    assert_eq!(
+        effects,
+        [Unlock(1)],
+        "only when it is durable that nothing there is ours"
+    );
     let ours = present(Likeness::Proven, true);
     let (state, effects) = step(state, Event::Found(0, ours));
     assert_eq!(
@@ -103,6 +109,15 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
     assert_eq!(effects, [Reserve(0), Note(0, Settled::Gone)]);
     let (_, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), LogEnd]);
+}
+
+#[test]
+fn a_version_that_was_never_created_is_nothing_to_undo_after_a_crash() {
+    let settled = [None, Some(Settled::Theirs)];
+    let shape = Shape::versions(vec![vec![0], vec![1]]);
+    let (_, effects) = State::recovered(shape, Some(Decision::Abort), &settled);
+    assert!(effects.contains(&Unlock(1)), "{effects:?}");
+    assert!(!effects.contains(&find(1)), "{effects:?}");
 }
 
 #[test]
@@ -353,6 +368,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     let absent = Event::Found(0, Finding::Absent);
     let (state, effects) = run(state, [absent.clone(), Event::Decided(Decision::Abort)]);
     assert!(effects.contains(&find(0)));
+    let (state, _) = step(state, Event::Noted(1));
     let (state, effects) = step(state, absent.clone());
     assert_eq!(effects, [Reserve(0), Note(0, Settled::Unseen)]);
     let (state, effects) = step(state, Event::Noted(0));
@@ -380,6 +396,7 @@ fn hazardous() -> State {
     let refused = Event::Refused(0, no("no"));
     let (state, _) = run(preparing(), [refused, conflict, alike.clone()]);
     let (state, _) = run(state, [Event::Decided(Decision::Abort), alike]);
+    let (state, _) = step(state, Event::Noted(0));
     let hazard = Settled::Hazard(Hazard::Unproven);
     let (state, effects) = step(state, Event::Noted(1));
     assert!(
@@ -429,7 +446,7 @@ fn a_person_aborts_what_is_undecided_and_commits_nothing_unproven() {
 fn a_person_gives_up_what_undo_cannot_reach() {
     let refused = [Event::Created(0), Event::Refused(1, no("no"))];
     let (state, _) = run(preparing(), refused);
-    let (state, _) = step(state, Event::Decided(Decision::Abort));
+    let (state, _) = run(state, [Event::Decided(Decision::Abort), Event::Noted(1)]);
     let (state, effects) = step(state, Event::Unanswered(0));
     assert_eq!(
         effects,

@@ -88,7 +88,7 @@ pub enum Settled {
     Gone,
     /// It does not exist, but a create of ours that got no answer may still land.
     Unseen,
-    /// The version is somebody else's; ours was never created.
+    /// Ours was never created: what is there, if anything, is somebody else's.
     Theirs,
     /// A person said that what is there stays.
     Kept,
