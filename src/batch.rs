@@ -35,8 +35,8 @@ use crate::error::Error;
 use crate::metrics;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
-use coordinator::Coordinator;
 pub(crate) use coordinator::now_millis;
+use coordinator::{Coordinator, WallClock};
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
 use step::Decision;
@@ -69,9 +69,25 @@ pub enum TransactionStatus {
 impl Batches {
     /// Batches over a log.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
-        let outcomes = Arc::new(Outcomes::new(settings.remember_outcomes));
+        Self::over(Coordinator::new(log, settings, metrics))
+    }
+
+    /// The same with a clock of one's own, for a simulation that must not depend on the time of day.
+    pub fn with_clock(
+        log: Arc<dyn Log>,
+        settings: BatchConfig,
+        metrics: metrics::Batch,
+        clock: WallClock,
+    ) -> Self {
+        let mut coordinator = Coordinator::new(log, settings, metrics);
+        coordinator.clock = clock;
+        Self::over(coordinator)
+    }
+
+    fn over(coordinator: Coordinator) -> Self {
+        let outcomes = Arc::new(Outcomes::new(coordinator.settings.remember_outcomes));
         Self {
-            coordinator: Arc::new(Coordinator::new(log, settings, metrics)),
+            coordinator: Arc::new(coordinator),
             outcomes,
             running: Arc::new(Semaphore::new(RUNNING)),
         }
@@ -96,7 +112,7 @@ impl Batches {
         let mut tick = tokio::time::interval(FORGET_EVERY);
         loop {
             tick.tick().await;
-            let before = now_millis()
+            let before = (self.coordinator.clock)()
                 .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
             if self.coordinator.log.forget(before).await.is_err() {
                 return;

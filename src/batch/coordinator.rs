@@ -33,6 +33,9 @@ use together::Together;
 /// Questions to catalogs under way at a time, over all batches.
 const CALLS: usize = 512;
 
+/// Tells milliseconds since the epoch.
+pub type WallClock = fn() -> u64;
+
 /// What all batches share.
 pub struct Coordinator {
     /// The durable memory.
@@ -47,6 +50,8 @@ pub struct Coordinator {
     pub metrics: metrics::Batch,
     /// The batches with an INTENT and no end.
     pub open: OpenBatches,
+    /// The time that the log is told.
+    pub clock: WallClock,
     calls: Arc<Semaphore>,
     /// Which catalogs have an atomic batch-create of their own, where that has been found out.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
@@ -113,6 +118,7 @@ impl Coordinator {
             settings,
             metrics,
             open: OpenBatches::default(),
+            clock: now_millis,
             calls: Arc::new(Semaphore::new(CALLS)),
             atomic: Arc::default(),
         }

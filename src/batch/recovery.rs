@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::batch::coordinator::{Coordinator, Run, now_millis};
+use crate::batch::coordinator::{Coordinator, Run};
 use crate::batch::locks::Hold;
 use crate::batch::log::{Action, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes};
@@ -64,7 +64,7 @@ async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogErr
             log.note(id, entry, Settled::Kept).await?;
         }
     }
-    log.end(id, now_millis()).await?;
+    log.end(id, (coordinator.clock)()).await?;
     coordinator.open.remove(id);
     Ok(())
 }
@@ -122,7 +122,7 @@ fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
 
 /// The numbers that a batch freed shortly before the stop go on resting.
 fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
-    let since = Duration::from_millis(now_millis().saturating_sub(ended));
+    let since = Duration::from_millis((coordinator.clock)().saturating_sub(ended));
     let rest = coordinator.settings.slot_cooldown.saturating_sub(since);
     if rest.is_zero() || !matches!(record.verdict, Some(Verdict::Abort { .. })) {
         return;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
-use super::{Done, Pending, Run, now_millis};
+use super::{Done, Pending, Run};
 use crate::backend::Authority;
 use crate::batch::log::{Action, LogError, Verdict, VersionRange};
 use crate::batch::outcomes::Answered;
@@ -60,9 +60,9 @@ impl Run {
             Effect::Unlock(share) => self.unlock(share),
             Effect::LogEnd => {
                 let log = Arc::clone(&self.coordinator.log);
-                let id = self.id;
+                let (id, now) = (self.id, self.coordinator.clock);
                 pending.push(logged(async move {
-                    log.end(id, now_millis()).await?;
+                    log.end(id, now()).await?;
                     Ok(Event::Ended)
                 }));
             }
