@@ -1,0 +1,227 @@
+//! The gateway, and how clients reach it: the real service, the real batches, over simulated catalogs and a simulated
+//! disk. After a crash another one takes over from the log.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Method, Request};
+use nsgate::backend::Backend;
+use nsgate::batch::{Batches, OpenBatch};
+use nsgate::body::Body;
+use nsgate::config::{BatchMode, Limits};
+use nsgate::error::Error;
+use nsgate::gateway::{self, Gateway};
+use nsgate::layer::recognize::{Recognize, RecognizeLayer};
+use nsgate::metrics::Metrics;
+use nsgate::protocol::identifier::Identifier;
+use nsgate::route;
+use tokio::time::sleep;
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::clock;
+use crate::ledger::Disk;
+use crate::network::Wire;
+use crate::random::Random;
+use crate::scenario::{backend_name, mounted};
+use crate::world::World;
+
+/// Where clients find the gateway, if one is up.
+pub struct Front {
+    pub world: Arc<World>,
+    metrics: Arc<Metrics>,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Clone)]
+struct Running {
+    generation: u64,
+    service: Recognize<Gateway>,
+    batches: Arc<Batches>,
+}
+
+/// A request of a client.
+#[derive(Clone, Default)]
+pub struct Call {
+    pub path: String,
+    pub body: String,
+    pub key: Option<String>,
+    /// The client goes away after so long.
+    pub patience: Option<Duration>,
+}
+
+/// What the client gets.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Answer {
+        status: u16,
+        body: Vec<u8>,
+    },
+    /// The gateway's own error.
+    Error {
+        status: u16,
+        code: u8,
+        transaction: Option<String>,
+        message: String,
+    },
+    /// The connection broke after the request was sent, or the client went away.
+    Broken,
+    /// Nobody was there.
+    NotSent,
+}
+
+impl Front {
+    pub fn new(world: &Arc<World>, metrics: &Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            world: Arc::clone(world),
+            metrics: Arc::clone(metrics),
+            running: Mutex::default(),
+        })
+    }
+
+    /// Starts the gateway, and another one after every crash.
+    pub async fn keep_up(self: Arc<Self>) {
+        let mut random = Random::new(self.world.scenario.seed, 2);
+        loop {
+            let generation = self.world.generation();
+            tokio::select! {
+                biased;
+                () = self.world.death(generation) => {}
+                () = self.start(generation) => self.world.death(generation).await,
+            }
+            let (least, most) = self.world.scenario.dead_for;
+            sleep(random.millis(least, most)).await;
+        }
+    }
+
+    async fn start(&self, generation: u64) {
+        let world = &self.world;
+        let limits = Limits::default();
+        let backends: Vec<Arc<Backend>> = (0..world.scenario.catalogs.len())
+            .map(|catalog| {
+                let wire = Wire {
+                    world: Arc::clone(world),
+                    generation,
+                    catalog,
+                };
+                let ways = world.scenario.catalogs[catalog];
+                let mode = match (ways.told, ways.atomic) {
+                    (false, _) => BatchMode::Auto,
+                    (true, true) => BatchMode::Atomic,
+                    (true, false) => BatchMode::Versions,
+                };
+                let name = backend_name(catalog);
+                Arc::new(Backend::own(name, mode, wire, &limits, &self.metrics))
+            })
+            .collect();
+        let mounts = (0..backends.len()).map(|catalog| {
+            let (at, there) = mounted(catalog);
+            route::Mount {
+                namespace: Identifier::from_names(&at).expect("names"),
+                backend: catalog,
+                backend_name: Arc::clone(backends[catalog].name()),
+                backend_namespace: Identifier::from_names(&there).expect("names"),
+            }
+        });
+        let routes = route::Table::new(mounts.collect());
+        let disk = Disk {
+            world: Arc::clone(world),
+            generation,
+        };
+        let batches = Arc::new(Batches::with_clock(
+            Arc::new(disk),
+            world.scenario.settings.clone(),
+            self.metrics.batch().clone(),
+            clock::millis,
+        ));
+        let find = |name: &str| backends.iter().find(|b| &**b.name() == name).cloned();
+        let taken = batches.recover(find).await.expect("a log that can be read");
+        world.note(|| format!("gateway {generation} is up, {taken} batches unfinished"));
+        {
+            let inner = &mut *world.lock();
+            inner.history.counts.add("batches taken over", taken as u64);
+        }
+        let routed = Arc::new(ArcSwap::from_pointee(gateway::World { routes, backends }));
+        let service = Gateway::new(routed, Arc::clone(&batches), &limits);
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running {
+            generation,
+            service: RecognizeLayer.layer(service),
+            batches,
+        });
+    }
+
+    fn running(&self) -> Option<Running> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .clone()
+            .filter(|it| self.world.is_alive(it.generation))
+    }
+
+    /// The batches that are not over; `None` while no gateway is up.
+    pub fn open(&self) -> Option<Vec<OpenBatch>> {
+        Some(self.running()?.batches.open())
+    }
+
+    /// Sends a request and waits for what comes of it.
+    pub async fn ask(&self, call: Call, random: &mut Random) -> Reply {
+        sleep(random.millis(1, 5)).await;
+        let Some(Running {
+            generation,
+            service,
+            ..
+        }) = self.running()
+        else {
+            return Reply::NotSent;
+        };
+        let patience = call.patience.unwrap_or(Duration::from_secs(7200));
+        let reply = tokio::select! {
+            biased;
+            () = self.world.death(generation) => Reply::Broken,
+            () = sleep(patience) => Reply::Broken,
+            reply = served(service, call) => reply,
+        };
+        sleep(random.millis(1, 5)).await;
+        reply
+    }
+
+    /// The same, and again while nobody is there.
+    pub async fn ask_somebody(&self, call: Call, random: &mut Random) -> Reply {
+        for _ in 0..200 {
+            match self.ask(call.clone(), random).await {
+                Reply::NotSent => sleep(random.millis(50, 400)).await,
+                reply => return reply,
+            }
+        }
+        Reply::NotSent
+    }
+}
+
+async fn served(service: Recognize<Gateway>, call: Call) -> Reply {
+    let mut request = Request::new(Body::full(call.body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = call.path.parse().expect("a path");
+    if let Some(key) = call.key {
+        let key = HeaderValue::try_from(key).expect("a key");
+        request.headers_mut().insert("idempotency-key", key);
+    }
+    match service.oneshot(request).await {
+        Ok(response) => {
+            let (head, body) = response.into_parts();
+            let body = body.collect_up_to(1 << 20).await.expect("a body in memory");
+            Reply::Answer {
+                status: head.status.as_u16(),
+                body: body.to_vec(),
+            }
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &Error) -> Reply {
+    Reply::Error {
+        status: error.status().as_u16(),
+        code: error.code().number(),
+        transaction: error.transaction().map(str::to_owned),
+        message: error.message().to_owned(),
+    }
+}

@@ -1,0 +1,403 @@
+//! The network between the gateway and the catalogs: messages take time, and by decision of the scenario they are lost,
+//! late, doubled or cut off.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use nsgate::backend::{self, Failure};
+use nsgate::body::Body;
+use nsgate::protocol::identifier::Identifier;
+use nsgate::protocol::operation::{Access, Operation};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use crate::catalog::{Question, Reply, refusal};
+use crate::scenario::Faults;
+use crate::world::{Inner, World};
+
+/// What becomes of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// It never arrives, and nobody says so.
+    RequestLost,
+    /// It is done; the answer never arrives, and nobody says so.
+    AnswerLost,
+    /// It arrives late: perhaps after the caller gave up.
+    Late,
+    /// It is done; the answer arrives late.
+    SlowAnswer,
+    /// An error instead of what was asked for.
+    ErrorBefore,
+    /// It is done, and an error is answered.
+    ErrorAfter,
+    /// It is not done, and answered as if somebody else had been first.
+    Conflict,
+    /// It arrives twice; the first answer counts.
+    Duplicated,
+    /// It arrives twice; only the second answer arrives.
+    Retried,
+    /// No connection.
+    NotSent,
+    /// The connection breaks before the request has arrived.
+    ResetBefore,
+    /// The connection breaks when it is done.
+    ResetAfter,
+    /// The catalog looks in time, and puts long after.
+    LatePut,
+}
+
+impl Fault {
+    pub const ALL: [Self; 13] = [
+        Self::RequestLost,
+        Self::AnswerLost,
+        Self::Late,
+        Self::SlowAnswer,
+        Self::ErrorBefore,
+        Self::ErrorAfter,
+        Self::Conflict,
+        Self::Duplicated,
+        Self::Retried,
+        Self::NotSent,
+        Self::ResetBefore,
+        Self::ResetAfter,
+        Self::LatePut,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RequestLost => "fault: request lost",
+            Self::AnswerLost => "fault: answer lost",
+            Self::Late => "fault: request late",
+            Self::SlowAnswer => "fault: answer late",
+            Self::ErrorBefore => "fault: error, not done",
+            Self::ErrorAfter => "fault: error, done",
+            Self::Conflict => "fault: conflict, not done",
+            Self::Duplicated => "fault: duplicated",
+            Self::Retried => "fault: duplicated, second answer",
+            Self::NotSent => "fault: no connection",
+            Self::ResetBefore => "fault: reset, not done",
+            Self::ResetAfter => "fault: reset, done",
+            Self::LatePut => "fault: late put",
+        }
+    }
+}
+
+/// Counts messages.
+#[derive(Default)]
+pub struct Network {
+    pub messages: u64,
+}
+
+/// One catalog as the gateway of one generation reaches it.
+pub struct Wire {
+    pub world: Arc<World>,
+    pub generation: u64,
+    pub catalog: usize,
+}
+
+/// One copy of a message on its way.
+struct Parcel {
+    world: Arc<World>,
+    generation: u64,
+    catalog: usize,
+    number: u64,
+    question: Arc<Question>,
+    /// Whether the caller still waits.
+    waited_for: Arc<AtomicBool>,
+    travel: Duration,
+    /// Between looking and putting.
+    pause: Duration,
+    back: Duration,
+    answers: Answers,
+    /// There is another copy.
+    doubled: bool,
+    reply: Option<oneshot::Sender<Result<Reply, Failure>>>,
+}
+
+#[derive(Clone, Copy)]
+enum Answers {
+    Truly,
+    Nothing,
+    Broken,
+    Error { after: bool },
+    Conflict,
+}
+
+/// The caller's wait; over when dropped.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl backend::Catalog for Wire {
+    fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>> {
+        Box::pin(async move {
+            let (world, generation) = (&self.world, self.generation);
+            let question = question(request).await;
+            world.if_alive(generation).await;
+            world.point("a message is about to be sent");
+            world.if_alive(generation).await;
+            let waiting = Waiting(Arc::new(AtomicBool::new(true)));
+            let reply = self.send(question, &waiting.0)?;
+            let reply = match reply.await {
+                Ok(reply) => reply,
+                // Lost: nobody will say anything.
+                Err(_) => std::future::pending().await,
+            };
+            world.if_alive(generation).await;
+            let Reply { status, body } = reply?;
+            let mut response = Response::new(Body::full(body));
+            *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            let json = http::HeaderValue::from_static("application/json");
+            response
+                .headers_mut()
+                .insert(http::header::CONTENT_TYPE, json);
+            Ok(response)
+        })
+    }
+}
+
+async fn question(request: Request<Body>) -> Question {
+    let (head, body) = request.into_parts();
+    let names = head.extensions.get::<Identifier>();
+    let table = names.map(|id| id.names().collect::<Vec<_>>().join("$"));
+    Question {
+        operation: *head
+            .extensions
+            .get::<Operation>()
+            .expect("every request has one"),
+        table: table.unwrap_or_default(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        body: body
+            .collect_up_to(1 << 20)
+            .await
+            .expect("a body in memory")
+            .to_vec(),
+    }
+}
+
+type Receiver = oneshot::Receiver<Result<Reply, Failure>>;
+
+impl Wire {
+    /// Sends a message on its way, or both of its copies.
+    fn send(&self, question: Question, waited_for: &Arc<AtomicBool>) -> Result<Receiver, Failure> {
+        let world = &self.world;
+        let inner = &mut *world.lock();
+        inner.network.messages += 1;
+        inner.history.counts.add("messages to catalogs", 1);
+        let number = inner.network.messages;
+        let fault = world.fault(inner, number, self.catalog, &question);
+        world.trace(inner, || {
+            let fault = fault.map_or(String::new(), |fault| format!("   ** {fault:?}"));
+            format!("#{number} → c{} {question}{fault}", self.catalog)
+        });
+        if let Some(fault) = fault {
+            inner.history.counts.add(fault.name(), 1);
+            inner.history.mistreated.extend(question.authors());
+            if matches!(fault, Fault::Conflict | Fault::Retried) {
+                inner.history.contested.extend(question.authors());
+            }
+        }
+        let (reply, receiver) = oneshot::channel();
+        let puts_later = inner.catalogs[self.catalog].catalog.ways.puts_later;
+        let longest = match question.operation {
+            // A delete says nothing of what it deletes: the cool-down is there so that none comes later than that.
+            Operation::BatchDeleteTableVersions => world.scenario.latest_delete,
+            _ => world.scenario.latest_message,
+        };
+        let random = &mut inner.random;
+        let far = *random.pick(&[3_000, 15_000, 30_000, 90_000, 400_000]) + random.below(1000);
+        let far = Duration::from_millis(far).min(longest);
+        let mut parcel = Parcel {
+            world: Arc::clone(world),
+            generation: self.generation,
+            catalog: self.catalog,
+            number,
+            question: Arc::new(question),
+            waited_for: Arc::clone(waited_for),
+            travel: random.millis(1, 6),
+            pause: if puts_later {
+                random.millis(0, 8)
+            } else {
+                Duration::ZERO
+            },
+            back: random.millis(1, 6),
+            answers: Answers::Truly,
+            doubled: false,
+            reply: Some(reply),
+        };
+        match fault {
+            None => {}
+            Some(Fault::NotSent) => return Err(Failure::NotSent("no connection".into())),
+            Some(Fault::RequestLost) => {
+                return Ok(receiver);
+            }
+            Some(Fault::ResetBefore) => return Err(Failure::Lost("reset".into())),
+            Some(Fault::AnswerLost) => parcel.answers = Answers::Nothing,
+            Some(Fault::Late) => parcel.travel = far,
+            Some(Fault::SlowAnswer) => parcel.back = far,
+            Some(Fault::ErrorBefore) => parcel.answers = Answers::Error { after: false },
+            Some(Fault::ErrorAfter) => parcel.answers = Answers::Error { after: true },
+            Some(Fault::Conflict) => parcel.answers = Answers::Conflict,
+            Some(Fault::ResetAfter) => parcel.answers = Answers::Broken,
+            Some(Fault::LatePut) => parcel.pause = far,
+            Some(kind @ (Fault::Duplicated | Fault::Retried)) => {
+                parcel.doubled = true;
+                let mut other = parcel.copy(random.millis(1, 40));
+                if random.chance(20) {
+                    other.travel = far;
+                }
+                if kind == Fault::Retried {
+                    std::mem::swap(&mut parcel.reply, &mut other.reply);
+                }
+                tokio::spawn(other.deliver());
+            }
+        }
+        tokio::spawn(parcel.deliver());
+        Ok(receiver)
+    }
+}
+
+impl World {
+    fn fault(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        _: usize,
+        question: &Question,
+    ) -> Option<Fault> {
+        match &self.scenario.faults {
+            Faults::One { message, fault } => (*message == number).then_some(*fault),
+            Faults::Random { percent, kinds } => {
+                if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
+                    return None;
+                }
+                let creates = question.creates().is_some();
+                let fits =
+                    |fault: &Fault| creates || !matches!(fault, Fault::Conflict | Fault::LatePut);
+                Some(*inner.random.pick(kinds)).filter(fits)
+            }
+        }
+    }
+}
+
+impl Parcel {
+    /// The second copy, which arrives `later`.
+    fn copy(&self, later: Duration) -> Self {
+        Self {
+            world: Arc::clone(&self.world),
+            question: Arc::clone(&self.question),
+            waited_for: Arc::clone(&self.waited_for),
+            travel: self.travel + later,
+            reply: None,
+            ..*self
+        }
+    }
+
+    async fn deliver(mut self) {
+        sleep(self.travel).await;
+        let reply = self.done().await;
+        if matches!(self.answers, Answers::Nothing) {
+            self.reply = None;
+            return;
+        }
+        sleep(self.back).await;
+        if let Some(to) = self.reply.take() {
+            // Who has given up waiting hears nothing.
+            let _ = to.send(reply);
+        }
+    }
+
+    /// What the catalog does, and what it says.
+    async fn done(&self) -> Result<Reply, Failure> {
+        match self.answers {
+            Answers::Error { after: false } => return Ok(refusal(500, 18, "disk on fire")),
+            Answers::Conflict => return Ok(refusal(409, 14, "somebody was here")),
+            _ => {}
+        }
+        let reply = self.acted().await?;
+        Ok(match self.answers {
+            Answers::Broken => return Err(Failure::Lost("reset".into())),
+            Answers::Error { .. } => refusal(500, 18, "disk on fire"),
+            _ => reply,
+        })
+    }
+
+    async fn acted(&self) -> Result<Reply, Failure> {
+        let (world, question) = (&self.world, &self.question);
+        let life = {
+            let depot = &world.lock().catalogs[self.catalog];
+            match depot.up {
+                true => {}
+                // The other copy may arrive all the same.
+                false if self.doubled => return Err(Failure::Lost("bad gateway".into())),
+                false => return Err(Failure::NotSent("connection refused".into())),
+            }
+            depot.life
+        };
+        let reply = if self.pause.is_zero() || question.operation != Operation::CreateTableVersion {
+            self.change(|inner| inner.catalogs[self.catalog].catalog.answer(question))
+        } else {
+            let looked = world.lock().catalogs[self.catalog].catalog.look(question);
+            match looked {
+                Err(refused) => refused,
+                Ok(put) => {
+                    world.note(|| format!("#{} has looked and will put", self.number));
+                    sleep(self.pause).await;
+                    if world.lock().catalogs[self.catalog].life != life {
+                        return Err(Failure::Lost("the catalog stopped".into()));
+                    }
+                    self.change(|inner| inner.catalogs[self.catalog].catalog.put(put))
+                }
+            }
+        };
+        world.point("a catalog has acted");
+        if world.lock().catalogs[self.catalog].life != life {
+            return Err(Failure::Lost("the catalog stopped".into()));
+        }
+        Ok(reply)
+    }
+
+    /// Lets the catalog act, and looks at what it did.
+    fn change(&self, act: impl FnOnce(&mut Inner) -> Reply) -> Reply {
+        let world = &self.world;
+        let scenario = &world.scenario;
+        let inner = &mut *world.lock();
+        let writes = self.question.operation.access() == Access::Write;
+        let tables = (0..scenario.tables.len()).filter(|_| writes);
+        let tables = tables.filter(|table| scenario.tables[*table].catalog == self.catalog);
+        let before: Vec<_> = tables
+            .map(|table| (table, inner.stored(scenario, table)))
+            .collect();
+        let reply = act(inner);
+        world.trace(inner, || {
+            format!("#{} done: {} {}", self.number, reply.status, reply.body)
+        });
+        let waited_for = self.waited_for.load(Ordering::Relaxed) && world.is_alive(self.generation);
+        for (table, before) in before {
+            inner.changed(scenario, table, &before, waited_for);
+        }
+        reply
+    }
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = String::from_utf8_lossy(&self.body);
+        write!(
+            f,
+            "{} {} {} {}",
+            self.operation.name(),
+            self.table,
+            self.query,
+            body
+        )
+    }
+}

@@ -1,0 +1,59 @@
+//! Numbers that look random and are the same for the same seed.
+
+use std::time::Duration;
+
+/// SplitMix64.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// One of many independent streams of a seed.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let mut random = Self(seed ^ stream.wrapping_mul(0xa076_1d64_78bd_642f));
+        random.next();
+        random
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// From `from` to `to`, both included.
+    pub fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    /// True in so many cases of a hundred.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(self.between(from, to))
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        let count = u64::try_from(from.len()).expect("a short list");
+        &from[usize::try_from(self.below(count)).expect("an index")]
+    }
+
+    /// `count` of them, each once, in any order.
+    pub fn some<T: Clone>(&mut self, from: &[T], count: usize) -> Vec<T> {
+        let mut left = from.to_vec();
+        let mut taken = Vec::new();
+        while taken.len() < count && !left.is_empty() {
+            let at = self.below(left.len() as u64);
+            taken.push(left.swap_remove(usize::try_from(at).expect("an index")));
+        }
+        taken
+    }
+}

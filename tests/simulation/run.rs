@@ -1,0 +1,225 @@
+//! One simulation from its beginning to the checks.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nsgate::batch::OpenBatch;
+use nsgate::metrics::Metrics;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::check;
+use crate::clients::Client;
+use crate::clock;
+use crate::front::Front;
+use crate::history::{Counts, Kind, Outcome, Saw};
+use crate::scenario::Scenario;
+use crate::world::World;
+
+/// How a simulation ended.
+pub struct Ended {
+    pub wrong: Vec<String>,
+    pub counts: Counts,
+    pub trace: Vec<String>,
+    pub hash: u64,
+    pub points: u64,
+    pub messages: u64,
+}
+
+/// No client waits longer for the last of its answers.
+const PATIENCE: Duration = Duration::from_secs(3 * 3600);
+/// How long everything may take to settle once nothing goes wrong any more.
+const SETTLES: Duration = Duration::from_secs(40 * 60);
+
+thread_local! {
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A panic of a task of the gateway would go unseen: each is written down for the simulation of its thread.
+pub fn watch_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
+        before(panic);
+    }));
+}
+
+pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
+    PANICS.with_borrow_mut(Vec::clear);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let mut ended = runtime.block_on(run(scenario, metrics, traced));
+    ended.wrong.extend(PANICS.take());
+    ended
+}
+
+async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
+    clock::begin();
+    let world = World::new(scenario, traced);
+    let front = Front::new(&world, metrics);
+    tokio::spawn(Arc::clone(&front).keep_up());
+    for outage in world.scenario.outages.clone() {
+        let world = Arc::clone(&world);
+        tokio::spawn(async move {
+            sleep(outage.at).await;
+            world.stop(outage.catalog);
+            sleep(outage.lasts).await;
+            world.resume(outage.catalog);
+        });
+    }
+    let mut playing = JoinSet::new();
+    for (number, role) in world.scenario.clients.iter().enumerate() {
+        let client = Client::new(&front, 10 + number as u64);
+        playing.spawn(client.play(*role));
+    }
+    let mut wrong = Vec::new();
+    if timeout(PATIENCE, playing.join_all()).await.is_err() {
+        wrong.push("a client never got an answer".to_owned());
+    }
+    sleep(world.scenario.rough_for.saturating_sub(world.elapsed())).await;
+    // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
+    let mut hazards = Vec::new();
+    for quiet in [&["hazard", "watching"][..], &["hazard"]] {
+        match settled(&front, quiet).await {
+            Ok(open) => hazards = open,
+            Err(open) => wrong.push(format!("these never end: {open:?}")),
+        }
+        world.lock().calm = true;
+        if wrong.is_empty() {
+            sleep(world.scenario.settings.slot_cooldown + Duration::from_secs(1)).await;
+            wrong.extend(look_again(&front, &hazards).await);
+        }
+    }
+    hazards.retain(|batch| batch.state == "hazard");
+    let inner = &mut *world.lock();
+    wrong.extend(check::history(inner, &world.scenario, &hazards));
+    count(inner, &hazards);
+    Ended {
+        wrong,
+        counts: std::mem::take(&mut inner.history.counts),
+        trace: inner.trace.lines().to_vec(),
+        hash: inner.trace.hash(),
+        points: inner.points,
+        messages: inner.network.messages,
+    }
+}
+
+/// Waits until every open batch is in one of these states.
+async fn settled(front: &Front, quiet: &[&str]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
+    let mut open = Vec::new();
+    for _ in 0..SETTLES.as_secs() / 2 {
+        sleep(Duration::from_secs(2)).await;
+        if let Some(now) = front.open() {
+            if now.iter().all(|batch| quiet.contains(&batch.state)) {
+                return Ok(now);
+            }
+            open = now;
+        }
+    }
+    Err(open)
+}
+
+/// In the end every table can be read and written again, and shows what its catalog has.
+async fn look_again(front: &Arc<Front>, hazards: &[OpenBatch]) -> Vec<String> {
+    let world = &front.world;
+    let mut wrong = Vec::new();
+    let mut client = Client::new(front, 5);
+    let stuck = check::stuck(&world.scenario, hazards);
+    for table in 0..world.scenario.tables.len() {
+        let stored = decided(world, table);
+        if stuck.iter().any(|(stuck, _)| *stuck == table) {
+            client.list(table).await;
+            continue;
+        }
+        let (latest, base) = client.latest(table).await;
+        let op = client.plan(&[(table, latest + 1, base)], false);
+        client.send(op, false).await;
+        let outcome = world.lock().history.ops[op]
+            .attempts
+            .last()
+            .map(|it| it.outcome.clone());
+        let landed = world.lock().stored(&world.scenario, table).len() > stored.len();
+        if outcome != Some(Outcome::Done(None)) && landed {
+            // Something landed late, and goes away again.
+            continue;
+        }
+        if outcome != Some(Outcome::Done(None)) {
+            wrong.push(format!(
+                "in the end table {table} cannot be written to: {outcome:?}"
+            ));
+        }
+        let mut expected = stored;
+        expected.insert(latest + 1, format!("w{op}.0"));
+        let saw = client.list(table).await;
+        if saw != Saw::All(expected.clone()) {
+            wrong.push(format!(
+                "in the end table {table} is {expected:?} and shown as {saw:?}"
+            ));
+        }
+    }
+    let ids: Vec<_> = {
+        let inner = world.lock();
+        inner
+            .ledger
+            .records()
+            .iter()
+            .map(|record| record.id)
+            .collect()
+    };
+    for id in ids {
+        client.transaction(id).await;
+    }
+    wrong
+}
+
+/// What a catalog holds of a table, without what landed after its batch was undone.
+fn decided(world: &World, table: usize) -> BTreeMap<u64, String> {
+    let inner = world.lock();
+    let mut stored = inner.stored(&world.scenario, table);
+    stored.retain(|_, author| {
+        let op = inner.history.op(author);
+        let coordinated = op.is_some_and(|op| op.kind == Kind::Coordinated);
+        !coordinated || inner.history.committed.contains_key(author)
+    });
+    stored
+}
+
+fn count(inner: &mut crate::world::Inner, hazards: &[OpenBatch]) {
+    let history = &mut inner.history;
+    let read = |read: &&crate::history::Read| !matches!(read.saw, Saw::Failed(_));
+    let reads = history.reads.iter().filter(read).count() as u64;
+    let failed = history.reads.len() as u64 - reads;
+    let batches = inner.ledger.records().len() as u64;
+    let counts = &mut history.counts;
+    counts.add("simulations", 1);
+    counts.add("reads checked", reads);
+    counts.add("reads without an answer", failed);
+    counts.add("batches begun", batches);
+    counts.add(
+        "batches aborted",
+        batches - counts.get("batches committed").min(batches),
+    );
+    counts.add("batches that wait for a person", hazards.len() as u64);
+}
+
+impl World {
+    fn stop(&self, catalog: usize) {
+        let inner = &mut *self.lock();
+        inner.catalogs[catalog].up = false;
+        inner.catalogs[catalog].life += 1;
+        inner.history.counts.add("crashes of a catalog", 1);
+        self.trace(inner, || format!("c{catalog} stops"));
+    }
+
+    fn resume(&self, catalog: usize) {
+        let inner = &mut *self.lock();
+        inner.catalogs[catalog].up = true;
+        self.trace(inner, || format!("c{catalog} is back"));
+    }
+}

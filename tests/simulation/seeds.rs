@@ -1,0 +1,125 @@
+//! Many seeds, on all cores.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use nsgate::metrics::Metrics;
+
+use crate::history::Counts;
+use crate::network::Fault;
+use crate::run::{simulate, watch_panics};
+use crate::scenario::Scenario;
+
+/// What must have happened at least once, besides every kind of fault.
+const HAPPENS: [&str; 16] = [
+    "batches begun",
+    "batches committed",
+    "batches aborted",
+    "batches that wait for a person",
+    "batches taken over",
+    "crashes of the gateway",
+    "crashes of a catalog",
+    "reads checked",
+    "reads without an answer",
+    "transactions asked for",
+    "versions created without a lock",
+    "versions deleted",
+    "writes answered 200",
+    "writes answered with a definite error",
+    "writes behind the gateway's back",
+    "writes without a definite answer",
+];
+
+/// The seeds of a usual run.
+const USUAL: Range<u64> = 0..10_000;
+
+fn asked_for() -> Range<u64> {
+    let Ok(text) = std::env::var("NSGATE_SEEDS") else {
+        return USUAL;
+    };
+    let number = |text: &str| {
+        text.trim()
+            .parse()
+            .expect("NSGATE_SEEDS is a count, FROM..TO or FROM..")
+    };
+    match text.split_once("..") {
+        None => 0..number(&text),
+        Some((from, "")) => number(from)..number(from) + USUAL.end,
+        Some((from, to)) => number(from)..number(to),
+    }
+}
+
+#[test]
+fn every_seed_keeps_the_promises() {
+    watch_panics();
+    if let Ok(seed) = std::env::var("NSGATE_SEED") {
+        return replay(seed.parse().expect("NSGATE_SEED is a number"));
+    }
+    let seeds = asked_for();
+    let began = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new((Counts::default(), None));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                let metrics = Arc::new(Metrics::new());
+                let mut counts = Counts::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || found.lock().unwrap().1.is_some() {
+                        break;
+                    }
+                    let ended = simulate(Scenario::of(seed), &metrics, false);
+                    counts.merge(&ended.counts);
+                    if !ended.wrong.is_empty() {
+                        let first = &mut found.lock().unwrap().1;
+                        first.get_or_insert((seed, ended.wrong));
+                    }
+                }
+                found.lock().unwrap().0.merge(&counts);
+            });
+        }
+    });
+    let (counts, failed) = found.into_inner().unwrap();
+    println!("{counts}{:>10.0}  seconds", began.elapsed().as_secs_f64());
+    if let Some((seed, wrong)) = failed {
+        println!("seed {seed} breaks a promise; NSGATE_SEED={seed} replays it:");
+        panic!("{}", wrong.join("\n"));
+    }
+    let kinds = Fault::ALL.map(Fault::name);
+    let never = HAPPENS
+        .iter()
+        .chain(&kinds)
+        .filter(|what| counts.get(what) == 0);
+    let never: Vec<_> = never.collect();
+    assert!(
+        seeds.end - seeds.start < 1_000 || never.is_empty(),
+        "never happened: {never:?}"
+    );
+}
+
+fn replay(seed: u64) {
+    let ended = simulate(Scenario::of(seed), &Arc::new(Metrics::new()), true);
+    println!("{}\n{}", ended.trace.join("\n"), ended.counts);
+    assert!(ended.wrong.is_empty(), "{}", ended.wrong.join("\n"));
+}
+
+#[test]
+fn a_seed_is_the_same_every_time() {
+    let metrics = Arc::new(Metrics::new());
+    for seed in 0..30 {
+        let (one, other) = (
+            simulate(Scenario::of(seed), &metrics, true),
+            simulate(Scenario::of(seed), &metrics, true),
+        );
+        let lines = one.trace.iter().zip(&other.trace);
+        let differs = lines.enumerate().find(|(_, (one, other))| one != other);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(one.hash, other.hash, "seed {seed}");
+        assert!(one.trace.len() > 20, "seed {seed} does nothing");
+    }
+}
