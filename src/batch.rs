@@ -55,6 +55,19 @@ pub struct Batches {
     running: Arc<Semaphore>,
 }
 
+/// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Locks that somebody holds or waits for.
+    pub locks: usize,
+    /// Lines of versions about which something is hidden or reserved.
+    pub lines: usize,
+    /// Batches that are not over.
+    pub open: usize,
+    /// Batches that are running, and outcomes that are remembered.
+    pub outcomes: usize,
+}
+
 /// The state of a batch, in the contract's words for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
@@ -108,15 +121,37 @@ impl Batches {
 
     /// Forgets old batches from time to time; runs until it is dropped.
     pub async fn forget_old(&self) {
-        let remember = self.coordinator.settings.remember_outcomes;
         let mut tick = tokio::time::interval(FORGET_EVERY);
         loop {
             tick.tick().await;
-            let before = (self.coordinator.clock)()
-                .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
-            if self.coordinator.log.forget(before).await.is_err() {
+            if self.forget().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Forgets the batches that are over and older than `batch.remember_outcomes`, here and in the log.
+    pub async fn forget(&self) -> Result<(), LogError> {
+        let remember = self.coordinator.settings.remember_outcomes;
+        self.outcomes.forget(|id| self.coordinator.open.has(id));
+        let before = (self.coordinator.clock)()
+            .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
+        self.coordinator.log.forget(before).await
+    }
+
+    /// How much is held in memory on account of batches.
+    pub fn kept(&self) -> Kept {
+        let Coordinator {
+            locks,
+            visibility,
+            open,
+            ..
+        } = &*self.coordinator;
+        Kept {
+            locks: locks.len(),
+            lines: visibility.len(),
+            open: open.len(),
+            outcomes: self.outcomes.len(),
         }
     }
 

@@ -157,8 +157,99 @@ impl Outcomes {
         }
     }
 
+    /// Forgets what has been remembered for long enough, but for batches that are not over.
+    pub fn forget(&self, is_open: impl Fn(BatchId) -> bool) {
+        let keep = |outcome: &Arc<Outcome>| {
+            let answered = !matches!(outcome.get().as_deref(), None | Some(Answered::Unknown));
+            !answered || outcome.since.elapsed() < self.remember || is_open(outcome.id)
+        };
+        self.finished.retain(|_, outcome| keep(outcome));
+        self.batches.retain(|_, outcome| keep(outcome));
+    }
+
+    /// Batches that run or are remembered.
+    pub fn len(&self) -> usize {
+        let kept = self.finished.len().max(self.batches.len());
+        kept.max(self.running.len())
+    }
+
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The batch of this name, if it is known.
     pub fn batch(&self, id: BatchId) -> Option<Arc<Outcome>> {
         self.batches.get(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::error::Code;
+
+    const REMEMBER: Duration = Duration::from_secs(60);
+
+    fn begin(outcomes: &Outcomes, key: &str) -> Arc<Outcome> {
+        match outcomes.admit(key, BatchId::now_v7(), "same") {
+            Admission::First(outcome) => outcome,
+            Admission::Join(_) | Admission::Different => panic!("{key} is known"),
+        }
+    }
+
+    fn is_known(outcomes: &Outcomes, key: &str) -> bool {
+        matches!(
+            outcomes.admit(key, BatchId::nil(), "same"),
+            Admission::Join(_)
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_a_batch_that_is_over_and_old() {
+        let outcomes = Outcomes::new(REMEMBER);
+        let refusal = Refusal {
+            status: 409,
+            code: Code::ConcurrentModification,
+            message: "no".into(),
+        };
+        let written = true;
+        for (number, answered) in [
+            Answered::Committed(Vec::new()),
+            Answered::Refused { refusal, written },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for has_key in [true, false] {
+                let key = format!("{number} {has_key}");
+                let outcome = begin(&outcomes, &key);
+                outcome.set(answered.clone());
+                outcomes.finish(&key, has_key, &outcome);
+            }
+        }
+        let running = begin(&outcomes, "running");
+        let stuck = begin(&outcomes, "stuck");
+        stuck.set(Answered::Committed(Vec::new()));
+        outcomes.finish("stuck", true, &stuck);
+        assert_eq!(outcomes.len(), 6);
+
+        tokio::time::advance(REMEMBER / 2).await;
+        outcomes.forget(|_| false);
+        assert_eq!(outcomes.len(), 6, "not old enough");
+        tokio::time::advance(REMEMBER / 2).await;
+        outcomes.forget(|id| id == stuck.id);
+        assert_eq!(outcomes.len(), 2);
+        assert!(outcomes.batch(running.id).is_some() && is_known(&outcomes, "running"));
+        assert!(outcomes.batch(stuck.id).is_some());
+
+        running.set(Answered::Unknown);
+        outcomes.finish("running", true, &running);
+        outcomes.forget(|_| false);
+        assert_eq!(outcomes.len(), 1, "its answer is not known yet");
+        running.set(Answered::Committed(Vec::new()));
+        outcomes.forget(|_| false);
+        assert!(outcomes.is_empty());
     }
 }

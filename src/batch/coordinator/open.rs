@@ -60,6 +60,16 @@ impl OpenBatches {
         open
     }
 
+    /// How many there are.
+    pub(in crate::batch) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether this is one of them.
+    pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// The way to a batch's task, if it is open.
     pub(super) fn resolver(&self, id: BatchId) -> Option<mpsc::Sender<ResolveRequest>> {
         self.0.get(&id).map(|open| open.resolver.clone())

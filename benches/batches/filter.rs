@@ -1,0 +1,64 @@
+//! A list of versions of a table with one that is hidden, beside the same list of a table without.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nsgate::config::BatchConfig;
+
+use crate::catalog::Catalog;
+use crate::house::{House, batch};
+use crate::table::{Table, Times, micros};
+
+const ROUNDS: usize = 2000;
+const SIZES: [u64; 3] = [1, 100, 1000];
+const NEVER: Duration = Duration::from_secs(3600);
+
+pub async fn measure(table: &mut Table) {
+    // The first catalog has prepared its part of a batch; the second never will.
+    let catalogs = [Catalog::default(), Catalog::slow(Duration::ZERO, NEVER)];
+    for size in SIZES {
+        catalogs[0].seed(format!("plain{size}"), size + 1);
+        catalogs[0].seed(format!("hidden{size}"), size);
+        catalogs[1].seed(format!("hidden{size}"), size);
+    }
+    let settings = BatchConfig {
+        prepare_timeout: NEVER,
+        ..BatchConfig::default()
+    };
+    let house = Arc::new(House::new(&catalogs, settings));
+    for size in SIZES {
+        let tables = ["c0", "c1"].map(|catalog| format!("{catalog}\",\"hidden{size}"));
+        let body = batch(tables.into_iter(), size + 1);
+        let asking = Arc::clone(&house);
+        let undecided = tokio::spawn(async move {
+            asking.post("/v1/table/version/batch-create", body).await;
+        });
+        let [plain, hidden] =
+            ["plain", "hidden"].map(|name| format!("/v1/table/c0%24{name}{size}/version/list"));
+        let longer = house.list(&plain).await.len();
+        let shorter = loop {
+            let answer = house.list(&hidden).await;
+            let prepared = catalogs[0].latest(&format!("hidden{size}")) == size + 1;
+            if prepared {
+                break house.list(&hidden).await.len().max(answer.len());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        assert!(shorter < longer, "the version is not hidden");
+        let (mut without, mut with) = (Times::default(), Times::default());
+        for _ in 0..ROUNDS {
+            for (target, times) in [(&plain, &mut without), (&hidden, &mut with)] {
+                let began = Instant::now();
+                house.list(target).await;
+                times.add(began.elapsed());
+            }
+        }
+        table.at_most(
+            &format!("a list of {size} versions ({longer} bytes), one more hidden, over none"),
+            micros(with.median()) - micros(without.median()),
+            50.0,
+            "µs",
+        );
+        undecided.abort();
+    }
+}

@@ -1,0 +1,146 @@
+//! A gateway in this process over catalogs in this process, with the real log on the real disk.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{Method, Request};
+use nsgate::backend::Backend;
+use nsgate::batch::Batches;
+use nsgate::batch::log::disk::DiskLog;
+use nsgate::body::Body;
+use nsgate::config::{BatchConfig, BatchMode, Limits};
+use nsgate::gateway::{Gateway, World};
+use nsgate::layer::recognize::{Recognize, RecognizeLayer};
+use nsgate::metrics::Metrics;
+use nsgate::protocol::identifier::Identifier;
+use nsgate::route;
+use tempfile::TempDir;
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::catalog::Catalog;
+use crate::table::Times;
+
+/// The most that is read of an answer.
+const ANSWER: usize = 64 << 20;
+
+/// Catalog number `n` is the backend `c{n}`, and its root is at `[c{n}]`.
+pub struct House {
+    pub batches: Arc<Batches>,
+    backends: Vec<Arc<Backend>>,
+    stack: Recognize<Gateway>,
+    folder: TempDir,
+}
+
+impl House {
+    pub fn new(catalogs: &[Catalog], settings: BatchConfig) -> Self {
+        Self::within(tempfile::tempdir().unwrap(), catalogs, settings)
+    }
+
+    /// With the log that is in the folder already, if there is one.
+    pub fn within(folder: TempDir, catalogs: &[Catalog], settings: BatchConfig) -> Self {
+        let (limits, metrics) = (Limits::default(), Metrics::new());
+        let (mut backends, mut mounts) = (Vec::new(), Vec::new());
+        for (number, catalog) in catalogs.iter().enumerate() {
+            let name = format!("c{number}");
+            let catalog = catalog.clone();
+            let backend = Backend::own(&name, BatchMode::Versions, catalog, &limits, &metrics);
+            mounts.push(route::Mount {
+                namespace: Identifier::from_names([&name]).unwrap(),
+                backend: number,
+                backend_name: backend.name().clone(),
+                backend_namespace: Identifier::root(),
+            });
+            backends.push(Arc::new(backend));
+        }
+        let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
+            panic!("{error}")
+        });
+        let batches = Batches::new(Arc::new(log.unwrap()), settings, metrics.batch().clone());
+        let batches = Arc::new(batches);
+        let world = World {
+            routes: route::Table::new(mounts),
+            backends: backends.clone(),
+        };
+        let world = Arc::new(ArcSwap::from_pointee(world));
+        let gateway = Gateway::new(world, Arc::clone(&batches), &limits);
+        Self {
+            batches,
+            backends,
+            stack: RecognizeLayer.layer(gateway),
+            folder,
+        }
+    }
+
+    /// The backend of this name.
+    pub fn backend(&self, name: &str) -> Option<Arc<Backend>> {
+        let found = self
+            .backends
+            .iter()
+            .find(|backend| **backend.name() == *name);
+        found.cloned()
+    }
+
+    /// Gives the folder back, with the log in it closed.
+    pub fn close(self) -> TempDir {
+        self.folder
+    }
+
+    /// The answer's body; anything but a success ends the measurement.
+    pub async fn post(&self, target: &str, body: impl Into<Bytes>) -> Bytes {
+        let mut request = Request::new(Body::full(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = target.parse().unwrap();
+        let response = self.stack.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect_up_to(ANSWER).await.unwrap();
+        assert!(
+            status.is_success(),
+            "{status}: {}",
+            String::from_utf8_lossy(&body)
+        );
+        body
+    }
+
+    /// The same without a body.
+    pub async fn list(&self, target: &str) -> Bytes {
+        self.post(target, Bytes::new()).await
+    }
+
+    /// One batch: that version of that table in each of the first catalogs.
+    pub async fn batch(&self, catalogs: usize, table: &str, version: u64) {
+        let body = batch(
+            (0..catalogs).map(|number| format!("c{number}\",\"{table}")),
+            version,
+        );
+        self.post("/v1/table/version/batch-create", body).await;
+    }
+}
+
+/// What the disk takes to make 4 KiB durable at the end of a file, where the log is; the median of many.
+pub fn fsync() -> Duration {
+    let mut file = tempfile::tempfile().unwrap();
+    let mut times = Times::default();
+    for _ in 0..100 {
+        file.write_all(&[1; 4096]).unwrap();
+        let began = Instant::now();
+        file.sync_data().unwrap();
+        times.add(began.elapsed());
+    }
+    times.median()
+}
+
+/// The body of a batch: the same version of each table, named by what stands between the quotes of its identifier.
+pub fn batch(tables: impl Iterator<Item = String>, version: u64) -> String {
+    let entries: Vec<String> = tables
+        .map(|table| {
+            format!(
+                "{{\"id\":[\"{table}\"],\"version\":{version},\"manifest_path\":\"staged/{version}\",\"manifest_size\":{}}}",
+                1000 + version
+            )
+        })
+        .collect();
+    format!("{{\"entries\":[{}]}}", entries.join(","))
+}

@@ -1,0 +1,60 @@
+//! What batches cost, each figure beside its bound. `cargo bench --bench batches [-- NAME…]`; see benches/README.md.
+
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a measurement that cannot be made ends; `pub` is for the other files here"
+)]
+
+mod catalog;
+mod filter;
+mod house;
+mod memory;
+mod program;
+mod rate;
+mod recovery;
+mod single;
+mod spread;
+mod table;
+
+use table::Table;
+
+/// What is measured, in the order of the table.
+const ALL: [&str; 6] = ["single", "spread", "rate", "filter", "recovery", "memory"];
+
+fn main() {
+    // What cargo says to every benchmark is none of our words.
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    if let Some(unknown) = asked.iter().find(|word| !ALL.contains(&word.as_str())) {
+        eprintln!("`{unknown}` is none of: {}", ALL.join(" "));
+        std::process::exit(2);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut table = Table::new();
+    table.note(
+        "the disk makes 4 KiB durable in, median",
+        format!("{:.2} ms", table::millis(house::fsync())),
+    );
+    for name in ALL {
+        if !asked.is_empty() && !asked.iter().any(|word| word == name) {
+            continue;
+        }
+        table.begin(name);
+        runtime.block_on(async {
+            match name {
+                "single" => single::measure(&mut table).await,
+                "spread" => spread::measure(&mut table).await,
+                "rate" => rate::measure(&mut table).await,
+                "filter" => filter::measure(&mut table).await,
+                "recovery" => recovery::measure(&mut table).await,
+                _ => memory::measure(&mut table).await,
+            }
+        });
+    }
+}

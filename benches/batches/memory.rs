@@ -1,0 +1,88 @@
+//! What is left of batches once they are forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nsgate::batch::Kept;
+use nsgate::config::BatchConfig;
+
+use crate::catalog::Catalog;
+use crate::house::House;
+use crate::table::Table;
+
+const CLIENTS: usize = 128;
+/// After so many batches memory is looked at.
+const LOOKS: [usize; 4] = [25_000, 50_000, 100_000, 200_000];
+/// What the process may hold more after the last look than after the second, in percent.
+const GROWTH: f64 = 5.0;
+
+pub async fn measure(table: &mut Table) {
+    let catalogs = [Catalog::default(), Catalog::default()];
+    for catalog in &catalogs {
+        for client in 0..CLIENTS {
+            catalog.seed(format!("t{client}"), 1);
+        }
+    }
+    let settings = BatchConfig {
+        remember_outcomes: Duration::from_millis(100),
+        slot_cooldown: Duration::ZERO,
+        ..BatchConfig::default()
+    };
+    let house = Arc::new(House::new(&catalogs, settings));
+    let (mut done, mut sizes) = (0, Vec::new());
+    for look in LOOKS {
+        // Every 5,000 batches what is old is forgotten, as happens once a minute in the gateway.
+        while done < look {
+            let each = 5_000 / CLIENTS;
+            let tasks: Vec<_> = (0..CLIENTS)
+                .map(|client| {
+                    let (house, first) = (Arc::clone(&house), 2 + done / CLIENTS);
+                    tokio::spawn(async move {
+                        for version in first..first + each {
+                            house.batch(2, &format!("t{client}"), version as u64).await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            done += each * CLIENTS;
+            while !house.batches.open().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(120)).await;
+            house.batches.forget().await.unwrap();
+        }
+        let size = resident();
+        sizes.push(size);
+        table.note(
+            &format!("after {done} batches: {}", counted(house.batches.kept())),
+            format!("{size:.1} MiB"),
+        );
+    }
+    let grown = (sizes[3] / sizes[1] - 1.0) * 100.0;
+    table.at_most(
+        "memory of the process, last line over the second",
+        grown,
+        GROWTH,
+        "%",
+    );
+}
+
+fn counted(kept: Kept) -> String {
+    let Kept {
+        locks,
+        lines,
+        open,
+        outcomes,
+    } = kept;
+    format!("{locks} locks, {lines} lines, {open} open, {outcomes} outcomes")
+}
+
+/// Mebibytes of this process that are in memory.
+fn resident() -> f64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: f64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
+    pages * 4096.0 / f64::from(1 << 20)
+}

@@ -1,0 +1,115 @@
+//! The program itself, and a client that keeps one connection.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+/// A running gateway; killed when dropped.
+pub struct Program {
+    pub address: SocketAddr,
+    child: Child,
+    _folder: TempDir,
+}
+
+/// One connection.
+pub struct Client(SendRequest<Full<Bytes>>);
+
+impl Program {
+    /// As an operator would run it before these catalogs, each at its own name; everyone may come in.
+    pub fn start(catalogs: &[(&str, SocketAddr)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut yaml = String::from(
+            "listen: { address: 127.0.0.1:0 }\nadmin: { address: 127.0.0.1:0 }\nauth: { anonymous: true }\n\
+             batch: { log: batches.redb }\nbackends:\n",
+        );
+        for (name, address) in catalogs {
+            let _ = writeln!(
+                yaml,
+                "  {name}:\n    implementation: rest\n    properties: {{ uri: \"http://{address}\" }}\n    batch: versions"
+            );
+        }
+        yaml.push_str("mounts:\n");
+        for (name, _) in catalogs {
+            let _ = writeln!(
+                yaml,
+                "  - {{ namespace: [{name}], backend: {name}, backend_namespace: [] }}"
+            );
+        }
+        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+            .args(["serve", "--config", "gateway.yaml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            let read = said.read_line(&mut line).unwrap();
+            assert!(read > 0, "the gateway did not start");
+            if let Some((_, address)) = line.split_once("nsgate listening on http://") {
+                break address.trim().parse().unwrap();
+            }
+        };
+        // A log that nobody reads would stop it.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
+        });
+        Self {
+            address,
+            child,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        Self(sender)
+    }
+
+    /// How long it took to the last byte of the answer; anything but a success ends the measurement.
+    pub async fn post(&mut self, target: &str, key: Option<String>, body: String) -> Duration {
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = target.parse().unwrap();
+        let headers = request.headers_mut();
+        headers.insert("host", "localhost".parse().unwrap());
+        headers.insert("content-type", "application/json".parse().unwrap());
+        if let Some(key) = key {
+            headers.insert("idempotency-key", key.parse().unwrap());
+        }
+        self.0.ready().await.unwrap();
+        let began = Instant::now();
+        let response = self.0.send_request(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let took = began.elapsed();
+        assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
+        took
+    }
+}

@@ -1,0 +1,81 @@
+//! Undecided batches that the last run has left behind.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nsgate::batch::log::disk::DiskLog;
+use nsgate::batch::log::{Action, BatchId, Intent, IntentEntry, Log as _};
+use nsgate::config::BatchConfig;
+use nsgate::protocol::identifier::Identifier;
+
+use crate::catalog::Catalog;
+use crate::house::House;
+use crate::table::Table;
+
+const BATCHES: usize = 10_000;
+
+pub async fn measure(table: &mut Table) {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogs = [Catalog::default(), Catalog::default()];
+    let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
+        panic!("{error}")
+    });
+    let log = log.unwrap();
+    let written = (0..BATCHES).map(|number| {
+        for (place, catalog) in catalogs.iter().enumerate() {
+            // Half of them were prepared whole, and are committed; the others are undone.
+            let prepared = number % 2 == 0 || place == 0;
+            catalog.seed(format!("t{number}"), 1 + u64::from(prepared));
+        }
+        log.intend(BatchId::now_v7(), Arc::new(intent(number)))
+    });
+    for written in futures_util::future::join_all(written).await {
+        written.unwrap();
+    }
+    drop(log);
+
+    let began = Instant::now();
+    let house = House::within(folder, &catalogs, BatchConfig::default());
+    let found = house.batches.recover(|name| house.backend(name)).await;
+    let served = began.elapsed();
+    assert_eq!(found.unwrap(), BATCHES);
+    // A version that was asked for and never seen is watched for, its batch undone.
+    while house
+        .batches
+        .open()
+        .iter()
+        .any(|batch| batch.state != "watching")
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let ended = began.elapsed();
+    drop(house.close());
+    table.note(
+        "until requests are served",
+        format!("{:.2} s", served.as_secs_f64()),
+    );
+    table.at_most(
+        &format!("until {BATCHES} undecided batches of 2 entries are committed or undone"),
+        ended.as_secs_f64(),
+        5.0,
+        "s",
+    );
+}
+
+fn intent(number: usize) -> Intent {
+    let entries = ["c0", "c1"].map(|backend| IntentEntry {
+        backend: backend.into(),
+        table: Identifier::from_names([format!("t{number}")]).unwrap(),
+        branch: None,
+        action: Action::CreateVersion {
+            version: 2,
+            manifest_size: Some(1002),
+            e_tag: None,
+        },
+    });
+    Intent {
+        entries: entries.into(),
+        idempotency: None,
+        fingerprint: format!("{number:064x}"),
+    }
+}
