@@ -6,14 +6,15 @@ mod batches;
 mod pages;
 mod problem;
 mod readiness;
+mod resolve;
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use futures_util::future::BoxFuture;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ impl Admin {
         Self(Arc::new(shown))
     }
 
-    fn answer(&self, request: &Request<Body>) -> Response<Body> {
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let shown = &*self.0;
         let path = request.uri().path();
         let open = matches!(path, "/metrics" | "/live" | "/ready");
@@ -78,6 +79,10 @@ impl Admin {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             return response;
         }
+        if let Some(id) = resolve::batch_of(path) {
+            let id = id.to_owned();
+            return resolve::resolve(&shown.batches, &id, request).await;
+        }
         let page = match path {
             "/metrics" => pages::metrics(shown),
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
@@ -86,7 +91,7 @@ impl Admin {
             "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
             "/batches" => Page::json(StatusCode::OK, &batches::list(shown)),
             _ => match path.strip_prefix("/batches/") {
-                Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id),
+                Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id).await,
                 _ => no_such_page(path),
             },
         };
@@ -123,14 +128,15 @@ impl Admin {
 impl Service<Request<Body>> for Admin {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        ready(Ok(self.answer(&request)))
+        let admin = self.clone();
+        Box::pin(async move { Ok(admin.answer(request).await) })
     }
 }
 

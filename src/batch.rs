@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-pub use coordinator::{OpenBatch, OpenEntry, ResolveError, Resolver};
+pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
 pub use locks::{Hold, TableKey};
 pub use names::{Level, Names};
 pub use request::BatchCall;
@@ -221,6 +221,13 @@ impl Batches {
     /// The batches that are not over, the oldest first.
     pub fn open(&self) -> Vec<OpenBatch> {
         self.coordinator.open.list()
+    }
+
+    /// An open batch, and each of its entries as it stands now; `None`: no open batch has this name.
+    pub async fn look(&self, id: &str) -> Option<(OpenBatch, Look)> {
+        let id = BatchId::from(Uuid::try_parse(id).ok()?);
+        let look = self.coordinator.look(id).await?;
+        Some((self.coordinator.open.get(id)?, look))
     }
 
     /// The state of a batch of this gateway: `None` if the name is none of its batches'.

@@ -3,14 +3,20 @@
 mod client;
 mod words;
 
+use std::time::Duration;
+
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use tokio::time::sleep;
 
-use crate::cli::{Batches, OfBatches};
+use crate::cli::{Batches, OfBatches, Resolve};
 use client::{Client, Problem};
 
+/// How often, and with what pause, it is looked what a decision has come to.
+const LOOKS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(100);
 /// What a batch's name has beside letters and digits.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 
@@ -29,6 +35,10 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     let said = match &asked.what {
         OfBatches::List => client.ask(Method::GET, "/batches", None).await?,
         OfBatches::Show { id } => client.ask(Method::GET, &page(id), None).await?,
+        OfBatches::Resolve(resolve) => {
+            let path = format!("{}/resolve", page(&resolve.id));
+            client.ask(Method::POST, &path, Some(body(resolve))).await?
+        }
     };
     if asked.json {
         return Ok(format!("{said:#}"));
@@ -37,7 +47,39 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     match &asked.what {
         OfBatches::List => Ok(words::list(&read(client, said)?, admin)),
         OfBatches::Show { .. } => Ok(words::show(&read(client, said)?, admin)),
+        OfBatches::Resolve(resolve) => became(client, &resolve.id).await,
     }
+}
+
+/// What the decision has come to, once it is carried out or has had some time for it.
+async fn became(client: &Client, id: &str) -> Result<String, Problem> {
+    let mut looks = 0;
+    loop {
+        let said = match client.ask(Method::GET, &page(id), None).await {
+            Err(Problem::Unknown(over)) => return Ok(format!("decided, and done: {over}")),
+            said => said?,
+        };
+        let batch: words::Batch = read(client, said)?;
+        if batch.is_undone() {
+            return Ok(format!("decided, and done: batch {id} waits for nobody"));
+        }
+        if looks == LOOKS || batch.waits_again() {
+            let now = words::show(&batch, client.admin());
+            return Ok(format!(
+                "decided, and not done yet. It stands so now:\n\n{now}"
+            ));
+        }
+        looks += 1;
+        sleep(PAUSE).await;
+    }
+}
+
+fn body(resolve: &Resolve) -> Value {
+    let decision = if resolve.commit { "commit" } else { "abort" };
+    let user = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
+    let who = resolve.who.clone();
+    let who = who.or_else(|| user("USER")).or_else(|| user("LOGNAME"));
+    json!({ "decision": decision, "who": who.unwrap_or_default(), "why": resolve.why })
 }
 
 fn page(id: &str) -> String {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use http::Uri;
 use nsgate::config::Secret;
 
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Schema,
     /// Say which mount and backend serve an identifier, and the path sent upstream
     Explain(Explain),
-    /// Look at the batches that are not over
+    /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
     /// For trying things out: make a key pair and jwks.json in a folder once, print a signed token
     DevToken(DevToken),
@@ -71,6 +71,28 @@ pub(crate) enum OfBatches {
         /// The batch, as `list` and the gateway's log name it
         id: String,
     },
+    /// Decide what a batch cannot decide by itself; `show` says what each decision does
+    Resolve(Resolve),
+}
+
+/// What was decided, and by whom.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("decision").required(true).args(["commit", "abort"])))]
+pub(crate) struct Resolve {
+    /// The batch, as `list` names it
+    pub(crate) id: String,
+    /// Let be what is there: it becomes visible, and its tables unlock
+    #[arg(long)]
+    pub(crate) commit: bool,
+    /// Abort what is undecided; delete on your word what could not be proven to be the batch's
+    #[arg(long)]
+    pub(crate) abort: bool,
+    /// Who decides; kept in the batch log [default: $USER, or $LOGNAME]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) who: Option<String>,
+    /// Why; kept in the batch log
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) why: String,
 }
 
 /// What the token is to say.

@@ -1,4 +1,6 @@
-//! The batches that are not over, as facts and in words: what each waits for, and what a person can decide.
+//! The batches that are not over: the pages `/batches` and `/batches/ID`.
+
+mod words;
 
 use std::time::Duration;
 
@@ -7,21 +9,34 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Page, Problem, Shown};
-use crate::batch::{Batches, OpenBatch, OpenEntry, TransactionStatus};
+use crate::batch::{Batches, Looked, OpenBatch, OpenEntry, TransactionStatus, now_millis};
 use crate::metrics::{Census, Standing};
 use crate::protocol::error::Code;
+use words::Way;
 
 /// About so many entries are on the page of all batches; the batches beyond them are only counted.
 const LISTED: usize = 20_000;
 
-/// A batch as its page shows it.
+/// A batch as both pages show it.
 #[derive(Serialize)]
 struct Told<'a> {
+    #[serde(flatten)]
+    batch: &'a OpenBatch,
+    age_seconds: u64,
+    waits_for: String,
+    ways: Vec<Way>,
+}
+
+/// A batch as its own page shows it.
+#[derive(Serialize)]
+struct ToldWhole<'a> {
     id: &'a str,
     state: &'static str,
     since_millis: u64,
     age_seconds: u64,
     waits_for: String,
+    ways: Vec<Way>,
+    resolved: Vec<ToldResolution<'a>>,
     entries: Vec<ToldEntry<'a>>,
 }
 
@@ -29,22 +44,65 @@ struct Told<'a> {
 struct ToldEntry<'a> {
     #[serde(flatten)]
     entry: &'a OpenEntry,
-    change: String,
-    state: &'static str,
+    #[serde(flatten)]
+    looked: Option<&'a Looked>,
+}
+
+#[derive(Serialize)]
+struct ToldResolution<'a> {
+    decision: &'static str,
+    who: &'a str,
+    why: &'a str,
+    seconds_ago: u64,
 }
 
 /// `/batches`: those that wait for a person first, the oldest first.
 pub(super) fn list(shown: &Shown) -> Value {
     let mut open = shown.batches.open();
-    open.sort_by_key(|batch| batch.state != "hazard");
+    open.sort_by_key(|batch| !matches!(batch.state, "hazard" | "stranded"));
     let mut entries = 0;
     let listed = open.iter().take_while(|batch| {
         let fits = entries < LISTED;
         entries += batch.entries.len();
         fits
     });
-    let listed: Vec<_> = listed.map(tell).collect();
+    let listed = listed.map(|batch| Told {
+        batch,
+        age_seconds: age(batch).as_secs(),
+        waits_for: words::waits_for(batch, &configured(shown)),
+        ways: words::ways(batch),
+    });
+    let listed: Vec<_> = listed.collect();
     json!({ "more": open.len() - listed.len(), "batches": listed })
+}
+
+/// `/batches/ID`.
+pub(super) async fn show(shown: &Shown, id: &str) -> Page {
+    let Some((batch, look)) = shown.batches.look(id).await else {
+        return unknown(&shown.batches, id).at(&format!("/batches/{id}"));
+    };
+    let entries = batch.entries.iter().enumerate();
+    let entries = entries.map(|(index, entry)| ToldEntry {
+        entry,
+        looked: look.entries.get(index),
+    });
+    let resolved = look.resolved.iter().map(|resolution| ToldResolution {
+        decision: if resolution.commit { "commit" } else { "abort" },
+        who: &resolution.who,
+        why: &resolution.why,
+        seconds_ago: now_millis().saturating_sub(resolution.at) / 1000,
+    });
+    let told = ToldWhole {
+        id: &batch.id,
+        state: batch.state,
+        since_millis: batch.since_millis,
+        age_seconds: age(&batch).as_secs(),
+        waits_for: words::waits_for(&batch, &configured(shown)),
+        ways: words::ways(&batch),
+        resolved: resolved.collect(),
+        entries: entries.collect(),
+    };
+    Page::json(StatusCode::OK, &json!(told))
 }
 
 /// How many batches stand where, and since when.
@@ -60,25 +118,23 @@ pub(super) fn census(shown: &Shown) -> Census {
 }
 
 fn age(batch: &OpenBatch) -> Duration {
-    Duration::from_millis(crate::batch::now_millis().saturating_sub(batch.since_millis))
+    Duration::from_millis(now_millis().saturating_sub(batch.since_millis))
 }
 
-/// `/batches/ID`.
-pub(super) fn show(shown: &Shown, id: &str) -> Page {
-    let open = shown.batches.open();
-    match open.iter().find(|batch| batch.id == id) {
-        Some(batch) => Page::json(StatusCode::OK, &json!(tell(batch))),
-        None => unknown(&shown.batches, id).at(&format!("/batches/{id}")),
-    }
+fn configured(shown: &Shown) -> Vec<std::sync::Arc<str>> {
+    let world = shown.world.load();
+    let names = world.backends.iter().map(|backend| backend.name().clone());
+    names.collect()
 }
 
-fn unknown(batches: &Batches, id: &str) -> Problem {
+/// No open batch has this name.
+pub(super) fn unknown(batches: &Batches, id: &str) -> Problem {
     let words = match batches.transaction(id) {
         Some(TransactionStatus::Succeeded) => {
             format!("batch {id} is over: it was committed, and nothing of it waits")
         }
         Some(TransactionStatus::Failed) => {
-            format!("batch {id} is over: it was aborted and undone, and nothing of it waits")
+            format!("batch {id} is over: it was aborted, and nothing of it waits")
         }
         Some(TransactionStatus::Running) => {
             format!("batch {id} has written nothing yet: it waits for its tables")
@@ -88,35 +144,4 @@ fn unknown(batches: &Batches, id: &str) -> Problem {
         ),
     };
     Problem::new(Code::TransactionNotFound, words)
-}
-
-fn tell(batch: &OpenBatch) -> Told<'_> {
-    let entries = batch.entries.iter().map(|entry| ToldEntry {
-        entry,
-        change: match entry.version {
-            Some(version) => format!("version {version}"),
-            None => entry.action.replace('_', " "),
-        },
-        state: match entry.hazard {
-            Some(_) => "hazard",
-            None => batch.state,
-        },
-    });
-    Told {
-        id: &batch.id,
-        state: batch.state,
-        since_millis: batch.since_millis,
-        age_seconds: age(batch).as_secs(),
-        waits_for: waits_for(batch),
-        entries: entries.collect(),
-    }
-}
-
-fn waits_for(batch: &OpenBatch) -> String {
-    match batch.state {
-        "undecided" => "its catalogs to create the versions".to_owned(),
-        "undoing" => "its catalogs to delete the versions".to_owned(),
-        "hazard" => "a person".to_owned(),
-        _ => "nothing: it is being finished".to_owned(),
-    }
 }

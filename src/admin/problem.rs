@@ -31,6 +31,12 @@ impl Problem {
         self
     }
 
+    /// Adds a second sentence.
+    pub(super) fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
     /// The answer to a request for `path`.
     pub(super) fn at(&self, path: &str) -> Page {
         let body = json!({

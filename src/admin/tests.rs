@@ -41,17 +41,23 @@ async fn admin(token: Option<&str>, missing: fn() -> Vec<String>) -> Admin {
     })
 }
 
-fn ask(admin: &Admin, method: &str, path: &str, token: Option<&str>) -> (u16, Response<Body>) {
+async fn ask(
+    admin: &Admin,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+) -> (u16, Response<Body>) {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, token);
     }
-    let response = admin.answer(&request.body(Body::empty()).unwrap());
+    let response = admin.answer(request.body(Body::empty()).unwrap());
+    let response = response.await;
     (response.status().as_u16(), response)
 }
 
 async fn page(admin: &Admin, path: &str) -> (u16, Value) {
-    let (status, response) = ask(admin, "GET", path, None);
+    let (status, response) = ask(admin, "GET", path, None).await;
     let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
     (status, from_slice(&body).unwrap())
 }
@@ -67,18 +73,18 @@ async fn every_page_answers_and_only_to_reading() {
         "/backends",
         "/batches",
     ] {
-        assert_eq!(ask(&admin, "GET", path, None).0, 200, "{path}");
-        assert_eq!(ask(&admin, "HEAD", path, None).0, 200, "{path}");
-        let (status, response) = ask(&admin, "POST", path, None);
+        assert_eq!(ask(&admin, "GET", path, None).await.0, 200, "{path}");
+        assert_eq!(ask(&admin, "HEAD", path, None).await.0, 200, "{path}");
+        let (status, response) = ask(&admin, "POST", path, None).await;
         assert_eq!(
             (status, &response.headers()[ALLOW]),
             (405, &HeaderValue::from_static("GET, HEAD"))
         );
     }
     for path in ["/", "/metrics/", "/v1/table", "/nothing"] {
-        assert_eq!(ask(&admin, "GET", path, None).0, 404, "{path}");
+        assert_eq!(ask(&admin, "GET", path, None).await.0, 404, "{path}");
     }
-    let (_, response) = ask(&admin, "GET", "/metrics", None);
+    let (_, response) = ask(&admin, "GET", "/metrics", None).await;
     assert_eq!(response.headers()[CONTENT_TYPE], EXPOSITION);
 }
 
@@ -128,18 +134,117 @@ async fn the_token_guards_all_but_what_scrapers_need() {
     for (token, status) in given {
         for path in ["/config", "/backends", "/batches"] {
             assert_eq!(
-                ask(&admin, "GET", path, token).0,
+                ask(&admin, "GET", path, token).await.0,
                 status,
                 "{path} {token:?}"
             );
         }
         for path in ["/metrics", "/live", "/ready"] {
-            assert_eq!(ask(&admin, "GET", path, token).0, 200, "{path} {token:?}");
+            assert_eq!(
+                ask(&admin, "GET", path, token).await.0,
+                200,
+                "{path} {token:?}"
+            );
         }
     }
     assert_eq!(
-        ask(&admin, "GET", "/nothing", None).0,
+        ask(&admin, "GET", "/nothing", None).await.0,
         401,
         "nor which pages there are"
     );
+}
+
+async fn decide(admin: &Admin, kind: &str, body: &str) -> (u16, Value) {
+    let request = Request::post("/batches/0190b0a0-0000-7000-8000-000000000000/resolve");
+    let request = request.header(CONTENT_TYPE, kind);
+    let request = request.body(Body::full(body.to_owned())).unwrap();
+    let response = admin.answer(request).await;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
+    (status, from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn what_is_no_decision_is_refused_with_what_one_is() {
+    let admin = admin(None, Vec::new).await;
+    let long = format!(r#"{{"decision": "abort", "why": "{}"}}"#, "x".repeat(3000));
+    let huge = format!(
+        r#"{{"decision": "abort", "why": "{}"}}"#,
+        "x".repeat(1 << 20)
+    );
+    for (body, why) in [
+        ("", "EOF"),
+        ("[]", "length"),
+        ("{}", "missing field `decision`"),
+        (r#"{"decision": "keep"}"#, "unknown variant `keep`"),
+        (
+            r#"{"decision": "abort", "force": true}"#,
+            "unknown field `force`",
+        ),
+        (r#"{"decision": "abort", "who": 7}"#, "expected a string"),
+        (
+            r#"{"decision": "abort", "who": "a\nb"}"#,
+            "control characters",
+        ),
+        (&long, "longer than 2048 bytes"),
+        (&huge, "too large"),
+    ] {
+        let (status, said) = decide(&admin, "application/json", body).await;
+        let words = said["error"].as_str().unwrap();
+        assert_eq!((status, &said["code"]), (400, &json!(13)), "{words}");
+        assert!(words.contains(why), "{why}: {words}");
+        let detail = said["detail"].as_str().unwrap();
+        assert!(detail.contains("\"commit\" or \"abort\""), "{detail}");
+    }
+    let good = r#"{"decision": "abort", "who": "ada", "why": "it is ours"}"#;
+    for kind in ["text/plain", "application/x-www-form-urlencoded", ""] {
+        assert_eq!(decide(&admin, kind, good).await.0, 400, "{kind}");
+    }
+    for body in [good, r#"{"decision": "commit"}"#] {
+        for kind in ["application/json", "Application/JSON; charset=utf-8"] {
+            let (status, said) = decide(&admin, kind, body).await;
+            assert_eq!((status, &said["code"]), (404, &json!(10)), "{said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_decision_is_posted_and_guarded_by_the_token() {
+    let admin = admin(Some("sesame"), Vec::new).await;
+    let path = "/batches/x/resolve";
+    assert_eq!(ask(&admin, "POST", path, None).await.0, 401);
+    let token = Some("Bearer sesame");
+    assert_eq!(ask(&admin, "POST", path, token).await.0, 400);
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let (status, response) = ask(&admin, method, path, token).await;
+        assert_eq!(
+            (status, &response.headers()[ALLOW]),
+            (405, &HeaderValue::from_static("POST"))
+        );
+    }
+    for path in [
+        "/batches/",
+        "/batches//resolve",
+        "/batches/x/y/resolve",
+        "/batches/x/resolve/",
+    ] {
+        assert_eq!(ask(&admin, "POST", path, token).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_has_the_contracts_shape() {
+    let admin = admin(None, Vec::new).await;
+    for (path, code) in [("/nothing", 0), ("/batches/x", 10), ("/batches/x/y", 0)] {
+        let (status, said) = page(&admin, path).await;
+        assert_eq!(status, 404, "{path}");
+        assert!(
+            said["error"].is_string() && said["detail"].is_string(),
+            "{said}"
+        );
+        assert_eq!(
+            (&said["code"], &said["instance"]),
+            (&json!(code), &json!(path))
+        );
+    }
 }

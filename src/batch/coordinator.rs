@@ -3,6 +3,7 @@
 //! One task a batch, apart from the request that asked for it: a client that goes away stops nothing.
 
 mod effects;
+mod look;
 mod open;
 mod resolve;
 mod together;
@@ -20,11 +21,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::batch::locks::{Hold, Locks};
-use crate::batch::log::{BatchId, Intent, Log, Proof};
+use crate::batch::log::{BatchId, Intent, Log, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Decision, Effect, Event, Hazard, State, step};
+use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, State, step};
 use crate::batch::visibility::{Fate, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
@@ -57,8 +58,9 @@ pub struct Coordinator {
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
 }
 
-pub use open::{OpenBatch, OpenBatches, OpenEntry};
-pub use resolve::{Request as ResolveRequest, ResolveError, Resolver};
+pub use look::{Look, Looked};
+pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
+pub use resolve::{Call, ResolveError, Resolver};
 
 /// One batch as it runs.
 pub struct Run {
@@ -75,8 +77,10 @@ pub struct Run {
     unlocked: Vec<bool>,
     /// A batch of this many may run; given back when only late creates are watched for.
     permit: Option<OwnedSemaphorePermit>,
-    /// People's decisions.
-    resolver: mpsc::Receiver<ResolveRequest>,
+    /// What people want of it.
+    calls: mpsc::Receiver<Call>,
+    /// What they have decided.
+    resolved: Vec<Resolution>,
     /// What one catalog makes together with others.
     together: Together,
     /// Nothing that was not sent yet is created any more.
@@ -85,6 +89,8 @@ pub struct Run {
     proofs: Vec<Option<Proof>>,
     /// Versions as their catalogs describe them.
     described: Vec<Option<Described>>,
+    /// What catalogs last said instead of doing what they were asked for.
+    trouble: Vec<Option<String>>,
     /// How often each entry's catalog has been asked again.
     pauses: Vec<u32>,
     /// Freed numbers that rest.
@@ -104,6 +110,7 @@ struct Done {
     event: Event,
     hold: Option<Hold>,
     described: Option<(usize, Described)>,
+    trouble: Option<(usize, Refusal)>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -185,11 +192,13 @@ impl Run {
             unlocked: vec![false; plan.shape.shares.len()],
             permit: None,
             // Closed until the batch is open to people.
-            resolver: mpsc::channel(1).1,
+            calls: mpsc::channel(1).1,
+            resolved: Vec::new(),
             together: Together::new(&plan),
             given_up: Arc::default(),
             proofs: vec![None; entries],
             described: vec![None; entries],
+            trouble: vec![None; entries],
             pauses: vec![0; entries],
             reserved: vec![false; entries],
             hazards_told: vec![None; entries],
@@ -204,13 +213,16 @@ impl Run {
         }
     }
 
+    /// What people had decided before a restart.
+    pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
+        self.resolved = resolved;
+    }
+
     /// From INTENT on, the batch is there for people to see and to decide about.
     fn open(&mut self) {
-        let (resolver, requests) = mpsc::channel(1);
-        self.resolver = requests;
-        self.coordinator
-            .open
-            .insert(self.id, &self.intent, resolver);
+        let (caller, calls) = mpsc::channel(1);
+        self.calls = calls;
+        self.coordinator.open.insert(self.id, &self.intent, caller);
     }
 
     /// Runs the batch to its end. One with a hazard keeps its table locked until a person resolves it.
@@ -232,8 +244,8 @@ impl Run {
             let event = tokio::select! {
                 biased;
                 Some(done) = pending.next() => self.learn(done),
-                Some(request) = self.resolver.recv() => {
-                    match self.resolution(request, &state).await {
+                Some(call) = self.calls.recv() => {
+                    match self.attend(call, &state).await {
                         Some(event) => event,
                         None => {
                             effects = Vec::new();
@@ -241,7 +253,7 @@ impl Run {
                         }
                     }
                 }
-                // Neither can happen: an open batch keeps its resolver.
+                // Neither can happen: an open batch keeps its caller.
                 else => return std::future::pending().await,
             };
             (state, effects) = step(state, event);
@@ -256,7 +268,13 @@ impl Run {
         match done.event {
             Event::Landed(entry) => self.landed(entry),
             Event::WatchOver(entry) => self.unwatch(entry),
+            Event::Created(entry) | Event::Removed(entry) | Event::Noted(entry) => {
+                self.untroubled(entry);
+            }
             _ => {}
+        }
+        if let Some((entry, refusal)) = done.trouble {
+            self.troubled(entry, refusal);
         }
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_)) {
@@ -329,6 +347,7 @@ impl From<Event> for Done {
             event,
             hold: None,
             described: None,
+            trouble: None,
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct Described {
     pub proof: Proof,
 }
 
+/// What a catalog has, compared and as it describes it.
+pub type Found = (Finding, Option<Described>);
+
 /// What a create came to.
 #[derive(Clone, Debug)]
 pub enum Created {
@@ -215,12 +218,8 @@ pub async fn grouped(
     backend.ask(ask).await
 }
 
-/// Looks for what the entry makes and compares it with what was asked for; `None`: the catalog did not say.
-pub async fn find(
-    entry: &Entry,
-    proof: Option<&Proof>,
-    asker: &Asker,
-) -> Option<(Finding, Option<Described>)> {
+/// Looks for what the entry makes and compares it with what was asked for; an error if the catalog did not say.
+pub async fn find(entry: &Entry, proof: Option<&Proof>, asker: &Asker) -> Result<Found, Refusal> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion {
@@ -236,24 +235,26 @@ pub async fn find(
             find_version(backend, line, *version, &staged, asker).await
         }
         Action::Declare { location } => {
-            let Some(described) = table(backend, line, asker).await.ok()? else {
-                return Some((Finding::Absent, None));
+            let Some(described) = table(backend, line, asker).await? else {
+                return Ok((Finding::Absent, None));
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // What has versions by now has been built on; taking the name away would lose them.
             let latest = versions(backend, line, asker).await? == 0;
-            Some((Finding::Present { likeness, latest }, Some(described)))
+            Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Register { location } => {
-            let Some(described) = table(backend, line, asker).await.ok()? else {
-                return Some((Finding::Absent, None));
+            let Some(described) = table(backend, line, asker).await? else {
+                return Ok((Finding::Absent, None));
             };
             let likeness = same_table(proof, Some(location), &described.proof);
             // Its versions were there before the name, and stay there.
             let latest = true;
-            Some((Finding::Present { likeness, latest }, Some(described)))
+            Ok((Finding::Present { likeness, latest }, Some(described)))
         }
-        Action::Deregister | Action::DeleteVersions { .. } => None,
+        Action::Deregister | Action::DeleteVersions { .. } => {
+            Err(conflict("this entry makes nothing to be found".into()))
+        }
     }
 }
 
@@ -263,57 +264,57 @@ async fn find_version(
     version: u64,
     staged: &Staged<'_>,
     asker: &Asker,
-) -> Option<(Finding, Option<Described>)> {
+) -> Result<Found, Refusal> {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
-    let answer = backend.ask(ask).await.ok()?;
-    let Some(described) = described(version, &answer) else {
-        return is_absent(&answer).then_some((Finding::Absent, None));
+    let answer = backend.ask(ask).await;
+    let answer = answer.map_err(|failure| silent(backend, &failure))?;
+    let described = match described(version, &answer) {
+        Some(described) => described,
+        None if is_absent(&answer) => return Ok((Finding::Absent, None)),
+        None => return Err(refusal(backend.name(), &answer)),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, asker).await.ok()?;
+    let latest = latest(backend, line, asker).await?;
     let finding = Finding::Present {
         likeness,
         latest: latest == version,
     };
-    Some((finding, Some(described)))
+    Ok((finding, Some(described)))
 }
 
-/// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it.
-pub async fn delete(entry: &Entry, asker: &Asker) {
+/// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it, whatever
+/// the answer is.
+pub async fn delete(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
     let undone = match entry.version() {
         Some(version) => {
             let Some(end) = version.checked_add(1) else {
-                return;
+                return Ok(());
             };
             let start = version;
             delete_versions(entry, &[VersionRange { start, end }], asker).await
         }
         None => deregister(entry, asker).await,
     };
-    if let Err(failure) = undone {
-        tracing::warn!(backend = %entry.backend.name(), table = %entry.line.table.table, ?failure, "undoing a part of a batch got no answer");
-    }
+    done(entry, undone)
 }
 
-/// Removes what the entry removes. True when the catalog says that it is gone; asking again does no harm.
-pub async fn remove(entry: &Entry, asker: &Asker) -> bool {
+/// Removes what the entry removes; an error if the catalog does not say that it is gone. Asking again does no harm.
+pub async fn remove(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
     let removed = match &entry.action {
         Action::DeleteVersions { ranges } => delete_versions(entry, ranges, asker).await,
         _ => deregister(entry, asker).await,
     };
-    match removed {
-        Ok(answer) if answer.status.is_success() || is_absent(&answer) => true,
-        Ok(answer) => {
-            let refusal = refusal(entry.backend.name(), &answer);
-            tracing::warn!(backend = %entry.backend.name(), table = %entry.line.table.table, refusal = refusal.message, "a catalog does not carry out a part of a committed batch; it is asked again");
-            false
-        }
-        Err(failure) => {
-            unreachable(&entry.backend, &failure);
-            false
-        }
+    done(entry, removed)
+}
+
+fn done(entry: &Entry, answer: Result<Answer, Failure>) -> Result<(), Refusal> {
+    let backend = &entry.backend;
+    let answer = answer.map_err(|failure| silent(backend, &failure))?;
+    if answer.status.is_success() || is_absent(&answer) {
+        return Ok(());
     }
+    Err(refusal(backend.name(), &answer))
 }
 
 async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {
@@ -337,12 +338,17 @@ async fn delete_versions(
     entry.backend.ask(ask).await
 }
 
-/// A table's latest version; 0 also when it is only declared. `None`: the catalog did not say.
-async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Option<u64> {
+/// A table's latest version; 0 also when it is only declared.
+async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
     let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
     ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
-    let answer = backend.ask(ask).await.ok()?;
-    latest_of(&answer).or_else(|| is_absent(&answer).then_some(0))
+    let answer = backend.ask(ask).await;
+    let answer = answer.map_err(|failure| silent(backend, &failure))?;
+    match latest_of(&answer) {
+        Some(latest) => Ok(latest),
+        None if is_absent(&answer) => Ok(0),
+        None => Err(refusal(backend.name(), &answer)),
+    }
 }
 
 impl Asker {
@@ -371,6 +377,15 @@ fn body(line: &Line, more: &[(&str, serde_json::Value)]) -> Bytes {
         body[*key] = value.clone();
     }
     Bytes::from(body.to_string())
+}
+
+/// No answer, with its cause, for people who look at the batch; no client is told so.
+fn silent(backend: &Backend, failure: &Failure) -> Refusal {
+    Refusal {
+        status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+        code: Code::ServiceUnavailable,
+        message: format!("backend `{}` gave no answer: {failure}", backend.name()),
+    }
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {

@@ -89,7 +89,7 @@ async fn take_over(
     };
     let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     tracing::info!(batch = %record.id, ?decision, "an unfinished batch is being finished");
-    let run = Run::recovered(
+    let mut run = Run::recovered(
         Arc::clone(coordinator),
         plan,
         record.intent,
@@ -98,6 +98,7 @@ async fn take_over(
         decision,
         hold,
     );
+    run.resolved_before(record.resolutions);
     tokio::spawn(run.run(state, effects));
 }
 
@@ -128,8 +129,12 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
         return;
     }
     let fate = Fate::default();
-    for entry in &record.intent.entries {
-        if let Action::CreateVersion { version, .. } = entry.action {
+    for (entry, settled) in record.intent.entries.iter().zip(&record.settled) {
+        // What is somebody else's, or stays because a person said so, is there to be seen.
+        let there = matches!(settled, Some(Settled::Theirs | Settled::Kept));
+        if let Action::CreateVersion { version, .. } = entry.action
+            && !there
+        {
             let line = entry.line();
             let visibility = &coordinator.visibility;
             visibility.hide(line.clone(), version, &fate);

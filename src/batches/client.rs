@@ -69,6 +69,9 @@ pub(crate) enum Problem {
          Put it into the environment variable NSGATE_ADMIN_TOKEN, or give it with --token."
     )]
     Unauthorized(String, &'static str),
+    /// No open batch has this name; what became of it, as far as the gateway knows.
+    #[error("{0}")]
+    Unknown(String),
     /// The gateway says no, in its own words.
     #[error("{0}")]
     Refused(String),
@@ -152,7 +155,8 @@ impl Client {
             ),
             // The contract's "no such transaction" is the admin address's own; any other page would be missing
             // at the address for clients.
-            StatusCode::NOT_FOUND if refusal.code != 10 => self.stranger(),
+            StatusCode::NOT_FOUND if refusal.code == 10 => Problem::Unknown(plain(&refusal.error)),
+            StatusCode::NOT_FOUND => self.stranger(),
             _ if refusal.detail.is_empty() => Problem::Refused(plain(&refusal.error)),
             _ => Problem::Refused(format!(
                 "{}\n{}",

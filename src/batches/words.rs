@@ -37,12 +37,15 @@ struct Entry {
     table: String,
     branch: Option<String>,
     change: String,
+    /// Absent where the batch had no time to say.
+    #[serde(default)]
     state: String,
+    #[serde(default)]
+    created: bool,
     #[serde(default)]
     expected: Object,
     #[serde(default)]
     found: Object,
-    latest: Option<u64>,
     hazard: Option<String>,
     error: Option<String>,
 }
@@ -53,6 +56,7 @@ struct Object {
     manifest_path: Option<String>,
     manifest_size: Option<u64>,
     e_tag: Option<String>,
+    location: Option<String>,
 }
 
 /// What a person can decide.
@@ -97,19 +101,15 @@ pub(super) fn list(list: &List, admin: &str) -> String {
             list.more
         );
     }
-    let waiting = list.batches.iter().filter(|batch| !batch.ways.is_empty());
-    match waiting.count() {
-        0 => {}
-        1 => said.push_str("\n1 can be decided by a person; what was found, and the ways out:\n"),
-        some => {
-            let _ = writeln!(
-                said,
-                "\n{some} can be decided by a person; what was found, and the ways out:"
-            );
-        }
-    }
-    if list.batches.iter().any(|batch| !batch.ways.is_empty()) {
-        let _ = writeln!(said, "  nsgate batches --admin {admin} show ID");
+    let waits = |batch: &&Batch| matches!(&*batch.state, "hazard" | "stranded");
+    let waiting = list.batches.iter().filter(waits).count();
+    if waiting > 0 {
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let _ = writeln!(
+            said,
+            "\n{waiting} {verb} for a person. What was found, and the commands that settle it:\n  \
+             nsgate batches --admin {admin} show ID"
+        );
     }
     said.trim_end().to_owned()
 }
@@ -134,20 +134,18 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
     for (index, entry) in batch.entries.iter().enumerate() {
         let _ = writeln!(said, "\nentries[{index}]  {}", entry.title());
         let line = |said: &mut String, what: &str, value: &str| {
-            let _ = writeln!(said, "  {what:<10}{value}");
+            let _ = writeln!(said, "  {what:<12}{value}");
         };
         line(&mut said, "state", &plain(&entry.state));
         if let Some(expected) = entry.expected.words() {
-            line(&mut said, "expected", &expected);
+            let what = if entry.created { "made" } else { "staged" };
+            line(&mut said, what, &expected);
         }
-        if let Some(mut found) = entry.found.words() {
-            if let Some(latest) = entry.latest {
-                let _ = write!(found, "; the table's latest version is {latest}");
-            }
+        if let Some(found) = entry.found.words() {
             line(&mut said, "found", &found);
         }
         if let Some(hazard) = &entry.hazard {
-            line(&mut said, "why", &plain(hazard));
+            line(&mut said, "not undone", &plain(hazard));
         }
         if let Some(error) = &entry.error {
             line(&mut said, "last error", &plain(error));
@@ -169,6 +167,16 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
 }
 
 impl Batch {
+    /// Its tables are free; what may still land is watched for.
+    pub(super) fn is_undone(&self) -> bool {
+        self.state == "watching"
+    }
+
+    /// It waits for a person: it has been looked at again, and nothing has changed.
+    pub(super) fn waits_again(&self) -> bool {
+        self.state == "hazard"
+    }
+
     fn backends(&self) -> String {
         let names: BTreeSet<&str> = self.entries.iter().map(|entry| &*entry.backend).collect();
         let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
@@ -202,6 +210,7 @@ impl Object {
                 .as_ref()
                 .map(|tag| format!("e_tag {}", plain(tag))),
             self.manifest_path.as_ref().map(|path| plain(path)),
+            self.location.as_ref().map(|path| plain(path)),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

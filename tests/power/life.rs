@@ -88,25 +88,25 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
         _ => Trouble::FailedWrite,
     };
     let bound = [20, 60, 120, 400][chance.index(4)];
+    let was_made = held.is_made();
     // Few logs meet trouble while they are made.
-    let first = match held.is_made() || chance.percent(20) {
+    let first = match was_made || chance.percent(20) {
         true => 0,
         false => MAKING,
     };
     disk.plan(first + chance.below(bound), trouble);
     let (failed, failure) = mpsc::channel();
-    let log = match open(disk, failed) {
+    let log = match open(disk, held, failed) {
         Ok(log) => log,
         Err(error) => {
             assert!(disk.struck(), "it does not open: {error}");
-            let opening = match held.is_made() {
+            let opening = match was_made {
                 true => Ended::LostPowerOpening,
                 false => Ended::LostPowerMaking,
             };
             return (Ended::by(trouble, opening), 0);
         }
     };
-    held.made();
     held.found(&read(&log));
     let (acknowledged, refused) = write(&log, disk, held, chance, life);
     assert_eq!(
@@ -127,12 +127,17 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
 /// Opens it once more and looks.
 pub fn check(disk: &Disk, held: &mut Held) {
     let (failed, _) = mpsc::channel();
-    let log = open(disk, failed).unwrap_or_else(|error| panic!("it does not open: {error}"));
+    let log = open(disk, held, failed).unwrap_or_else(|error| panic!("it does not open: {error}"));
     held.found(&read(&log));
 }
 
-fn open(disk: &Disk, failed: mpsc::Sender<LogError>) -> Result<DiskLog, redb::Error> {
+fn open(
+    disk: &Disk,
+    held: &mut Held,
+    failed: mpsc::Sender<LogError>,
+) -> Result<DiskLog, redb::Error> {
     let database = Database::builder().create_with_backend(disk.clone())?;
+    held.made();
     let gives_up = disk.clone();
     DiskLog::over(database, move |error| {
         let _ = failed.send(error);

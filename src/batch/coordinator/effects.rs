@@ -212,10 +212,10 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
-            let Some((mut finding, described)) =
-                participant::find(asked, proof.as_ref(), &turn.asker).await
-            else {
-                return Event::Unanswered(entry).into();
+            let found = participant::find(asked, proof.as_ref(), &turn.asker).await;
+            let (mut finding, described) = match found {
+                Ok(found) => found,
+                Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
             };
             // Somebody else asked for that version after we had let it go: alike is not ours any more.
             if let Finding::Present { likeness, .. } = &mut finding
@@ -237,8 +237,11 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            participant::delete(&turn.plan.entries[entry], &turn.asker).await;
-            Event::DeleteAsked(entry).into()
+            let event = Event::DeleteAsked(entry);
+            match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+                Ok(()) => event.into(),
+                Err(refusal) => event.but(entry, refusal),
+            }
         })
     }
 
@@ -247,8 +250,8 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
-                true => Event::Removed(entry).into(),
-                false => Event::NotRemoved(entry).into(),
+                Ok(()) => Event::Removed(entry).into(),
+                Err(refusal) => Event::NotRemoved(entry).but(entry, refusal),
             }
         })
     }
@@ -380,6 +383,16 @@ impl Turn {
             sleep(pause).await;
         }
         self.calls.acquire().await
+    }
+}
+
+impl Event {
+    /// What the catalog said goes with it, for people.
+    fn but(self, entry: usize, refusal: Refusal) -> Done {
+        Done {
+            trouble: Some((entry, refusal)),
+            ..self.into()
+        }
     }
 }
 

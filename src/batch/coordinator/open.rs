@@ -6,9 +6,14 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{ResolveRequest, now_millis};
+use super::Call;
 use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
+
+/// Ranges of versions that are named to a person.
+const NAMED: usize = 4;
+/// Why a version is not deleted that something stands on.
+pub const BUILT_ON: &str = "a later version was built on it";
 
 /// Every batch with a durable INTENT and no durable end.
 #[derive(Default)]
@@ -16,7 +21,7 @@ pub struct OpenBatches(DashMap<BatchId, Open>);
 
 struct Open {
     shown: OpenBatch,
-    resolver: mpsc::Sender<ResolveRequest>,
+    caller: mpsc::Sender<Call>,
 }
 
 /// One of them.
@@ -26,8 +31,11 @@ pub struct OpenBatch {
     pub id: String,
     /// `undecided`, `committed`, `undoing`, `hazard`, `watching` or `stranded`.
     pub state: &'static str,
-    /// Since it was begun or taken over, in milliseconds since the epoch.
+    /// When it began, in milliseconds since the epoch.
     pub since_millis: u64,
+    /// What a catalog last said instead of doing what it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Its changes.
     pub entries: Vec<OpenEntry>,
 }
@@ -47,6 +55,8 @@ pub struct OpenEntry {
     /// The version that is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// The same for a person, such as `create version 7`.
+    pub change: String,
     /// Why it could not be deleted, if a person must look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hazard: Option<&'static str>,
@@ -71,16 +81,16 @@ impl OpenBatches {
     }
 
     /// The way to a batch's task, if it is open.
-    pub(super) fn resolver(&self, id: BatchId) -> Option<mpsc::Sender<ResolveRequest>> {
-        self.0.get(&id).map(|open| open.resolver.clone())
+    pub(super) fn caller(&self, id: BatchId) -> Option<mpsc::Sender<Call>> {
+        self.0.get(&id).map(|open| open.caller.clone())
     }
 
-    pub(super) fn insert(
-        &self,
-        id: BatchId,
-        intent: &Intent,
-        resolver: mpsc::Sender<ResolveRequest>,
-    ) {
+    /// One of them.
+    pub fn get(&self, id: BatchId) -> Option<OpenBatch> {
+        self.0.get(&id).map(|open| open.shown.clone())
+    }
+
+    pub(super) fn insert(&self, id: BatchId, intent: &Intent, caller: mpsc::Sender<Call>) {
         let entries = intent.entries.iter().map(|entry| OpenEntry {
             backend: Arc::clone(&entry.backend),
             table: entry.table.to_string(),
@@ -90,15 +100,17 @@ impl OpenBatches {
                 Action::CreateVersion { version, .. } => Some(version),
                 _ => None,
             },
+            change: change(&entry.action),
             hazard: None,
         });
         let shown = OpenBatch {
             id: id.to_string(),
             state: "undecided",
-            since_millis: now_millis(),
+            since_millis: began(id),
+            error: None,
             entries: entries.collect(),
         };
-        self.0.insert(id, Open { shown, resolver });
+        self.0.insert(id, Open { shown, caller });
     }
 
     pub(super) fn decided(&self, id: BatchId, decision: Decision) {
@@ -123,12 +135,17 @@ impl OpenBatches {
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
             batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
-                Hazard::BuiltOn => "a later version was built on it",
-                Hazard::Unproven => "it may be somebody else's",
+                Hazard::BuiltOn => BUILT_ON,
+                Hazard::Unproven => "it may be another writer's: what was found does not prove that the batch made it",
             });
             let hazards = batch.entries.iter().any(|entry| entry.hazard.is_some());
             batch.state = if hazards { "hazard" } else { "undoing" };
         });
+    }
+
+    /// What a catalog last said instead of doing what it was asked for.
+    pub(super) fn trouble(&self, id: BatchId, words: Option<String>) {
+        self.change(id, |batch| batch.error = words);
     }
 
     /// It has ended.
@@ -139,6 +156,35 @@ impl OpenBatches {
     fn change(&self, id: BatchId, change: impl FnOnce(&mut OpenBatch)) {
         if let Some(mut open) = self.0.get_mut(&id) {
             change(&mut open.shown);
+        }
+    }
+}
+
+/// When a batch began, in milliseconds since the epoch: its name says so.
+pub(super) fn began(id: BatchId) -> u64 {
+    id.get_timestamp().map_or(0, |time| {
+        let (seconds, nanos) = time.to_unix();
+        seconds * 1000 + u64::from(nanos / 1_000_000)
+    })
+}
+
+fn change(action: &Action) -> String {
+    match action {
+        Action::CreateVersion { version, .. } => format!("create version {version}"),
+        Action::Declare { .. } => "declare".to_owned(),
+        Action::Register { .. } => "register".to_owned(),
+        Action::Deregister => "deregister".to_owned(),
+        Action::DeleteVersions { ranges } => {
+            let said = ranges.iter().take(NAMED).map(|range| {
+                let last = range.end.saturating_sub(1);
+                match last == range.start {
+                    true => last.to_string(),
+                    false => format!("{} to {last}", range.start),
+                }
+            });
+            let said: Vec<String> = said.collect();
+            let more = if ranges.len() > NAMED { ", …" } else { "" };
+            format!("delete versions {}{more}", said.join(", "))
         }
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Coordinator, Run, now_millis};
+use super::open::began;
+use super::{Coordinator, Look, Run, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::step::{Decision, Event, State, step};
 
@@ -28,7 +29,15 @@ pub enum ResolveError {
     Refused(String),
 }
 
-/// A decision on its way to the batch.
+/// What people want of a batch that runs.
+pub enum Call {
+    /// A decision on its way to it.
+    Resolve(Request),
+    /// To see how it stands.
+    Look(oneshot::Sender<Look>),
+}
+
+/// A decision, and where to say what came of it.
 pub struct Request {
     decision: Decision,
     by: Resolver,
@@ -44,25 +53,32 @@ impl Coordinator {
         by: Resolver,
     ) -> Result<(), ResolveError> {
         let gone = || ResolveError::Unknown(id.to_string());
-        let resolver = self.open.resolver(id).ok_or_else(gone)?;
+        let batch = self.open.caller(id).ok_or_else(gone)?;
         let (answer, answered) = oneshot::channel();
         let request = Request {
             decision,
             by,
             answer,
         };
-        resolver.send(request).await.map_err(|_| gone())?;
+        let call = Call::Resolve(request);
+        batch.send(call).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
     /// A batch whose backend is not configured any more keeps to the log, open to a person's decision to let it be.
     /// `None`: the log cannot write.
     pub async fn strand(&self, id: BatchId, intent: &Intent) -> Option<()> {
-        let (resolver, mut requests) = mpsc::channel(1);
-        self.open.insert(id, intent, resolver);
+        let (caller, mut calls) = mpsc::channel(1);
+        self.open.insert(id, intent, caller);
         self.open.stranded(id);
         loop {
-            let request = requests.recv().await?;
+            let request = match calls.recv().await? {
+                Call::Resolve(request) => request,
+                Call::Look(answer) => {
+                    let _ = answer.send(Look::stranded(intent));
+                    continue;
+                }
+            };
             if request.decision == Decision::Abort {
                 let why = "its backend is not configured, so nothing can be undone: configure it again, or let the batch be with --commit";
                 // Who asked may have gone.
@@ -78,8 +94,20 @@ impl Coordinator {
 }
 
 impl Run {
+    /// Does what a person wants; an event comes of it if that is a decision that is taken.
+    pub(super) async fn attend(&mut self, call: Call, state: &State) -> Option<Event> {
+        match call {
+            Call::Resolve(request) => self.resolution(request, state).await,
+            Call::Look(answer) => {
+                // Who asked may have gone.
+                let _ = answer.send(self.look(state));
+                None
+            }
+        }
+    }
+
     /// The decision as an event, once it is in the log; `None`: it was refused.
-    pub(super) async fn resolution(&self, request: Request, state: &State) -> Option<Event> {
+    async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
         let event = Event::Resolved(request.decision);
         if step(state.clone(), event.clone()).1.is_empty() {
             let why = refusal(state, request.decision);
@@ -88,7 +116,9 @@ impl Run {
         }
         let record = record(self.id, &request);
         // When the log cannot write, the process is about to end.
-        self.coordinator.log.resolve(self.id, record).await.ok()?;
+        let written = self.coordinator.log.resolve(self.id, record.clone()).await;
+        written.ok()?;
+        self.resolved.push(record);
         let _ = request.answer.send(Ok(()));
         Some(event)
     }
@@ -120,11 +150,7 @@ fn refusal(state: &State, decision: Decision) -> String {
     .into()
 }
 
-/// How long ago a batch began: its name says so.
+/// How long ago a batch began.
 pub(super) fn age(id: BatchId) -> Duration {
-    let began = id.get_timestamp().map_or(0, |time| {
-        let (seconds, nanos) = time.to_unix();
-        seconds * 1000 + u64::from(nanos / 1_000_000)
-    });
-    Duration::from_millis(now_millis().saturating_sub(began))
+    Duration::from_millis(now_millis().saturating_sub(began(id)))
 }

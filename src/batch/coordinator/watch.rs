@@ -54,7 +54,7 @@ impl Run {
                     let _call = turn.begins().await;
                     participant::find(watched, proof.as_ref(), &turn.asker).await
                 };
-                if !matches!(found, Some((Finding::Present { .. }, _))) {
+                if !matches!(found, Ok((Finding::Present { .. }, _))) {
                     continue;
                 }
                 let Ok(hold) = locks.exclusive([line.table.clone()], wait).await else {

@@ -4,49 +4,36 @@
 //! so that the process can end and recovery can read what the disk really holds.
 
 mod file;
+mod mark;
+mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::oneshot;
 
 use file::LogFile;
+use mark::{MarkFile, Marker};
+use writer::{Answer, What, Write, write_all};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict, replay};
 use crate::batch::step::{Decision, Settled};
 
 /// (batch, line number) → the line as JSON.
 const LINES: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("lines");
-/// batch → when it ended, so that forgetting need not read lines.
-const ENDED: TableDefinition<'_, u128, u64> = TableDefinition::new("ended");
+/// (when it ended, batch), so that forgetting reads nothing but what it forgets.
+const ENDED: TableDefinition<'_, (u64, u128), ()> = TableDefinition::new("ended_at");
 /// Writes that wait for the writer; beyond it callers wait.
 const QUEUE: usize = 4096;
-/// Writes that share one fsync.
-const GROUP: usize = 1024;
-
-type Lines<'t> = redb::Table<'t, (u128, u32), &'static [u8]>;
-type Ended<'t> = redb::Table<'t, u128, u64>;
 
 /// A log in one file.
 pub struct DiskLog {
     database: Arc<Database>,
     writes: Option<SyncSender<Write>>,
     writer: Option<JoinHandle<()>>,
-}
-
-/// One write and who waits for it.
-struct Write {
-    id: BatchId,
-    what: What,
-    done: oneshot::Sender<Option<Decision>>,
-}
-
-enum What {
-    Line(Line),
-    Forget { before: u64 },
 }
 
 impl DiskLog {
@@ -59,18 +46,32 @@ impl DiskLog {
             path: path.display().to_string(),
             cause,
         };
-        let open = || -> Result<Self, redb::Error> {
-            let file = LogFile::at(path)?;
-            let log = Self::over(file.open()?, on_failure)?;
-            file.name()?;
-            Ok(log)
+        let open = || -> Result<Self, String> {
+            let file = LogFile::at(path).map_err(|error| error.to_string())?;
+            let mark = MarkFile::of(path)?;
+            if file.is_new() {
+                mark.allows_new()?;
+            }
+            let database = file.open().map_err(|error| error.to_string())?;
+            file.name().map_err(|error| error.to_string())?;
+            let marker = mark.admit(&database)?;
+            let log = Self::start(database, Some(marker), on_failure);
+            log.map_err(|error| error.to_string())
         };
-        open().map_err(|error| unusable(error.to_string()))
+        open().map_err(unusable)
     }
 
-    /// A log over an opened database, e.g. one over a storage of a test's own.
+    /// A log over an opened database, e.g. one over a storage of a test's own. An old copy of it is not noticed.
     pub fn over(
         database: Database,
+        on_failure: impl FnOnce(LogError) + Send + 'static,
+    ) -> Result<Self, redb::Error> {
+        Self::start(database, None, on_failure)
+    }
+
+    fn start(
+        database: Database,
+        marker: Option<Marker>,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
         let begin = database.begin_write()?;
@@ -83,7 +84,7 @@ impl DiskLog {
         let writer = std::thread::Builder::new()
             .name("batch-log".into())
             .spawn(move || {
-                if let Err(error) = write_all(&written, &queue) {
+                if let Err(error) = write_all(&written, &queue, marker) {
                     on_failure(LogError::Write(error.to_string()));
                 }
             })
@@ -95,8 +96,8 @@ impl DiskLog {
         })
     }
 
-    /// Answers, once the write is durable, with the decision that stood before it, if it was a decision.
-    async fn write(&self, id: BatchId, what: What) -> Result<Option<Decision>, LogError> {
+    /// Answers once the write is durable.
+    async fn write(&self, id: BatchId, what: What) -> Result<Answer, LogError> {
         let stopped = || LogError::Write("it has stopped".into());
         let (done, answer) = oneshot::channel();
         let writes = self.writes.as_ref().ok_or_else(stopped)?;
@@ -138,8 +139,8 @@ impl Log for DiskLog {
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
         Box::pin(async move {
             let decision = verdict.decision();
-            let standing = self.write(id, What::Line(Line::Verdict(verdict))).await?;
-            Ok(standing.unwrap_or(decision))
+            let answer = self.write(id, What::Line(Line::Verdict(verdict))).await?;
+            Ok(answer.standing.unwrap_or(decision))
         })
     }
 
@@ -168,7 +169,8 @@ impl Log for DiskLog {
 
     fn forget(&self, before: u64) -> Logged<'_, ()> {
         Box::pin(async move {
-            self.write(BatchId::nil(), What::Forget { before }).await?;
+            let forget = || self.write(BatchId::nil(), What::Forget { before });
+            while forget().await?.has_more {}
             Ok(())
         })
     }
@@ -189,98 +191,27 @@ impl Log for DiskLog {
 }
 
 fn read_all(database: &Database) -> Result<Vec<Record>, String> {
-    let read = || -> Result<Vec<(u128, Vec<u8>)>, redb::Error> {
-        let table = database.begin_read()?.open_table(LINES)?;
-        let mut lines = Vec::new();
-        for line in table.iter()? {
-            let (key, value) = line?;
-            lines.push((key.value().0, value.value().to_vec()));
-        }
-        Ok(lines)
-    };
-    let lines = read().map_err(|error| error.to_string())?;
-    lines
-        .chunk_by(|one, next| one.0 == next.0)
-        .map(|batch| {
-            let id = BatchId::from_u128(batch[0].0);
-            let lines: Result<Vec<Line>, _> = batch
-                .iter()
-                .map(|(_, line)| serde_json::from_slice(line))
-                .collect();
-            replay(id, lines.map_err(|error| format!("batch {id}: {error}"))?)
-        })
-        .collect()
-}
-
-/// Takes what waits, writes it in one transaction, tells who waited; until the log is dropped or a write fails.
-fn write_all(database: &Database, queue: &Receiver<Write>) -> Result<(), redb::Error> {
-    while let Ok(first) = queue.recv() {
-        let group: Vec<Write> = std::iter::once(first)
-            .chain(queue.try_iter().take(GROUP - 1))
-            .collect();
-        let mut answers = Vec::with_capacity(group.len());
-        let transaction = database.begin_write()?;
+    let read = || -> Result<_, redb::Error> { Ok(database.begin_read()?.open_table(LINES)?) };
+    let table = read().map_err(|error| error.to_string())?;
+    let lines = table.iter().map_err(|error| error.to_string())?;
+    let mut records = Vec::new();
+    let mut batch: Vec<Line> = Vec::new();
+    let mut of = None;
+    for line in lines {
+        let (key, value) = line.map_err(|error| error.to_string())?;
+        let id = BatchId::from_u128(key.value().0);
+        if let Some(before) = of.replace(id)
+            && before != id
         {
-            let mut lines = transaction.open_table(LINES)?;
-            let mut ended = transaction.open_table(ENDED)?;
-            for Write { id, what, done } in group {
-                let standing = match what {
-                    What::Line(line) => append(&mut lines, &mut ended, id.as_u128(), &line)?,
-                    What::Forget { before } => {
-                        forget(&mut lines, &mut ended, before)?;
-                        None
-                    }
-                };
-                answers.push((done, standing));
-            }
+            records.push(replay(before, batch.drain(..))?);
         }
-        transaction.commit()?;
-        for (done, standing) in answers {
-            // A write whose request has gone away is durable all the same.
-            let _ = done.send(standing);
-        }
+        let line = serde_json::from_slice(value.value());
+        batch.push(line.map_err(|error| format!("batch {id}: {error}"))?);
     }
-    Ok(())
-}
-
-/// Appends a line, but no second decision: then it answers with the first.
-fn append(
-    lines: &mut Lines<'_>,
-    ended: &mut Ended<'_>,
-    id: u128,
-    line: &Line,
-) -> Result<Option<Decision>, redb::Error> {
-    let mut number = 0;
-    for earlier in lines.range((id, 0)..=(id, u32::MAX))? {
-        let (key, value) = earlier?;
-        number = key.value().1 + 1;
-        if matches!(line, Line::Verdict(_))
-            && let Ok(Line::Verdict(verdict)) = serde_json::from_slice(value.value())
-        {
-            return Ok(Some(verdict.decision()));
-        }
+    if let Some(last) = of {
+        records.push(replay(last, batch)?);
     }
-    let bytes = serde_json::to_vec(line).map_err(|error| redb::Error::Io(error.into()))?;
-    lines.insert((id, number), bytes.as_slice())?;
-    if let Line::End(at) = line {
-        ended.insert(id, at)?;
-    }
-    Ok(None)
-}
-
-fn forget(lines: &mut Lines<'_>, ended: &mut Ended<'_>, before: u64) -> Result<(), redb::Error> {
-    let mut old = Vec::new();
-    for entry in ended.iter()? {
-        let (id, at) = entry?;
-        if at.value() < before {
-            old.push(id.value());
-        }
-    }
-    for id in old {
-        ended.remove(id)?;
-        lines.retain_in((id, 0)..=(id, u32::MAX), |_, _| false)?;
-    }
-    Ok(())
+    Ok(records)
 }
 
 #[cfg(test)]

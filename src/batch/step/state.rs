@@ -144,6 +144,27 @@ impl State {
         (state, effects)
     }
 
+    /// Where an entry stands, in a word for people.
+    pub fn stands(&self, entry: usize) -> &'static str {
+        match &self.progress[entry] {
+            Progress::Never => "waiting",
+            Progress::Asked { .. } => "creating",
+            Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
+            Progress::Ours { .. } => "created",
+            Progress::Checked(_) | Progress::Told => "undoing",
+            Progress::Deleting(_) => "deleting",
+            Progress::Watched => "gone, watched",
+            Progress::Removing => "removing",
+            Progress::Noting(settled) | Progress::Settled(settled) => match settled {
+                Settled::Gone | Settled::Unseen => "gone",
+                Settled::Theirs => "another's",
+                Settled::Kept => "kept",
+                Settled::Removed => "removed",
+                Settled::Hazard(_) => "hazard",
+            },
+        }
+    }
+
     /// The batch needs nothing more.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended

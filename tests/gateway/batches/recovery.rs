@@ -159,3 +159,29 @@ async fn a_log_that_cannot_be_read_is_not_served_from() {
     std::fs::write(&log, bytes).unwrap();
     assert_eq!(world.try_start().await, Some(3));
 }
+
+/// A copy that was taken while the gateway ran, put back after a crash.
+#[tokio::test]
+async fn an_old_copy_of_the_log_is_not_served_from() {
+    let mut world = world("").await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    let log = world.folder().join("batches.redb");
+    let (mark, copy) = (log.with_extension("redb.mark"), log.with_extension("old"));
+    let counted = || std::fs::read_to_string(&mark).unwrap();
+    std::fs::copy(&log, &copy).unwrap();
+    let before = counted();
+    world.client().post(BATCH, &pair(&world, 3)).await.ok();
+    until("what came after the copy is counted", || {
+        counted() != before
+    })
+    .await;
+    world.kill();
+    std::fs::rename(&log, log.with_extension("newest")).unwrap();
+    std::fs::copy(&copy, &log).unwrap();
+    assert_eq!(world.try_start().await, Some(3));
+    std::fs::remove_file(&log).unwrap();
+    assert_eq!(world.try_start().await, Some(3), "no log, and a mark");
+    std::fs::rename(log.with_extension("newest"), &log).unwrap();
+    world.restart().await;
+    assert_both(&world, &[1, 2, 3], "from the newest log").await;
+}

@@ -33,6 +33,11 @@ impl LogFile {
         })
     }
 
+    /// Whether it is still to be made.
+    pub(super) fn is_new(&self) -> bool {
+        self.unnamed.is_some()
+    }
+
     /// The database in it.
     pub(super) fn open(&self) -> Result<Database, redb::DatabaseError> {
         let path = self.unnamed.as_ref().unwrap_or(&self.path);

@@ -1,0 +1,113 @@
+//! `POST /batches/ID/resolve`: a person's decision, checked for being one and handed to the batch.
+
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::batches::unknown;
+use super::{Page, Problem};
+use crate::batch::step::Decision;
+use crate::batch::{Batches, ResolveError, Resolver};
+use crate::body::Body;
+use crate::protocol::error::Code;
+
+/// The longest body, in bytes, and the longest of its texts: both are kept in the log.
+const MAX_BODY: usize = 16 << 10;
+const MAX_TEXT: usize = 2 << 10;
+const SHAPE: &str =
+    r#"send {"decision": "commit" or "abort", "who": "…", "why": "…"} as application/json"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    decision: Word,
+    #[serde(default)]
+    who: String,
+    #[serde(default)]
+    why: String,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Commit,
+    Abort,
+}
+
+/// The batch that a path of this shape names.
+pub(super) fn batch_of(path: &str) -> Option<&str> {
+    let id = path.strip_prefix("/batches/")?.strip_suffix("/resolve")?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+/// Answers 200 once the decision is in the log; it is carried out after that.
+pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    if request.method() != Method::POST {
+        let problem = Problem::new(Code::InvalidInput, "a decision is sent with POST");
+        let page = problem.with_status(StatusCode::METHOD_NOT_ALLOWED);
+        let mut response = page.at(&path).into_response();
+        let allowed = HeaderValue::from_static("POST");
+        response.headers_mut().insert(ALLOW, allowed);
+        return response;
+    }
+    let page = match decide(batches, id, request).await {
+        Ok(page) => page,
+        Err(problem) => problem.at(&path),
+    };
+    page.into_response()
+}
+
+async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<Page, Problem> {
+    let Asked { decision, who, why } = read(request).await?;
+    let (decision, word) = match decision {
+        Word::Commit => (Decision::Commit, "commit"),
+        Word::Abort => (Decision::Abort, "abort"),
+    };
+    let by = Resolver {
+        who: who.clone(),
+        why: why.clone(),
+    };
+    match batches.resolve(id, decision, by).await {
+        Ok(()) => {
+            let taken = json!({ "id": id, "decision": word, "who": who, "why": why });
+            Ok(Page::json(StatusCode::OK, &taken))
+        }
+        Err(ResolveError::Unknown(_)) => Err(unknown(batches, id)),
+        Err(ResolveError::Refused(reason)) => {
+            tracing::info!(batch = %id, decision = word, who, why, reason, "a person's decision was refused");
+            let words = format!("batch {id} cannot be resolved with {word} now: {reason}");
+            Err(Problem::new(Code::ConcurrentModification, words))
+        }
+    }
+}
+
+async fn read(request: Request<Body>) -> Result<Asked, Problem> {
+    let bad = |words: String| Problem::new(Code::InvalidInput, words).with_detail(SHAPE);
+    // A page of another site that a browser shows can send no such type unasked.
+    let kind = request.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none");
+    let essence = kind.split(';').next().unwrap_or(kind).trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(bad(format!("the content type is {kind}")));
+    }
+    let body = request.into_body().collect_up_to(MAX_BODY).await;
+    let body = body.map_err(|error| bad(error.to_string()))?;
+    let mut asked: Asked = serde_json::from_slice(&body)
+        .map_err(|error| bad(format!("the body is no decision: {error}")))?;
+    for (name, text) in [("who", &asked.who), ("why", &asked.why)] {
+        if text.len() > MAX_TEXT {
+            return Err(bad(format!("`{name}` is longer than {MAX_TEXT} bytes")));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(bad(format!(
+                "`{name}` has control characters in it; write one line"
+            )));
+        }
+    }
+    if asked.who.trim().is_empty() {
+        asked.who = "unknown".to_owned();
+    }
+    Ok(asked)
+}

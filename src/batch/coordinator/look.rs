@@ -1,0 +1,147 @@
+//! What a person sees of one batch: where each entry stands, what was expected and found, what its catalog last said.
+//!
+//! It is put together when somebody looks; a batch that nobody looks at pays nothing for it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::resolve::Call;
+use super::{Coordinator, Run};
+use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Proof, Resolution};
+use crate::batch::plan::Entry;
+use crate::batch::step::{Refusal, State};
+
+/// How long a batch that is busy with its log is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Letters of a catalog's error that are kept.
+const MAX_WORDS: usize = 300;
+
+/// One batch, looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// By entry; empty if the batch had no time to answer.
+    pub entries: Vec<Looked>,
+    /// What people have decided about it.
+    pub resolved: Vec<Resolution>,
+}
+
+/// One entry of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Looked {
+    /// Where it stands, in a word.
+    pub state: &'static str,
+    /// The catalog has answered that it created it.
+    pub created: bool,
+    /// What the create was answered with, or else what the client staged.
+    pub expected: Proof,
+    /// What the catalog had when it was last asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Proof>,
+    /// What the catalog last said instead of doing what it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Coordinator {
+    /// Looks at an open batch.
+    pub async fn look(&self, id: BatchId) -> Option<Look> {
+        let batch = self.open.caller(id)?;
+        Some(ask(&batch).await.unwrap_or_default())
+    }
+}
+
+async fn ask(batch: &mpsc::Sender<Call>) -> Option<Look> {
+    let (answer, answered) = oneshot::channel();
+    let asking = async {
+        batch.send(Call::Look(answer)).await.ok()?;
+        answered.await.ok()
+    };
+    timeout(PATIENCE, asking).await.ok()?
+}
+
+impl Look {
+    /// A batch that nothing can be found out about.
+    pub(super) fn stranded(intent: &Intent) -> Self {
+        let entries = intent.entries.iter().map(|entry| Looked {
+            state: "stranded",
+            created: false,
+            expected: staged(entry),
+            found: None,
+            error: None,
+        });
+        Self {
+            entries: entries.collect(),
+            resolved: Vec::new(),
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn look(&self, state: &State) -> Look {
+        let entries = self.intent.entries.iter().enumerate();
+        let entries = entries.map(|(entry, intent)| Looked {
+            state: state.stands(entry),
+            created: self.proofs[entry].is_some(),
+            expected: self.proofs[entry].clone().unwrap_or_else(|| staged(intent)),
+            found: self.described[entry]
+                .as_ref()
+                .map(|described| described.proof.clone()),
+            error: self.trouble[entry].clone(),
+        });
+        Look {
+            entries: entries.collect(),
+            resolved: self.resolved.clone(),
+        }
+    }
+
+    /// A catalog did not do, or not say, what it was asked for.
+    pub(super) fn troubled(&mut self, entry: usize, refusal: Refusal) {
+        let Entry { line, .. } = &self.plan.entries[entry];
+        let mut words = refusal.message;
+        let backend = &line.table.backend;
+        if !words.contains(&**backend) {
+            words = format!("backend `{backend}` answered {}: {words}", refusal.status);
+        }
+        if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
+            words.truncate(end);
+        }
+        // It is asked again and again, and told once.
+        if self.trouble[entry].as_ref() != Some(&words) {
+            tracing::warn!(
+                batch = %self.id, %backend, table = %line.table.table, error = words,
+                "a catalog does not do what a batch needs; it is asked again"
+            );
+            self.coordinator.open.trouble(self.id, Some(words.clone()));
+            self.trouble[entry] = Some(words);
+        }
+    }
+
+    /// It has done it since.
+    pub(super) fn untroubled(&mut self, entry: usize) {
+        if self.trouble[entry].take().is_some() {
+            let left = self.trouble.iter().flatten().next().cloned();
+            self.coordinator.open.trouble(self.id, left);
+        }
+    }
+}
+
+fn staged(entry: &IntentEntry) -> Proof {
+    let mut proof = Proof::default();
+    match &entry.action {
+        Action::CreateVersion {
+            manifest_size,
+            e_tag,
+            ..
+        } => {
+            proof.manifest_size = *manifest_size;
+            proof.e_tag.clone_from(e_tag);
+        }
+        Action::Declare { location } => proof.location.clone_from(location),
+        Action::Register { location } => proof.location = Some(location.clone()),
+        Action::Deregister | Action::DeleteVersions { .. } => {}
+    }
+    proof
+}

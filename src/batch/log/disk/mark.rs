@@ -1,0 +1,249 @@
+//! Tells the newest log from an old copy of it: the log counts what it has been through, and so does a small file beside it.
+//!
+//! The count goes up in the log first, with lines, and then in the file, so that the file is never ahead of its own log.
+//! A log that is behind its file is an old copy. A copy of both together cannot be told from the original.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
+use uuid::Uuid;
+
+use super::file::{folder, sync_folder, with_suffix};
+
+/// The log's name and count.
+const MARK: TableDefinition<'_, (), (u128, u64)> = TableDefinition::new("mark");
+/// How often the count goes up, at most: what was written since it last did is not told apart.
+const EVERY: Duration = Duration::from_secs(1);
+/// More than the file is ever long.
+const FILE_MAX: u64 = 4096;
+const WORDS: &str = "nsgate batch log";
+
+/// Which log, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    log: Uuid,
+    count: u64,
+}
+
+/// What stands beside the log.
+#[derive(Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// An empty file: an operator says that the log is to be taken as it is.
+    Accept,
+    Mark(Mark),
+}
+
+/// Keeps a log and the file beside it in step.
+pub(super) struct Marker {
+    path: PathBuf,
+    mark: Mark,
+    /// When the count last went up.
+    since: Option<Instant>,
+    /// Lines were written since.
+    behind: bool,
+}
+
+/// The file beside a log, read before the log is touched.
+pub(super) struct MarkFile {
+    log: PathBuf,
+    path: PathBuf,
+    beside: Beside,
+}
+
+impl MarkFile {
+    /// Reads it. The error says what is wrong and what can be done.
+    pub(super) fn of(log: &Path) -> Result<Self, String> {
+        let path = with_suffix(log, "mark");
+        let beside = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self {
+            log: log.to_owned(),
+            path,
+            beside,
+        })
+    }
+
+    /// Whether a log may be made where there is none.
+    pub(super) fn allows_new(&self) -> Result<(), String> {
+        match self.beside {
+            Beside::Mark(Mark { count, .. }) if count > 0 => Err(format!(
+                "it is gone, and {mark} says that there was one. Put it back. To begin anew knowingly, delete {mark}: what \
+                 batches had left half done stays so in their catalogs, and nobody remembers how batches ended",
+                mark = self.path.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares, and brings both in step. The error says what is wrong and what can be done.
+    pub(super) fn admit(&self, database: &Database) -> Result<Marker, String> {
+        let inside = stored(database).map_err(|error| error.to_string())?;
+        let mark = self.judge(inside)?;
+        let marker = Marker {
+            path: self.path.clone(),
+            mark,
+            since: None,
+            behind: false,
+        };
+        let bring = || -> Result<(), redb::Error> {
+            // The name of a new log stands in its file first: one that has a name and no file is not new.
+            if self.beside == Beside::Nothing {
+                marker.publish()?;
+            }
+            if inside != Some(mark) {
+                let transaction = database.begin_write()?;
+                marker.put(&transaction)?;
+                transaction.commit()?;
+            }
+            if ![Beside::Nothing, Beside::Mark(mark)].contains(&self.beside) {
+                marker.publish()?;
+            }
+            Ok(())
+        };
+        bring().map_err(|error| error.to_string())?;
+        Ok(marker)
+    }
+
+    /// The mark that the log goes on from.
+    fn judge(&self, inside: Option<Mark>) -> Result<Mark, String> {
+        let mark = self.path.display();
+        let fresh = |count| Mark {
+            log: Uuid::new_v4(),
+            count,
+        };
+        match (&self.beside, inside) {
+            (Beside::Nothing, None) => Ok(fresh(0)),
+            // With a new name, so that the log that it took the place of is not taken for a newer one.
+            (Beside::Accept, inside) => Ok(fresh(inside.map_or(0, |inside| inside.count))),
+            (Beside::Nothing, Some(_)) => Err(format!(
+                "{mark} is missing, the file beside it that tells the newest log from an old copy. Move and copy both \
+                 together. If this is surely the newest log, make an empty file of that name"
+            )),
+            // Its making was cut short.
+            (Beside::Mark(beside), None) if beside.count == 0 => Ok(*beside),
+            (Beside::Mark(beside), Some(inside)) if inside.log == beside.log => {
+                match inside.count >= beside.count {
+                    true => Ok(inside),
+                    false => Err(self.refusal(&format!(
+                        "it is an old copy: it stands at mark {}, and {mark} says that the log has come to mark {}",
+                        inside.count, beside.count
+                    ))),
+                }
+            }
+            (Beside::Mark(_), _) => {
+                Err(self.refusal(&format!("{mark} belongs to another log, or to a newer one")))
+            }
+        }
+    }
+
+    fn refusal(&self, why: &str) -> String {
+        format!(
+            "{why}. Batches that were answered since would be forgotten or undone. Put the newest log back with its own \
+             mark. If it is lost, start with this one knowingly by emptying {mark} (`: > {mark}`), and look at every table \
+             that was part of a batch since {log} was copied",
+            mark = self.path.display(),
+            log = self.log.display()
+        )
+    }
+}
+
+impl Marker {
+    /// How long the writer may wait for more lines before those it has written are counted; `None`: there are none.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let since = self.since.filter(|_| self.behind)?;
+        Some(EVERY.saturating_sub(since.elapsed()))
+    }
+
+    /// Is part of every transaction that writes lines, and of one that writes none when lines wait to be counted.
+    /// Answers whether the count went up.
+    pub(super) fn count(
+        &mut self,
+        transaction: &WriteTransaction,
+        writes_lines: bool,
+    ) -> Result<bool, redb::Error> {
+        let rests = self.since.is_some_and(|since| since.elapsed() < EVERY);
+        if writes_lines && rests {
+            self.behind = true;
+            return Ok(false);
+        }
+        if !writes_lines && !self.behind {
+            return Ok(false);
+        }
+        self.mark.count += 1;
+        self.put(transaction)?;
+        Ok(true)
+    }
+
+    /// The count has gone up, durably.
+    pub(super) fn counted(&mut self) -> io::Result<()> {
+        self.behind = false;
+        self.since = Some(Instant::now());
+        self.publish()
+    }
+
+    fn put(&self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        let mut table = transaction.open_table(MARK)?;
+        table.insert((), (self.mark.log.as_u128(), self.mark.count))?;
+        Ok(())
+    }
+
+    /// Writes the file: it is the one before or this one, whatever happens.
+    fn publish(&self) -> io::Result<()> {
+        let unnamed = with_suffix(&self.path, "new");
+        let mut file = File::create(&unnamed)?;
+        let Mark { log, count } = self.mark;
+        writeln!(file, "{WORDS} {log} mark {count}")?;
+        file.sync_all()?;
+        fs::rename(&unnamed, &self.path)?;
+        sync_folder(folder(&self.path))
+    }
+}
+
+fn read(path: &Path) -> Result<Beside, String> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Beside::Nothing),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut text = String::new();
+    let read = file.take(FILE_MAX).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    if text.trim().is_empty() {
+        return Ok(Beside::Accept);
+    }
+    parse(&text).map(Beside::Mark).ok_or_else(|| {
+        "it does not say which log is the newest. Put back the file that belongs to the log; if the log is surely the \
+         newest, empty this file"
+            .into()
+    })
+}
+
+fn parse(text: &str) -> Option<Mark> {
+    let (log, count) = text.trim().strip_prefix(WORDS)?.split_once(" mark ")?;
+    Some(Mark {
+        log: Uuid::try_parse(log.trim()).ok()?,
+        count: count.parse().ok()?,
+    })
+}
+
+/// The mark in the log.
+fn stored(database: &Database) -> Result<Option<Mark>, redb::Error> {
+    let table = match database.begin_read()?.open_table(MARK) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(table.get(())?.map(|mark| {
+        let (log, count) = mark.value();
+        Mark {
+            log: Uuid::from_u128(log),
+            count,
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests;

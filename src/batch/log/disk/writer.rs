@@ -1,0 +1,152 @@
+//! The writer: takes what waits, writes it in one transaction, tells who waited.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use redb::{Database, ReadableTable, Table};
+use tokio::sync::oneshot;
+
+use super::mark::Marker;
+use super::{ENDED, LINES};
+use crate::batch::log::{BatchId, Line};
+use crate::batch::step::Decision;
+
+/// Writes that share one fsync.
+const GROUP: usize = 1024;
+/// Batches that are forgotten in one write; others are not kept waiting longer.
+const FORGOTTEN: usize = 1000;
+
+type Lines<'t> = Table<'t, (u128, u32), &'static [u8]>;
+type Ended<'t> = Table<'t, (u64, u128), ()>;
+
+/// One write and who waits for it.
+pub(super) struct Write {
+    pub(super) id: BatchId,
+    pub(super) what: What,
+    pub(super) done: oneshot::Sender<Answer>,
+}
+
+pub(super) enum What {
+    Line(Line),
+    /// Forgets batches that ended before; some of them.
+    Forget {
+        before: u64,
+    },
+}
+
+/// What a durable write is answered with.
+#[derive(Default)]
+pub(super) struct Answer {
+    /// The decision that stood before this one.
+    pub(super) standing: Option<Decision>,
+    /// There is more to forget.
+    pub(super) has_more: bool,
+}
+
+/// Writes until the log is dropped or a write fails.
+pub(super) fn write_all(
+    database: &Database,
+    queue: &Receiver<Write>,
+    mut marker: Option<Marker>,
+) -> Result<(), redb::Error> {
+    loop {
+        let due = marker.as_ref().and_then(Marker::due);
+        let next = match due {
+            Some(wait) => queue.recv_timeout(wait),
+            None => queue.recv().map_err(RecvTimeoutError::from),
+        };
+        match next {
+            Ok(first) => {
+                let group = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1));
+                write(database, group.collect(), marker.as_mut())?;
+            }
+            Err(_) if due.is_some() => write(database, Vec::new(), marker.as_mut())?,
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// Writes a group in one transaction, or what is still to be counted if the group is empty.
+fn write(
+    database: &Database,
+    group: Vec<Write>,
+    mut marker: Option<&mut Marker>,
+) -> Result<(), redb::Error> {
+    let mut answers = Vec::with_capacity(group.len());
+    let mut writes_lines = false;
+    let transaction = database.begin_write()?;
+    {
+        let mut lines = transaction.open_table(LINES)?;
+        let mut ended = transaction.open_table(ENDED)?;
+        for Write { id, what, done } in group {
+            let answer = match what {
+                What::Line(line) => {
+                    writes_lines = true;
+                    let standing = append(&mut lines, &mut ended, id.as_u128(), &line)?;
+                    Answer {
+                        standing,
+                        has_more: false,
+                    }
+                }
+                What::Forget { before } => Answer {
+                    standing: None,
+                    has_more: forget(&mut lines, &mut ended, before)?,
+                },
+            };
+            answers.push((done, answer));
+        }
+    }
+    let counted = match &mut marker {
+        Some(marker) => marker.count(&transaction, writes_lines)?,
+        None => false,
+    };
+    transaction.commit()?;
+    for (done, answer) in answers {
+        // A write whose request has gone away is durable all the same.
+        let _ = done.send(answer);
+    }
+    if let Some(marker) = marker.filter(|_| counted) {
+        marker.counted()?;
+    }
+    Ok(())
+}
+
+/// Appends a line, but no second decision: then it answers with the first.
+fn append(
+    lines: &mut Lines<'_>,
+    ended: &mut Ended<'_>,
+    id: u128,
+    line: &Line,
+) -> Result<Option<Decision>, redb::Error> {
+    if matches!(line, Line::Verdict(_)) {
+        for earlier in lines.range((id, 0)..=(id, u32::MAX))? {
+            let (_, earlier) = earlier?;
+            if let Ok(Line::Verdict(verdict)) = serde_json::from_slice(earlier.value()) {
+                return Ok(Some(verdict.decision()));
+            }
+        }
+    }
+    let last = lines.range((id, 0)..=(id, u32::MAX))?.next_back();
+    let number = match last.transpose()? {
+        Some((key, _)) => key.value().1 + 1,
+        None => 0,
+    };
+    let bytes = serde_json::to_vec(line).map_err(|error| redb::Error::Io(error.into()))?;
+    lines.insert((id, number), bytes.as_slice())?;
+    if let Line::End(at) = line {
+        ended.insert((*at, id), ())?;
+    }
+    Ok(None)
+}
+
+/// Forgets some batches that ended before, the oldest first; whether there are more.
+fn forget(lines: &mut Lines<'_>, ended: &mut Ended<'_>, before: u64) -> Result<bool, redb::Error> {
+    let mut old = Vec::new();
+    for entry in ended.range(..(before, 0))?.take(FORGOTTEN) {
+        old.push(entry?.0.value());
+    }
+    for (at, id) in &old {
+        ended.remove((*at, *id))?;
+        lines.retain_in((*id, 0)..=(*id, u32::MAX), |_, _| false)?;
+    }
+    Ok(old.len() == FORGOTTEN)
+}

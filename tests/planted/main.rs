@@ -1,0 +1,180 @@
+//! The checkers, checked: bugs that the batch protocol could have, each planted in a copy of the source, where some
+//! test has to fail for it.
+//!
+//! `cargo test --test planted` sees that every bug still fits the source. `NSGATE_PLANTED=all cargo test --test planted
+//! -- --nocapture` plants them one after the other (each is a build: about a minute) and prints by what each was caught;
+//! `NSGATE_PLANTED=NAME` plants one.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests say what they expect; nobody links against them"
+)]
+
+mod bugs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use bugs::{BUGS, Bug};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// What a copy needs to be built and tested.
+const PARTS: [&str; 8] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "README.md",
+    "src",
+    "tests",
+    "config",
+    "deploy",
+    "benches",
+];
+
+#[test]
+fn every_bug_still_fits_the_source() {
+    for Bug {
+        name,
+        file,
+        right,
+        wrong,
+        ..
+    } in BUGS
+    {
+        let source = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        let places = source.matches(right).count();
+        assert_eq!(places, 1, "`{name}` has no place, or several, in {file}");
+        assert_ne!(right, wrong, "`{name}` is no bug");
+    }
+    let mut names: Vec<_> = BUGS.iter().map(|bug| bug.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() == BUGS.len() && names.len() >= 20);
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    let Ok(wanted) = std::env::var("NSGATE_PLANTED") else {
+        println!("not run: NSGATE_PLANTED=all plants them");
+        return;
+    };
+    let chosen: Vec<_> = BUGS
+        .iter()
+        .filter(|bug| wanted == "all" || wanted == bug.name)
+        .collect();
+    assert!(!chosen.is_empty(), "no bug is called {wanted}");
+    let copy = Copy::make();
+    let missed: Vec<_> = chosen
+        .iter()
+        .filter(|bug| !copy.catches(bug))
+        .map(|bug| bug.name)
+        .collect();
+    println!("{} of {} caught", chosen.len() - missed.len(), chosen.len());
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
+
+/// The source, elsewhere.
+struct Copy {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn make() -> Self {
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
+        let root = target.join("planted");
+        for part in PARTS {
+            copy(&Path::new(ROOT).join(part), &root.join(part));
+        }
+        Self {
+            target: root.join("target"),
+            root,
+        }
+    }
+
+    /// Plants a bug, runs the checkers until one fails, and takes it out again.
+    fn catches(&self, bug: &Bug) -> bool {
+        let path = self.root.join(bug.file);
+        let source = fs::read_to_string(&path).unwrap();
+        fs::write(&path, source.replacen(bug.right, bug.wrong, 1)).unwrap();
+        let began = Instant::now();
+        let caught = bug
+            .checkers
+            .iter()
+            .find_map(|checker| self.fails(bug, checker));
+        fs::write(&path, source).unwrap();
+        let by = caught.as_deref().unwrap_or("NOTHING");
+        println!(
+            "{}: caught by {by} ({} s)",
+            bug.name,
+            began.elapsed().as_secs()
+        );
+        caught.is_some()
+    }
+
+    /// The first test of a checker that fails.
+    fn fails(&self, bug: &Bug, checker: &[&str]) -> Option<String> {
+        // A bug that does not compile is caught by nobody.
+        let built = self.cargo(&["test", "--locked", "--no-run"], checker);
+        let said = String::from_utf8_lossy(&built.stderr);
+        assert!(
+            built.status.success(),
+            "`{}` does not compile:\n{said}",
+            bug.name
+        );
+        let run = self.cargo(&["test", "--locked"], checker);
+        if run.status.success() {
+            return None;
+        }
+        let said = String::from_utf8_lossy(&run.stdout);
+        let failed = said.lines().find_map(|line| {
+            let test = line.strip_prefix("test ")?;
+            test.strip_suffix(" ... FAILED").map(str::to_owned)
+        });
+        // What fails without a failing test says nothing about the bug, unless the whole process ended.
+        Some(failed.unwrap_or_else(|| format!("{} (it ended the process)", checker.join(" "))))
+    }
+
+    fn cargo(&self, what: &[&str], checker: &[&str]) -> Output {
+        let filter = checker
+            .iter()
+            .position(|part| !part.starts_with("--") && !is_target(part, checker));
+        let (targets, filters) = checker.split_at(filter.unwrap_or(checker.len()));
+        let filters = if what.contains(&"--no-run") {
+            &[][..]
+        } else {
+            filters
+        };
+        Command::new(env!("CARGO"))
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("NSGATE_SEEDS", "2000")
+            .env_remove("NSGATE_PLANTED")
+            .args(what)
+            .args(targets)
+            .args(filters)
+            .output()
+            .unwrap()
+    }
+}
+
+/// Whether a word is the name that follows `--test`.
+fn is_target(word: &str, checker: &[&str]) -> bool {
+    checker.windows(2).any(|pair| pair == ["--test", word])
+}
+
+/// Copies what has changed, so that only that is built again.
+fn copy(from: &Path, to: &Path) {
+    if from.is_dir() {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let name = entry.unwrap().file_name();
+            copy(&from.join(&name), &to.join(&name));
+        }
+    } else if from.is_file() && fs::read(from).ok() != fs::read(to).ok() {
+        fs::copy(from, to).unwrap();
+    }
+}
