@@ -145,6 +145,9 @@ async fn serve(config: Config, log: Log) -> Result<(), Failure> {
     }
     let _ = stop_admin.send(true);
     let _ = admin.await;
+    if ended.is_ok() {
+        ended = parts.batches.close().await.map_err(Failure::BatchLog);
+    }
     ended
 }
 

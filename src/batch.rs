@@ -160,6 +160,11 @@ impl Batches {
         &self.coordinator.visibility.names
     }
 
+    /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.
+    pub async fn close(&self) -> Result<(), LogError> {
+        self.coordinator.log.close().await
+    }
+
     /// Holds a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
     /// `batch.lock_timeout`; then 503 with `Retry-After`.
     pub async fn hold(&self, table: TableKey, access: Access) -> Result<Hold, Error> {

@@ -8,8 +8,8 @@ mod mark;
 mod writer;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -31,9 +31,14 @@ const QUEUE: usize = 4096;
 
 /// A log in one file.
 pub struct DiskLog {
-    database: Arc<Database>,
     writes: Option<SyncSender<Write>>,
-    writer: Option<JoinHandle<()>>,
+    /// Until it is closed.
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    database: Arc<Database>,
+    writer: JoinHandle<()>,
 }
 
 impl DiskLog {
@@ -90,10 +95,13 @@ impl DiskLog {
             })
             .map_err(redb::Error::Io)?;
         Ok(Self {
-            database,
             writes: Some(writes),
-            writer: Some(writer),
+            running: Mutex::new(Some(Running { database, writer })),
         })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers once the write is durable.
@@ -121,10 +129,17 @@ impl Drop for DiskLog {
     /// What waits is written, and the file is free when this returns.
     fn drop(&mut self) {
         drop(self.writes.take());
-        if let Some(writer) = self.writer.take() {
-            // A writer that panicked has nothing left to write.
-            let _ = writer.join();
+        if let Some(running) = self.running().take() {
+            running.end();
         }
+    }
+}
+
+impl Running {
+    /// Waits until the writer has ended; then the file is free.
+    fn end(self) {
+        // A writer that panicked has nothing left to write.
+        let _ = self.writer.join();
     }
 }
 
@@ -176,16 +191,30 @@ impl Log for DiskLog {
     }
 
     fn scan(&self) -> Logged<'_, Vec<Record>> {
-        let database = Arc::clone(&self.database);
+        let database = self
+            .running()
+            .as_ref()
+            .map(|running| Arc::clone(&running.database));
         Box::pin(async move {
             let unreadable = |cause: String| LogError::Unusable {
                 path: "(open)".into(),
                 cause,
             };
+            let database = database.ok_or_else(|| unreadable("it is closed".into()))?;
             tokio::task::spawn_blocking(move || read_all(&database))
                 .await
                 .map_err(|error| unreadable(error.to_string()))?
                 .map_err(unreadable)
+        })
+    }
+
+    fn close(&self) -> Logged<'_, ()> {
+        Box::pin(async move {
+            self.write(BatchId::nil(), What::Close).await?;
+            let running = self.running().take();
+            let finished = tokio::task::spawn_blocking(move || running.map(Running::end)).await;
+            finished.map_err(|error| LogError::Write(error.to_string()))?;
+            Ok(())
         })
     }
 }

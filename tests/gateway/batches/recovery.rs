@@ -1,5 +1,8 @@
 //! The gateway dies at every point of a batch: after the next start it is all there or not at all.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, pair, settled, start, stored, until, visible, world};
@@ -184,4 +187,26 @@ async fn an_old_copy_of_the_log_is_not_served_from() {
     std::fs::rename(log.with_extension("newest"), &log).unwrap();
     world.restart().await;
     assert_both(&world, &[1, 2, 3], "from the newest log").await;
+}
+
+#[tokio::test]
+async fn a_stop_leaves_a_log_that_needs_no_repair() {
+    let mut world = world("").await;
+    for version in 2..6 {
+        world
+            .client()
+            .post(BATCH, &pair(&world, version))
+            .await
+            .ok();
+        world.terminate();
+        assert_eq!(world.ended().await, Some(0));
+        let repaired = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&repaired);
+        let opened = redb::Builder::new()
+            .set_repair_callback(move |_| seen.store(true, Ordering::Relaxed))
+            .open(world.folder().join("batches.redb"));
+        drop(opened.unwrap());
+        assert!(!repaired.load(Ordering::Relaxed), "{version}");
+        world.restart().await;
+    }
 }

@@ -31,6 +31,8 @@ pub(super) enum What {
     Forget {
         before: u64,
     },
+    /// Ends the writer after this group.
+    Close,
 }
 
 /// What a durable write is answered with.
@@ -48,20 +50,28 @@ pub(super) fn write_all(
     queue: &Receiver<Write>,
     mut marker: Option<Marker>,
 ) -> Result<(), redb::Error> {
-    loop {
-        let due = marker.as_ref().and_then(Marker::due);
-        let next = match due {
+    let mut closes = false;
+    while !closes {
+        let next = match marker.as_ref().and_then(Marker::due) {
             Some(wait) => queue.recv_timeout(wait),
             None => queue.recv().map_err(RecvTimeoutError::from),
         };
         match next {
             Ok(first) => {
                 let group = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1));
-                write(database, group.collect(), marker.as_mut())?;
+                let group: Vec<Write> = group.collect();
+                closes = group.iter().any(|write| matches!(write.what, What::Close));
+                write(database, group, marker.as_mut())?;
             }
-            Err(_) if due.is_some() => write(database, Vec::new(), marker.as_mut())?,
-            Err(_) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => write(database, Vec::new(), marker.as_mut())?,
+            Err(RecvTimeoutError::Disconnected) => closes = true,
         }
+    }
+    match marker {
+        Some(mut marker) if marker.due().is_some() => {
+            write(database, Vec::new(), Some(&mut marker))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -87,6 +97,7 @@ fn write(
                         has_more: false,
                     }
                 }
+                What::Close => Answer::default(),
                 What::Forget { before } => Answer {
                     standing: None,
                     has_more: forget(&mut lines, &mut ended, before)?,
