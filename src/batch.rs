@@ -1,4 +1,4 @@
-//! Batches of table versions that span catalogs: all or nothing, although no catalog knows of the others.
+//! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
 //!
 //! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
 //! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash ended.
@@ -20,13 +20,14 @@ pub mod visibility;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dashmap::DashMap;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
 pub use locks::{Hold, TableKey};
 pub use names::{Level, Names};
-pub use request::BatchCall;
+pub use request::{BatchCall, Caller, Form};
 pub use visibility::Line;
 
 use crate::backend::Backend;
@@ -53,6 +54,8 @@ pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
     running: Arc<Semaphore>,
+    /// Which catalogs have a batch-commit of their own, where that has been found out.
+    commits: DashMap<Arc<str>, bool>,
 }
 
 /// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
@@ -103,6 +106,7 @@ impl Batches {
             coordinator: Arc::new(coordinator),
             outcomes,
             running: Arc::new(Semaphore::new(RUNNING)),
+            commits: DashMap::new(),
         }
     }
 

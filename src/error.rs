@@ -76,6 +76,13 @@ impl Error {
         self
     }
 
+    /// Says the same in other words.
+    #[must_use]
+    pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
+        self.0.message = words(&self.0.message);
+        self
+    }
+
     /// Names the batch whose fate `transaction/{id}/describe` tells.
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {

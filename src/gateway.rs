@@ -120,10 +120,9 @@ impl Shared {
         }
         // Boxed where it is rare: a request's future is as large as the largest that it may await.
         match operation {
-            Op::BatchCreateTableVersions => {
-                Box::pin(versions::batch_create(self, world, request)).await
+            Op::BatchCreateTableVersions | Op::BatchCommitTables => {
+                Box::pin(commit::commit(self, world, request)).await
             }
-            Op::BatchCommitTables => Box::pin(commit::commit(self, world, request)).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
                 Box::pin(transaction::serve(self, world, &id, request)).await
             }

@@ -173,6 +173,9 @@ impl Run {
             None => run.undecided = Some(run.coordinator.metrics.undecided(age)),
         }
         run.hide();
+        if decision == Some(Decision::Commit) {
+            run.reveal();
+        }
         run
     }
 

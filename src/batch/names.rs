@@ -90,6 +90,10 @@ impl Names {
     /// Reveals a fate: in one step, the names that its batch has made are there and those that it removes are not.
     /// `tables` are all of them.
     pub fn reveal<'a>(&self, fate: &Fate, tables: impl IntoIterator<Item = &'a TableKey>) {
+        let mut tables = tables.into_iter().peekable();
+        if tables.peek().is_none() {
+            return fate.reveal();
+        }
         let mut state = self.write();
         fate.reveal();
         for table in tables {

@@ -143,7 +143,7 @@ pub async fn table(
     ask.body = Some(body(line, &[]));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
-    match described_table(&answer) {
+    match described_table(&answer, backend.sets_managed_versioning()) {
         Some(described) => Ok(Some(described)),
         None if is_absent(&answer) => Ok(None),
         None => Err(refusal(backend.name(), &answer)),
@@ -164,7 +164,7 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
         Ok(answer) => {
             let described = match entry.version() {
                 Some(version) => described(version, &answer),
-                None => described_table(&answer),
+                None => described_table(&answer, backend.sets_managed_versioning()),
             };
             created(backend.name(), described, &answer)
         }
@@ -299,13 +299,13 @@ pub async fn delete(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
     done(entry, undone)
 }
 
-/// Removes what the entry removes; an error if the catalog does not say that it is gone. Asking again does no harm.
+/// Removes what the entry removes; an error if it is not gone. Asking again does no harm.
 pub async fn remove(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    let removed = match &entry.action {
-        Action::DeleteVersions { ranges } => delete_versions(entry, ranges, asker).await,
-        _ => deregister(entry, asker).await,
-    };
-    done(entry, removed)
+    if let Action::DeleteVersions { ranges } = &entry.action {
+        return done(entry, delete_versions(entry, ranges, asker).await);
+    }
+    done(entry, deregister(entry, asker).await)?;
+    is_gone(entry, asker).await
 }
 
 fn done(entry: &Entry, answer: Result<Answer, Failure>) -> Result<(), Refusal> {
@@ -315,6 +315,19 @@ fn done(entry: &Entry, answer: Result<Answer, Failure>) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(refusal(backend.name(), &answer))
+}
+
+/// Some catalogs find tables in storage, whatever has been deregistered: their word alone is not enough.
+async fn is_gone(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
+    let Entry { backend, line, .. } = entry;
+    match table(backend, line, asker).await? {
+        None => Ok(()),
+        Some(_) => Err(conflict(format!(
+            "backend `{}` still has table {}, although it was deregistered there",
+            backend.name(),
+            line.table.table
+        ))),
+    }
 }
 
 async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {

@@ -1,5 +1,7 @@
 //! From the entries of a request to the shares of a batch: which versions, in which tables, in which order. Pure.
 
+mod conflicts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,9 +36,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Sorts entries into shares; refuses duplicates, gaps, and version 0. `atomic`: whether a backend makes all of its
+    /// Sorts entries into shares; refuses contradictions, duplicates, gaps, and version 0. `atomic`: whether a backend makes all of its
     /// versions at once.
     pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
+        conflicts::check(&entries)?;
         let mut lines: BTreeMap<&Line, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             if entry.version() == Some(0) {
@@ -101,6 +104,23 @@ impl Plan {
         &self.entries[self.shape.shares[share][0]].line
     }
 
+    /// The entries of a share that must be looked at before anything is done: the first, whose state the others follow
+    /// from, and every removal of versions that were there before.
+    pub fn to_validate(&self, share: usize) -> &[usize] {
+        let share = &self.shape.shares[share];
+        match self.entries[share[0]].action {
+            Action::DeleteVersions { .. } => share,
+            _ => &share[..1],
+        }
+    }
+
+    /// The names of tables that it makes or removes.
+    pub fn names(&self) -> impl Iterator<Item = &TableKey> {
+        let entries = self.entries.iter();
+        let named = entries.filter(|entry| entry.action.is_about_name());
+        named.map(|entry| &entry.line.table)
+    }
+
     /// Its tables, each once.
     pub fn tables(&self) -> impl Iterator<Item = TableKey> + '_ {
         (0..self.shape.shares.len()).map(|share| self.line(share).table.clone())
@@ -136,6 +156,14 @@ impl Action {
         match self {
             Self::CreateVersion { .. } | Self::Declare { .. } | Self::Register { .. } => Kind::Made,
             Self::Deregister | Self::DeleteVersions { .. } => Kind::Removed,
+        }
+    }
+
+    /// Whether it makes or removes a name, and not versions.
+    pub fn is_about_name(&self) -> bool {
+        match self {
+            Self::Declare { .. } | Self::Register { .. } | Self::Deregister => true,
+            Self::CreateVersion { .. } | Self::DeleteVersions { .. } => false,
         }
     }
 

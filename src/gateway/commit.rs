@@ -1,41 +1,76 @@
-//! `batch-commit`: passed on where one catalog owns everything in it.
+//! `batch-create` and `batch-commit`: several changes, all or none.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use http::{Request, Response};
+use http::header::{AUTHORIZATION, HeaderName};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
 
-use super::{Shared, World, extension, forward, hold, payload};
+use super::{Shared, World, extension, payload};
+use crate::backend::Authority;
+use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
 use crate::error::Error;
-use crate::protocol::error::Code;
+use crate::protocol::commit::CommitOperation;
+use crate::protocol::context::Context;
+use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::principal::Principal;
+use crate::protocol::{batch, commit};
 
-/// Has the one catalog that owns all tables in it commit. 406, code 0, where there are several.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Does everything that the request asks for, or nothing.
 pub(super) async fn commit(
     shared: &Shared,
-    world: &World,
+    world: &Arc<World>,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = extension::<Operation>(&request)?;
-    let mut owner = None;
-    let mut tables = BTreeSet::new();
-    payload::admit(&mut request, operation, None, shared.json_body, |id| {
+    let keep = |_: &_| Ok(None);
+    payload::admit(&mut request, operation, None, shared.json_body, keep).await?;
+    let (head, body) = request.into_parts();
+    let body = payload::read(body, shared.json_body).await?;
+    let most = shared.batches.max_entries();
+    let (form, operations) = if operation == Operation::BatchCommitTables {
+        (Form::Commit, commit::parse(&body, most)?.operations)
+    } else {
+        let entries = batch::parse(&body, most)?.entries.into_iter();
+        let creates = entries.map(CommitOperation::CreateTableVersion);
+        (Form::Create, creates.collect())
+    };
+    let call = BatchCall {
+        form,
+        operations,
+        caller: caller(&head),
+    };
+    let route = |id: &Identifier| {
         let mount = world.routes.owner(id, Kind::Table)?;
-        if *owner.get_or_insert(mount.backend) != mount.backend {
-            let message =
-                format!("batch-commit works within one catalog, and {id} belongs to another one");
-            return Err(Error::new(Code::Unsupported, message));
-        }
-        tables.insert(hold::key(world.backend(mount), &mount.to_catalog(id)));
-        Ok((!mount.keeps_path()).then(|| mount.to_catalog(id)))
-    })
-    .await?;
-    let owner = owner.ok_or_else(|| Error::invalid("`operations` names no table"))?;
-    let mut held = Vec::with_capacity(tables.len());
-    // In the order of their keys, as everyone takes several locks.
-    for table in tables {
-        held.push(shared.batches.hold(table, operation.access()).await?);
+        Ok((Arc::clone(world.backend(mount)), mount.to_catalog(id)))
+    };
+    shared.batches.commit(call, route).await
+}
+
+/// Who asks for a batch.
+pub(super) fn caller(head: &Parts) -> Caller {
+    let context = head.extensions.get::<Context>();
+    let key = head.headers.get(IDEMPOTENCY_KEY);
+    Caller {
+        name: name(head),
+        idempotency_key: key.and_then(|key| Some(key.to_str().ok()?.to_owned())),
+        authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
+        context: context.cloned().unwrap_or_default(),
     }
-    let response = forward::send(&world.backends[owner], request).await?;
-    Ok(hold::keep(response, held))
+}
+
+/// Whatever distinguishes callers: who they are, or what they show where nobody asks who they are.
+fn name(head: &Parts) -> String {
+    let known = head.extensions.get::<Principal>();
+    match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
+        Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
+        None => {
+            let shown = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+            String::from_utf8_lossy(shown.unwrap_or_default()).into_owned()
+        }
+    }
 }

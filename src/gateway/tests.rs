@@ -117,9 +117,9 @@ async fn a_transaction_is_asked_of_every_catalog_until_one_knows_it() {
 async fn a_commit_goes_to_the_one_catalog_that_owns_all_of_it() {
     let target = "/v1/table/batch-commit";
     let setup = setup(vec![ok("a")], vec![ok("b")]).await;
-    let within = r#"{"operations":[{"x":{"id":["b","t1"],"n":1.0}},{"y":{"id":["b","t2"]}}]}"#;
+    let within = r#"{"operations":[{"declare_table":{"id":["b","t1"],"n":1.0}},{"deregister_table":{"id":["b","t2"]}}]}"#;
     assert_eq!(text(setup.post(target, within).await.unwrap()).await, "b");
-    let sent = r#"{"operations":[{"x":{"id":["t1"],"n":1.0}},{"y":{"id":["t2"]}}]}"#;
+    let sent = r#"{"operations":[{"declare_table":{"id":["t1"],"n":1.0}},{"deregister_table":{"id":["t2"]}}]}"#;
     assert!(
         setup.b.requests()[0].ends_with(sent),
         "{:?}",
@@ -127,12 +127,12 @@ async fn a_commit_goes_to_the_one_catalog_that_owns_all_of_it() {
     );
     let refusals = [
         (
-            r#"{"operations":[{"x":{"id":["a","t"]}},{"x":{"id":["b","t"]}}]}"#,
-            406,
-            Code::Unsupported,
+            r#"{"operations":[{"x":{"id":["a","t"]}}]}"#,
+            400,
+            Code::InvalidInput,
         ),
         (
-            r#"{"operations":[{"x":{"id":["c","t"]}}]}"#,
+            r#"{"operations":[{"deregister_table":{"id":["c","t"]}}]}"#,
             404,
             Code::TableNotFound,
         ),

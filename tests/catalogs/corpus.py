@@ -352,7 +352,7 @@ def story(stage):
     yield Case("batch_create_table_versions", "without entries", [], body={})
     yield Case("batch_create_table_versions", "no list of entries", [], body='{"entries": 3}')
     yield Case("batch_create_table_versions", "an entry without an id", [], body={"entries": [{"version": 3, "manifest_path": "m"}]})
-    yield Case("batch_commit_tables", "one operation", [], body={"operations": [{"declare_table": {"id": ["home", "new"]}}]})
+    yield Case("batch_commit_tables", "one operation", [], body={"operations": [{"deregister_table": {"id": ["home", "none"]}}]})
     yield Case("deregister_table", "that exists", other)
     yield Case("deregister_table", "that is gone", other)
     yield Case("register_table", "with a path from outside", other, body={"location": "../outside"})

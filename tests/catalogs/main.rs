@@ -14,6 +14,7 @@ mod batches;
 #[path = "../gateway/client.rs"]
 mod client;
 mod clients;
+mod commits;
 mod differential;
 mod harness;
 mod kills;

@@ -4,6 +4,7 @@ mod commit;
 mod full;
 mod hidden;
 mod late;
+mod mixed;
 mod prepare;
 mod recovery;
 mod refuse;

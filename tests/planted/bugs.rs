@@ -17,7 +17,7 @@ pub struct Bug {
 const STEP: &str = "src/batch/step.rs";
 const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/coordinator/effects.rs";
-const DISK: &str = "src/batch/log/disk.rs";
+const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
 const WALKS: &[&str] = &["--lib", "batch::step::walk"];
@@ -143,8 +143,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "reveal after the answer",
         file: EFFECTS,
-        right: "        self.fate.reveal();\n",
-        wrong: "        let fate = self.fate.clone();\n        tokio::spawn(async move {\n            sleep(Duration::from_millis(50)).await;\n            fate.reveal();\n        });\n",
+        right: "        names.reveal(&self.fate, self.plan.names());\n",
+        wrong: "        let (names, fate, plan) = (names.clone(), self.fate.clone(), Arc::clone(&self.plan));\n        tokio::spawn(async move {\n            sleep(Duration::from_millis(50)).await;\n            names.reveal(&fate, plan.names());\n        });\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -206,8 +206,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a second decision stands",
         file: DISK,
-        right: "            return Ok(Some(verdict.decision()));",
-        wrong: "            let _ = verdict;",
+        right: "                return Ok(Some(verdict.decision()));",
+        wrong: "                let _ = verdict;",
         checkers: &[LOG, POWER],
     },
 ];

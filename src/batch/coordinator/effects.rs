@@ -46,7 +46,7 @@ impl Run {
             Effect::Answer(answer) => self.answer(answer),
             Effect::Delete { entry, again } => pending.push(self.delete(entry, again)),
             Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
-            Effect::Show(entry) => self.forget(entry),
+            Effect::Show(entry) => self.show(entry),
             Effect::Reserve(entry) => self.reserve(entry),
             Effect::Watch(entry) => pending.push(self.watch(entry)),
             Effect::Note(entry, settled) => {
@@ -85,19 +85,27 @@ impl Run {
     }
 
     fn validate(&mut self, share: usize) -> BoxFuture<'static, Done> {
-        let index = self.plan.shape.shares[share][0];
-        let turn = self.turn(index, false);
+        let first = self.plan.shape.shares[share][0];
+        let turn = self.turn(first, false);
         let visibility = self.coordinator.visibility.clone();
         Box::pin(async move {
-            let entry = &turn.plan.entries[index];
             let _call = turn.begins().await;
-            let valid = participant::validate(entry, &visibility, &turn.asker).await;
-            let (described, refusal) = match valid {
-                Ok(described) => (described, None),
-                Err(refusal) => (None, Some(refusal.at(index))),
-            };
+            let mut known = None;
+            for &index in turn.plan.to_validate(share) {
+                let entry = &turn.plan.entries[index];
+                match participant::validate(entry, &visibility, &turn.asker).await {
+                    Ok(described) => {
+                        known = known.or(described.map(|described| (index, described)));
+                    }
+                    Err(refusal) => {
+                        let refusal = Some(refusal.at(index));
+                        return Event::Validated { share, refusal }.into();
+                    }
+                }
+            }
+            let refusal = None;
             Done {
-                described: described.map(|described| (index, described)),
+                described: known,
                 ..Event::Validated { share, refusal }.into()
             }
         })
@@ -115,7 +123,7 @@ impl Run {
     fn log_decision(&self, decision: Decision, state: &State) -> BoxFuture<'static, Done> {
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let verdict = match decision {
-            Decision::Commit => Verdict::Commit(self.versions()),
+            Decision::Commit => Verdict::Commit(self.answers()),
             Decision::Abort => Verdict::Abort {
                 proofs: self.proofs.clone(),
                 reason: state
@@ -140,14 +148,21 @@ impl Run {
                         visibility.hide_removed(line.clone(), versions, &self.fate);
                     }
                 }
-                Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {}
+                Action::Declare { .. } | Action::Register { .. } => {
+                    visibility.names.hide_made(line.table.clone(), &self.fate);
+                }
+                Action::Deregister => {
+                    let names = &visibility.names;
+                    names.hide_removed(line.table.clone(), &self.fate);
+                }
             }
         }
     }
 
     /// In one step, readers see what was made, and what is removed no more.
-    fn reveal(&self) {
-        self.fate.reveal();
+    pub(super) fn reveal(&self) {
+        let names = &self.coordinator.visibility.names;
+        names.reveal(&self.fate, self.plan.names());
         for entry in &self.plan.entries {
             if let Some(version) = entry.version() {
                 self.coordinator.visibility.taken(&entry.line, version);
@@ -261,7 +276,7 @@ impl Run {
         self.outcome.set(match answer {
             Answer::Committed => {
                 metrics.committed();
-                Answered::Committed(self.versions())
+                Answered::Committed(self.answers())
             }
             Answer::Refused(refusal) => {
                 match self.written {
@@ -283,19 +298,54 @@ impl Run {
         }
     }
 
+    /// The batch has no say any more in what readers see of the entry.
     fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
+        let names = &visibility.names;
         let Entry { line, action, .. } = &self.plan.entries[entry];
         match action {
             Action::CreateVersion { version, .. } => {
                 visibility.forget(line, Some(*version), &self.fate);
             }
             Action::DeleteVersions { ranges } => {
-                for range in ranges {
-                    visibility.forget(line, Some(range.start), &self.fate);
+                let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+                let (visibility, line) = (visibility.clone(), line.clone());
+                let fate = self.fate.clone();
+                let forget = move || {
+                    for start in starts {
+                        visibility.forget(&line, Some(start), &fate);
+                    }
+                };
+                if !self.fate.is_revealed() {
+                    return forget();
                 }
+                // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
+                let rest = self.coordinator.settings.slot_cooldown;
+                tokio::spawn(async move {
+                    sleep(rest).await;
+                    forget();
+                });
             }
-            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {}
+            // Removed after COMMIT, or undone after ABORT: who has asked the catalog before does not see it either.
+            Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
+            Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
+                names.gone(&line.table, &self.fate);
+            }
+            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
+                names.forget(&line.table, &self.fate);
+            }
+        }
+    }
+
+    /// What is there is somebody else's, or stays on a person's word.
+    fn show(&self, entry: usize) {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        match action.is_about_name() {
+            true => {
+                let names = &self.coordinator.visibility.names;
+                names.forget(&line.table, &self.fate);
+            }
+            false => self.forget(entry),
         }
     }
 
@@ -331,10 +381,12 @@ impl Run {
         }
     }
 
-    /// The versions to answer with, once every one has been described.
-    fn versions(&self) -> Vec<Box<RawValue>> {
-        let described = self.described.iter().flatten();
-        described.map(|described| described.raw.clone()).collect()
+    /// What catalogs said of each entry, to answer with; `null` where there is nothing to say.
+    fn answers(&self) -> Vec<Box<RawValue>> {
+        let described = self.described.iter();
+        let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
+        said.map(|raw| raw.unwrap_or_else(|| RawValue::NULL.to_owned()))
+            .collect()
     }
 
     fn asker(&self) -> Asker {

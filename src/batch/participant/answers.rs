@@ -2,7 +2,7 @@
 //! to be unclear.
 
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Created, Described};
@@ -148,20 +148,28 @@ pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<Desc
     })
 }
 
-/// The table of a successful describe, declare or register.
-pub(super) fn described_table(answer: &Answer) -> Option<Described> {
-    #[derive(Deserialize)]
-    struct Body {
+/// The table of a successful describe, declare or register, without anything that may be a credential: the log keeps
+/// it. `managed`: it is said to have managed versioning, whatever the catalog says.
+pub(super) fn described_table(answer: &Answer, managed: bool) -> Option<Described> {
+    #[derive(Serialize, Deserialize)]
+    struct Table {
+        #[serde(skip_serializing_if = "Option::is_none")]
         location: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        properties: Option<Box<RawValue>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        managed_versioning: Option<bool>,
     }
     if !answer.status.is_success() {
         return None;
     }
-    let raw: Box<RawValue> = serde_json::from_slice(&answer.body).ok()?;
-    let body: Body = serde_json::from_str(raw.get()).ok()?;
-    let location = body.location;
+    let mut table: Table = serde_json::from_slice(&answer.body).ok()?;
+    if managed {
+        table.managed_versioning = Some(true);
+    }
+    let raw = serde_json::value::to_raw_value(&table).ok()?;
     let proof = Proof {
-        location,
+        location: table.location,
         ..Proof::default()
     };
     Some(Described { raw, proof })

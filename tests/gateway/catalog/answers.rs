@@ -126,7 +126,14 @@ fn with_json(
         "drop_namespace" => store.drop_namespace(id),
         "describe_table" => store.describe_table(id),
         "table_exists" => store.table_exists(id),
-        "declare_table" => store.create_table(id, None),
+        "declare_table" => {
+            let mut declared = store.create_table(id, None)?.unwrap_or_default();
+            declared["storage_options"] = json!({"token": "a credential"});
+            if let Some(properties) = body.get("properties") {
+                declared["properties"] = properties.clone();
+            }
+            Ok(Some(declared))
+        }
         "deregister_table" => store.deregister_table(id),
         "register_table" => {
             let at = field(body, "location")?.as_str();
@@ -160,6 +167,10 @@ fn with_json(
                 .map(|range| end(range, "start_version").zip(end(range, "end_version")));
             let ranges: Option<Vec<_>> = ranges.collect();
             store.delete_versions(id, &ranges.ok_or_else(|| invalid("invalid range"))?)
+        }
+        "batch_commit_tables" => {
+            let message = "Not supported: batch_commit_tables not implemented, namespace.rs:385:13";
+            Err((500, 18, message.to_owned()))
         }
         "batch_create_table_versions" => {
             let entries = field(body, "entries")?.as_array().cloned();

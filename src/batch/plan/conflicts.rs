@@ -1,0 +1,99 @@
+//! What cannot be in one batch, because the changes would contradict each other.
+
+use std::collections::BTreeMap;
+
+use super::Entry;
+use crate::batch::locks::TableKey;
+use crate::batch::log::{Action, VersionRange};
+use crate::batch::visibility::Line;
+use crate::error::Error;
+
+/// 400, code 13, naming the later of two entries that contradict each other.
+pub(super) fn check(entries: &[Entry]) -> Result<(), Error> {
+    names(entries)?;
+    deletes(entries)
+}
+
+/// A name is declared or deregistered once. Of a table that goes nothing else can change, and one that begins with the
+/// batch has no versions that could be deleted.
+fn names(entries: &[Entry]) -> Result<(), Error> {
+    let mut tables: BTreeMap<&TableKey, Vec<usize>> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        tables.entry(&entry.line.table).or_default().push(index);
+    }
+    for changes in tables.values().filter(|changes| changes.len() > 1) {
+        let all = |wanted: fn(&Action) -> bool| {
+            let found = changes.iter().copied();
+            found.filter(move |index| wanted(&entries[*index].action))
+        };
+        let made =
+            |action: &Action| matches!(action, Action::Declare { .. } | Action::Register { .. });
+        if let Some(gone) = all(|action| matches!(action, Action::Deregister)).next() {
+            let other = changes.iter().copied().find(|other| *other != gone);
+            let (one, next) = in_order(gone, other.unwrap_or(gone));
+            return Err(contradicts(
+                next,
+                one,
+                "a table that is deregistered cannot be changed besides",
+            ));
+        }
+        let mut made = all(made);
+        let Some(first) = made.next() else {
+            continue;
+        };
+        if let Some(second) = made.next() {
+            return Err(contradicts(second, first, "the table is declared there"));
+        }
+        if let Some(delete) = all(|action| matches!(action, Action::DeleteVersions { .. })).next() {
+            let (one, next) = in_order(first, delete);
+            let why = "a table that begins with the batch has no versions that could be deleted";
+            return Err(contradicts(next, one, why));
+        }
+    }
+    Ok(())
+}
+
+/// No version is deleted twice, and none that the batch itself creates.
+fn deletes(entries: &[Entry]) -> Result<(), Error> {
+    let mut lines: BTreeMap<&Line, Vec<(VersionRange, usize)>> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if let Action::DeleteVersions { ranges } = &entry.action {
+            let ranges = ranges.iter().map(|range| (*range, index));
+            lines.entry(&entry.line).or_default().extend(ranges);
+        }
+    }
+    for ranges in lines.values_mut() {
+        ranges.sort_by_key(|(range, _)| (range.start, range.end));
+        for pair in ranges.windows(2) {
+            let ((one, first), (next, second)) = (pair[0], pair[1]);
+            if next.start < one.end {
+                let (first, second) = in_order(first, second);
+                let version = next.start;
+                let why = format!("version {version} is deleted there");
+                return Err(contradicts(second, first, &why));
+            }
+        }
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        let (Some(version), Some(ranges)) = (entry.version(), lines.get(&entry.line)) else {
+            continue;
+        };
+        let covers = |(range, _): &&(VersionRange, usize)| range.end > version;
+        if let Some((_, delete)) = ranges.iter().find(covers) {
+            let (one, next) = in_order(index, *delete);
+            let why = format!("version {version}, which the batch creates, would be deleted");
+            return Err(contradicts(next, one, &why));
+        }
+    }
+    Ok(())
+}
+
+fn in_order(one: usize, other: usize) -> (usize, usize) {
+    (one.min(other), one.max(other))
+}
+
+fn contradicts(index: usize, other: usize, why: &str) -> Error {
+    Error::invalid(format!(
+        "entries[{index}] contradicts entries[{other}]: {why}"
+    ))
+}

@@ -1,0 +1,608 @@
+//! Mixed batches: what is made is undone or seen, and what is removed goes when the rest is seen, and only then.
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{numbers, settled, stage, stored, told, until, visible, world};
+use crate::catalog::Catalog;
+use crate::catalog::faults::{BROKEN, Fault};
+use crate::client::{Client, Reply};
+use crate::world::World;
+
+const COMMIT: &str = "/v1/table/batch-commit";
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+
+fn declare(name: &str, table: &str) -> Value {
+    json!({"declare_table": {"id": [name, table]}})
+}
+
+fn create(entry: &Value) -> Value {
+    json!({ "create_table_version": entry })
+}
+
+fn delete(name: &str, table: &str, start: i64, end: i64) -> Value {
+    let ranges = [json!({"start_version": start, "end_version": end})];
+    json!({"delete_table_versions": {"id": [name, table], "ranges": ranges}})
+}
+
+fn deregister(name: &str, table: &str) -> Value {
+    json!({"deregister_table": {"id": [name, table]}})
+}
+
+async fn commit(world: &World, operations: &[Value]) -> Reply {
+    let body = json!({ "operations": operations });
+    world.client().post(COMMIT, &body).await
+}
+
+/// Sends a batch while the test goes on.
+fn start(client: Client, operations: &[Value]) -> JoinHandle<Reply> {
+    let body = json!({ "operations": operations });
+    tokio::spawn(async move { client.post(COMMIT, &body).await })
+}
+
+/// `t1` and `old` in both catalogs: `t1` of three versions, `old` of one.
+async fn seeded(settings: &str) -> World {
+    let world = world(settings).await;
+    for name in ["west", "east"] {
+        let mut store = world.catalog(name).store();
+        store.seed(&[name, "t1"], 3);
+        store.seed(&[name, "old"], 1);
+    }
+    world
+}
+
+/// Whether the catalog has the name.
+fn has(catalog: &Catalog, name: &str, table: &str) -> bool {
+    catalog.store().contents(&[name, table]).is_some()
+}
+
+/// What a reader is told of a table: 200, or 404 with its code.
+async fn described(world: &World, name: &str, table: &str) -> (u16, Option<u64>) {
+    let client = world.client();
+    let mut outcomes = Vec::new();
+    for operation in ["describe", "exists"] {
+        let target = format!("/v1/table/{name}%24{table}/{operation}");
+        outcomes.push(client.post(&target, &json!({})).await.outcome());
+    }
+    assert_eq!(outcomes[0], outcomes[1], "{name}${table}");
+    outcomes[0]
+}
+
+/// The tables that listings show: of both namespaces, and of everything.
+async fn listed(world: &World) -> Vec<String> {
+    let client = world.client();
+    let mut all = Vec::new();
+    for name in ["east", "west"] {
+        let target = format!("/v1/namespace/{name}/table/list");
+        let names = client.get(&target).await.ok().json()["tables"].clone();
+        for table in names.as_array().unwrap() {
+            all.push(format!("{name}${}", table.as_str().unwrap()));
+        }
+    }
+    let whole = client.get("/v1/table").await.ok().json();
+    assert_eq!(
+        whole["tables"],
+        json!(all),
+        "all of them and level by level"
+    );
+    all
+}
+
+const THERE: (u16, Option<u64>) = (200, None);
+const NOT_THERE: (u16, Option<u64>) = (404, Some(4));
+
+#[tokio::test]
+async fn a_mix_over_two_catalogs_is_done_whole() {
+    let world = seeded("").await;
+    world.catalog("east").store().stage("first", "rows");
+    let first =
+        json!({"id": ["east", "new"], "version": 1, "manifest_path": "first", "manifest_size": 4});
+    let operations = [
+        create(&first),
+        json!({"declare_table": {"id": ["east", "new"], "properties": {"a": "b"}, "vend_credentials": true}}),
+        create(&stage(&world, "west", 4)),
+        delete("west", "t1", 1, 3),
+        deregister("east", "old"),
+    ];
+    let reply = commit(&world, &operations).await.ok().json();
+    let results = reply["results"].as_array().unwrap();
+    assert_eq!(results.len(), 5, "{reply}");
+    assert_eq!(results[0]["create_table_version"]["version"]["version"], 1);
+    let declared = json!({
+        "location": "file:///store/east$new", "properties": {"a": "b"}, "managed_versioning": true,
+    });
+    assert_eq!(
+        results[1],
+        json!({ "declare_table": declared }),
+        "no credential"
+    );
+    assert_eq!(results[2]["create_table_version"]["version"]["version"], 4);
+    assert_eq!(results[3], json!({"delete_table_versions": {}}));
+    let gone = json!({"id": ["east", "old"], "location": "file:///store/east$old"});
+    assert_eq!(results[4], json!({ "deregister_table": gone }));
+    assert_eq!(told(&world, &reply["transaction_id"]).await, "Succeeded");
+    assert_eq!(
+        listed(&world).await,
+        ["east$new", "east$t1", "west$old", "west$t1"]
+    );
+    assert_eq!(visible(&world, "west").await, [3, 4]);
+    settled(&world).await;
+    until("it is removed", || {
+        !has(world.catalog("east"), "east", "old")
+    })
+    .await;
+    until("they are deleted", || stored(&world, "west") == [3, 4]).await;
+    let new = world.catalog("east").store().contents(&["east", "new"]);
+    assert_eq!(new.unwrap(), [(1, "rows".to_owned())]);
+    // In the gateway's own name: a removal may come long after the caller's token has expired.
+    let removal = world.catalog("east").seen_of("deregister_table");
+    assert_eq!(
+        removal[0].header("authorization"),
+        Some("Bearer service-of-east")
+    );
+}
+
+#[tokio::test]
+async fn what_was_made_is_undone_and_nothing_is_removed_when_one_part_is_refused() {
+    let world = seeded("").await;
+    world.catalog("west").store().stage("first", "rows");
+    let first =
+        json!({"id": ["west", "new"], "version": 1, "manifest_path": "first", "manifest_size": 4});
+    let gate = world.catalog("east").hold("create_table_version");
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let operations = [
+        declare("west", "new"),
+        create(&first),
+        deregister("west", "old"),
+        delete("west", "t1", 1, 2),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    gate.reached(1).await;
+    until("west is prepared", || {
+        let new = world.catalog("west").store().contents(&["west", "new"]);
+        new.is_some_and(|versions| versions.len() == 1)
+    })
+    .await;
+    gate.open();
+    let reply = batch.await.unwrap();
+    assert_eq!(reply.outcome(), (400, Some(13)), "{reply:?}");
+    assert!(reply.words().contains("operations[4]"), "{reply:?}");
+    until("the name is gone", || {
+        !has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    let whole = ["east$old", "east$t1", "west$old", "west$t1"];
+    assert_eq!(listed(&world).await, whole);
+    assert_eq!(stored(&world, "west"), [1, 2, 3]);
+    // The version first, then the name; and nothing of what was to be removed.
+    let undone: Vec<_> = world.catalog("west").seen().into_iter().collect();
+    let undone = undone.iter().filter(|seen| {
+        ["batch_delete_table_versions", "deregister_table"].contains(&seen.operation)
+    });
+    let undone: Vec<_> = undone
+        .map(|seen| (seen.operation, seen.id[1].as_str()))
+        .collect();
+    let expected = [
+        ("batch_delete_table_versions", "new"),
+        ("deregister_table", "new"),
+    ];
+    assert_eq!(undone, expected);
+}
+
+/// At each moment a reader sees all of a batch or nothing of it.
+#[tokio::test]
+async fn readers_see_names_change_in_one_step() {
+    let world = seeded("lock_timeout: 300ms").await;
+    let client = world.client();
+    let made = world.catalog("east").hold("create_table_version");
+    let removed = world.catalog("west").hold("deregister_table");
+    let operations = [
+        declare("west", "new"),
+        deregister("west", "old"),
+        delete("west", "t1", 1, 2),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    until("the name is made", || {
+        has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    assert_eq!(described(&world, "west", "new").await, NOT_THERE);
+    assert_eq!(described(&world, "west", "old").await, THERE);
+    let before = ["east$old", "east$t1", "west$old", "west$t1"];
+    assert_eq!(listed(&world).await, before);
+    assert_eq!(visible(&world, "west").await, [1, 2, 3]);
+    let versions = "/v1/table/west%24new/version/list";
+    assert_eq!(client.post_nothing(versions).await.outcome(), NOT_THERE);
+    // Whoever wants the name for themselves waits until it is decided.
+    for operation in ["declare", "register", "drop", "deregister"] {
+        let target = format!("/v1/table/west%24new/{operation}");
+        let reply = client.post(&target, &json!({"location": "x"})).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{operation}: {reply:?}");
+    }
+    made.open();
+    batch.await.unwrap().ok();
+    removed.reached(1).await;
+    // Committed and answered; the catalog has not removed anything yet.
+    assert!(has(world.catalog("west"), "west", "old"));
+    assert_eq!(described(&world, "west", "new").await, THERE);
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    let after = ["east$old", "east$t1", "west$new", "west$t1"];
+    assert_eq!(listed(&world).await, after);
+    assert_eq!(visible(&world, "west").await, [2, 3]);
+    let again = client
+        .post("/v1/table/west%24old/declare", &json!({}))
+        .await;
+    assert_eq!(again.outcome(), (503, Some(17)), "not before it is gone");
+    removed.open();
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    assert_eq!(listed(&world).await, after);
+    // The name is free for others as soon as its removal is on record.
+    for _ in 0..100 {
+        let again = client
+            .post("/v1/table/west%24old/declare", &json!({}))
+            .await;
+        if again.status == 200 {
+            break;
+        }
+    }
+    assert_eq!(described(&world, "west", "old").await, THERE);
+    assert_eq!(listed(&world).await.len(), 5);
+}
+
+#[tokio::test]
+async fn a_removal_is_rolled_forward_when_its_catalog_is_back() {
+    let world = seeded("").await;
+    let made = world.catalog("east").hold("create_table_version");
+    let operations = [
+        deregister("west", "old"),
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    world.catalog("west").stop().await;
+    made.open();
+    batch.await.unwrap().ok();
+    // Not even its catalog is needed to know that the table is not there any more.
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(visible(&world, "east").await, [1, 2, 3, 4]);
+    assert!(has(world.catalog("west"), "west", "old"));
+    let refused = Fault::Instead(500, BROKEN);
+    world
+        .catalog("west")
+        .fail("deregister_table", refused.clone());
+    world
+        .catalog("west")
+        .fail("batch_delete_table_versions", refused);
+    world.catalog("west").resume();
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(visible(&world, "west").await, [3]);
+}
+
+/// Some catalogs find tables in storage, whatever they say about a deregister.
+#[tokio::test]
+async fn a_name_stays_hidden_until_its_catalog_does_not_have_it_any_more() {
+    let world = seeded("").await;
+    let lie = Fault::Instead(200, r#"{"id":["west","old"]}"#);
+    world.catalog("west").fail("deregister_table", lie);
+    let operations = [deregister("west", "old"), create(&stage(&world, "east", 4))];
+    commit(&world, &operations).await.ok();
+    world.catalog("west").called("deregister_table", 1).await;
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    assert_eq!(world.catalog("west").seen_of("deregister_table").len(), 2);
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_before_the_decision_undoes_and_removes_nothing() {
+    let mut world = seeded("").await;
+    let made = world.catalog("east").hold("create_table_version");
+    let operations = [
+        declare("west", "new"),
+        deregister("west", "old"),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    until("the name is made", || {
+        has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    world.kill();
+    drop(batch);
+    world.catalog("east").behave();
+    world.restart().await;
+    assert_eq!(described(&world, "west", "new").await, NOT_THERE);
+    settled(&world).await;
+    until("the name is gone", || {
+        !has(world.catalog("west"), "west", "new")
+    })
+    .await;
+    let whole = ["east$old", "east$t1", "west$old", "west$t1"];
+    assert_eq!(listed(&world).await, whole);
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_after_the_decision_removes_the_rest() {
+    let mut world = seeded("").await;
+    let removed = world.catalog("west").hold("deregister_table");
+    let deleted = world.catalog("west").hold("batch_delete_table_versions");
+    let operations = [
+        declare("west", "new"),
+        deregister("west", "old"),
+        delete("west", "t1", 1, 3),
+        create(&stage(&world, "east", 4)),
+    ];
+    commit(&world, &operations).await.ok();
+    removed.reached(1).await;
+    deleted.reached(1).await;
+    world.kill();
+    world.catalog("west").behave();
+    let removed = world.catalog("west").hold("deregister_table");
+    world.restart().await;
+    // From the first moment on.
+    assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    assert_eq!(described(&world, "west", "new").await, THERE);
+    assert_eq!(visible(&world, "west").await, [3]);
+    assert!(has(world.catalog("west"), "west", "old"));
+    removed.open();
+    until("it is removed", || {
+        !has(world.catalog("west"), "west", "old")
+    })
+    .await;
+    until("they are deleted", || stored(&world, "west") == [3]).await;
+    assert_eq!(
+        listed(&world).await,
+        ["east$old", "east$t1", "west$new", "west$t1"]
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_before_anything_is() {
+    let world = seeded("").await;
+    let east = || create(&json!({"id": ["east", "t1"], "version": 4, "manifest_path": "x"}));
+    let version = |version: u64| {
+        create(&json!({"id": ["west", "t1"], "version": version, "manifest_path": "x"}))
+    };
+    let cases = [
+        (
+            vec![declare("west", "t1"), east()],
+            409,
+            5,
+            "operations[0]: table west$t1 exists already",
+        ),
+        (
+            vec![east(), deregister("west", "none")],
+            404,
+            4,
+            "operations[1]: table west$none does not exist",
+        ),
+        (
+            vec![east(), declare("north", "t1")],
+            404,
+            4,
+            "operations[1]: table north$t1 is not served here",
+        ),
+        (
+            vec![east(), delete("west", "t1", 1, 4)],
+            409,
+            14,
+            "operations[1]: versions 1 to 4 reach beyond",
+        ),
+        (
+            vec![
+                delete("west", "t1", 1, 2),
+                delete("west", "t1", 2, 9),
+                east(),
+            ],
+            409,
+            14,
+            "operations[1]: versions 2 to 9",
+        ),
+        (
+            vec![delete("west", "t1", 0, -1), east()],
+            400,
+            13,
+            "operations[0]: `delete_table_versions.ranges[0].end_version`: -1",
+        ),
+        (
+            vec![declare("west", "n"), east(), declare("west", "n")],
+            400,
+            13,
+            "operations[2] contradicts operations[0]: the table is declared there",
+        ),
+        (
+            vec![declare("west", "old"), deregister("west", "old")],
+            400,
+            13,
+            "operations[1] contradicts operations[0]: a table that is deregistered",
+        ),
+        (
+            vec![deregister("west", "t1"), version(4)],
+            400,
+            13,
+            "operations[1] contradicts operations[0]",
+        ),
+        (
+            vec![deregister("west", "old"), deregister("west", "old")],
+            400,
+            13,
+            "operations[1] contradicts operations[0]",
+        ),
+        (
+            vec![declare("west", "n"), delete("west", "n", 1, 2)],
+            400,
+            13,
+            "operations[1] contradicts operations[0]: a table that begins",
+        ),
+        (
+            vec![delete("west", "t1", 1, 3), delete("west", "t1", 2, 3)],
+            400,
+            13,
+            "operations[1] contradicts operations[0]: version 2 is deleted there",
+        ),
+        (
+            vec![delete("west", "t1", 1, 5), version(4)],
+            400,
+            13,
+            "operations[1] contradicts operations[0]: version 4, which",
+        ),
+        (
+            vec![version(4), version(4)],
+            400,
+            13,
+            "operations[1]: version 4 of this table is in operations[0] already",
+        ),
+        (
+            vec![
+                declare("west", "n"),
+                create(&json!({"id": ["west", "n"], "version": 2, "manifest_path": "x"})),
+            ],
+            400,
+            13,
+            "operations[1]: version 2 does not follow version 0 of operations[0]",
+        ),
+        (
+            vec![json!({"declare_table": {"id": []}})],
+            400,
+            13,
+            "operations[0].declare_table.id",
+        ),
+    ];
+    for (operations, status, code, words) in cases {
+        let reply = commit(&world, &operations).await;
+        assert_eq!(
+            reply.outcome(),
+            (status, Some(code)),
+            "{operations:?}: {reply:?}"
+        );
+        assert!(reply.words().contains(words), "{words}: {reply:?}");
+    }
+    let writes = [
+        "declare_table",
+        "create_table_version",
+        "deregister_table",
+        "batch_delete_table_versions",
+    ];
+    for write in writes {
+        for name in ["west", "east"] {
+            assert!(
+                world.catalog(name).seen_of(write).is_empty(),
+                "{write} in {name}"
+            );
+        }
+    }
+}
+
+/// One catalog without a batch-commit is asked for one once; one that has it does it all by itself.
+#[tokio::test]
+async fn one_catalog_is_left_alone_with_what_it_can_do() {
+    let world = seeded("").await;
+    let west = world.catalog("west");
+    let pair = |new: &str| [declare("west", new), create(&stage(&world, "west", 4))];
+    let reply = commit(&world, &pair("a")).await.ok().json();
+    assert!(reply["transaction_id"].is_string(), "coordinated: {reply}");
+    let next = [declare("west", "b"), create(&stage(&world, "west", 5))];
+    commit(&world, &next).await.ok();
+    assert_eq!(west.seen_of("batch_commit_tables").len(), 1);
+    // One operation is atomic by itself.
+    let reply = commit(&world, &[deregister("west", "old")])
+        .await
+        .ok()
+        .json();
+    let gone = json!({"id": ["west", "old"], "location": "file:///store/west$old"});
+    assert_eq!(reply, json!({"results": [{ "deregister_table": gone }]}));
+    let reply = commit(&world, &[delete("west", "t1", 1, 2)])
+        .await
+        .ok()
+        .json();
+    let deleted = json!({"delete_table_versions": {"deleted_count": 1}});
+    assert_eq!(reply, json!({ "results": [deleted] }));
+    let refused = commit(&world, &[deregister("west", "old")]).await;
+    assert_eq!(refused.outcome(), NOT_THERE);
+
+    let east = world.catalog("east");
+    let answer = json!({"transaction_id": "its own", "results": []}).to_string();
+    east.can(
+        "batch_commit_tables",
+        200,
+        "application/json",
+        answer.as_bytes(),
+    );
+    let operations = [declare("east", "a"), deregister("east", "old")];
+    let reply = commit(&world, &operations).await.ok().json();
+    assert_eq!(reply["transaction_id"], "its own");
+    let sent = east.seen_of("batch_commit_tables")[0].json();
+    assert_eq!(sent, json!({ "operations": operations }));
+    assert!(east.seen_of("declare_table").is_empty());
+}
+
+#[tokio::test]
+async fn the_same_key_gets_the_same_answer() {
+    let mut world = seeded("").await;
+    let operations = [declare("west", "new"), deregister("east", "old")];
+    let body = json!({ "operations": operations });
+    let client = |world: &World| world.client().header("idempotency-key", "k1");
+    let first = client(&world).post(COMMIT, &body).await.ok().json();
+    assert_eq!(client(&world).post(COMMIT, &body).await.ok().json(), first);
+    let other = json!({"operations": [declare("west", "other")]});
+    assert_eq!(client(&world).post(COMMIT, &other).await.status, 422);
+    settled(&world).await;
+    world.restart().await;
+    assert_eq!(client(&world).post(COMMIT, &body).await.ok().json(), first);
+    assert_eq!(world.catalog("west").seen_of("declare_table").len(), 1);
+    let log = std::fs::read(world.folder().join("batches.redb")).unwrap();
+    let secret = b"a credential";
+    assert!(
+        !log.windows(secret.len()).any(|part| part == secret),
+        "no credential is kept"
+    );
+}
+
+/// Versions of a table that is not there for readers are not there either.
+#[tokio::test]
+async fn versions_of_a_new_table_appear_with_it() {
+    let world = seeded("").await;
+    world.catalog("west").store().stage("first", "rows");
+    let first =
+        json!({"id": ["west", "new"], "version": 1, "manifest_path": "first", "manifest_size": 4});
+    let made = world.catalog("east").hold("create_table_version");
+    let operations = [
+        declare("west", "new"),
+        create(&first),
+        create(&stage(&world, "east", 4)),
+    ];
+    let batch = start(world.client(), &operations);
+    made.reached(1).await;
+    until("it is prepared", || {
+        let new = world.catalog("west").store().contents(&["west", "new"]);
+        new.is_some_and(|versions| !versions.is_empty())
+    })
+    .await;
+    let target = "/v1/table/west%24new/version/";
+    let client = world.client();
+    let list = client.post_nothing(&format!("{target}list")).await;
+    assert_eq!(list.outcome(), NOT_THERE);
+    let version = client
+        .post(&format!("{target}describe"), &json!({"version": 1}))
+        .await;
+    assert_eq!(version.outcome(), NOT_THERE);
+    made.open();
+    batch.await.unwrap().ok();
+    let list = client.post_nothing(&format!("{target}list")).await.ok();
+    assert_eq!(numbers(&list.json()), [1]);
+}
