@@ -232,6 +232,11 @@ impl Batches {
         self.coordinator.open.list()
     }
 
+    /// How many batches are open, by where they stand.
+    pub fn census(&self) -> metrics::Census {
+        self.coordinator.open.census()
+    }
+
     /// An open batch, and each of its entries as it stands now; `None`: no open batch has this name.
     pub async fn look(&self, id: &str) -> Option<(OpenBatch, Look)> {
         let id = BatchId::from(Uuid::try_parse(id).ok()?);

@@ -17,7 +17,7 @@ use prometheus::{IntGauge, Registry, TextEncoder};
 
 pub use auth::{Auth, Issuer, TokenCache};
 pub use backend::Backend;
-pub use batch::{Batch, Census, Phase, Standing, Undecided};
+pub use batch::{Batch, Census, Phase, Standing};
 pub use request::{Counted, Requests};
 
 use families::Families;
@@ -102,7 +102,6 @@ impl Metrics {
     /// The text exposition format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.auth.refresh_ages();
-        self.batch.refresh_ages();
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nsgate::batch::log::disk::DiskLog;
 use nsgate::batch::log::{Action, BatchId, Intent, IntentEntry, Log as _};
 use nsgate::config::BatchConfig;
+use nsgate::metrics::Standing;
 use nsgate::protocol::identifier::Identifier;
 
 use crate::catalog::Catalog;
@@ -44,7 +45,7 @@ pub async fn measure(table: &mut Table) {
         .batches
         .open()
         .iter()
-        .any(|batch| batch.state != "watching")
+        .any(|batch| batch.state != Standing::Watching)
     {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

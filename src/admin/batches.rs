@@ -2,15 +2,13 @@
 
 mod words;
 
-use std::time::Duration;
-
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Page, Problem, Shown};
 use crate::batch::{Batches, Looked, OpenBatch, OpenEntry, TransactionStatus, now_millis};
-use crate::metrics::{Census, Standing};
+use crate::metrics::Standing;
 use crate::protocol::error::Code;
 use words::Way;
 
@@ -24,14 +22,13 @@ struct Told<'a> {
     batch: &'a OpenBatch,
     age_seconds: u64,
     waits_for: String,
-    ways: Vec<Way>,
 }
 
 /// A batch as its own page shows it.
 #[derive(Serialize)]
 struct ToldWhole<'a> {
     id: &'a str,
-    state: &'static str,
+    state: Standing,
     since_millis: u64,
     age_seconds: u64,
     waits_for: String,
@@ -59,7 +56,7 @@ struct ToldResolution<'a> {
 /// `/batches`: those that wait for a person first, the oldest first.
 pub(super) fn list(shown: &Shown) -> Value {
     let mut open = shown.batches.open();
-    open.sort_by_key(|batch| !matches!(batch.state, "hazard" | "stranded"));
+    open.sort_by_key(|batch| !matches!(batch.state, Standing::Hazard | Standing::Stranded));
     let mut entries = 0;
     let listed = open.iter().take_while(|batch| {
         let fits = entries < LISTED;
@@ -68,9 +65,8 @@ pub(super) fn list(shown: &Shown) -> Value {
     });
     let listed = listed.map(|batch| Told {
         batch,
-        age_seconds: age(batch).as_secs(),
+        age_seconds: batch.age().as_secs(),
         waits_for: words::waits_for(batch, &configured(shown)),
-        ways: words::ways(batch),
     });
     let listed: Vec<_> = listed.collect();
     json!({ "more": open.len() - listed.len(), "batches": listed })
@@ -96,29 +92,13 @@ pub(super) async fn show(shown: &Shown, id: &str) -> Page {
         id: &batch.id,
         state: batch.state,
         since_millis: batch.since_millis,
-        age_seconds: age(&batch).as_secs(),
+        age_seconds: batch.age().as_secs(),
         waits_for: words::waits_for(&batch, &configured(shown)),
-        ways: words::ways(&batch),
+        ways: words::ways(&batch, &look.takes),
         resolved: resolved.collect(),
         entries: entries.collect(),
     };
     Page::json(StatusCode::OK, &json!(told))
-}
-
-/// How many batches stand where, and since when.
-pub(super) fn census(shown: &Shown) -> Census {
-    let mut census = Census::default();
-    for batch in shown.batches.open() {
-        let standing = Standing::ALL.into_iter();
-        for standing in standing.filter(|standing| standing.as_str() == batch.state) {
-            census.add(standing, age(&batch));
-        }
-    }
-    census
-}
-
-fn age(batch: &OpenBatch) -> Duration {
-    Duration::from_millis(now_millis().saturating_sub(batch.since_millis))
 }
 
 fn configured(shown: &Shown) -> Vec<std::sync::Arc<str>> {

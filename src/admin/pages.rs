@@ -3,12 +3,12 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EXPOSITION, Page, Problem, Shown, batches};
+use super::{EXPOSITION, Page, Problem, Shown};
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &Shown) -> Page {
-    shown.metrics.batch().open(&batches::census(shown));
+    shown.metrics.batch().open(&shown.batches.census());
     match shown.metrics.render() {
         Ok(body) => Page {
             status: StatusCode::OK,

@@ -11,7 +11,7 @@ mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use dashmap::DashMap;
 use futures_util::StreamExt;
@@ -99,8 +99,6 @@ pub struct Run {
     hazards_told: Vec<Option<Hazard>>,
     /// An INTENT is durable.
     written: bool,
-    /// Counted as undecided, from INTENT to the decision.
-    undecided: Option<metrics::Undecided>,
     begun: Instant,
     phase_begun: Instant,
 }
@@ -162,15 +160,13 @@ impl Run {
         decision: Option<Decision>,
         hold: Hold,
     ) -> Self {
-        let age = resolve::age(outcome.id);
         let mut run = Self::build(coordinator, plan, intent, outcome, hold);
         for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
             run.proofs[entry] = proof;
         }
         run.open();
-        match decision {
-            Some(decision) => run.coordinator.open.decided(run.id, decision),
-            None => run.undecided = Some(run.coordinator.metrics.undecided(age)),
+        if let Some(decision) = decision {
+            run.coordinator.open.decided(run.id, decision);
         }
         run.hide();
         if decision == Some(Decision::Commit) {
@@ -206,7 +202,6 @@ impl Run {
             reserved: vec![false; entries],
             hazards_told: vec![None; entries],
             written: true,
-            undecided: None,
             begun: Instant::now(),
             phase_begun: Instant::now(),
             coordinator,
@@ -295,12 +290,10 @@ impl Run {
             Event::IntentDurable => {
                 self.written = true;
                 self.open();
-                self.undecided = Some(self.coordinator.metrics.undecided(Duration::ZERO));
                 self.lap(Phase::Validate);
             }
             Event::Decided(decision) => {
                 self.coordinator.open.decided(self.id, *decision);
-                self.undecided = None;
                 self.lap(Phase::Decide);
             }
             Event::Ended => self.lap(Phase::Undo),
@@ -329,12 +322,8 @@ impl Run {
             }
             self.coordinator.open.hazard(self.id, entry, hazard);
             let Some(hazard) = hazard else {
-                self.coordinator.metrics.hazard_settled();
                 continue;
             };
-            if told.is_none() {
-                self.coordinator.metrics.hazard();
-            }
             let Entry { line, action, .. } = &self.plan.entries[entry];
             tracing::error!(
                 batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action, ?hazard,

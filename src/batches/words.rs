@@ -265,3 +265,49 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     }
     said
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says what it expects")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_two_units() {
+        let ages = [0, 59, 60, 3599, 3600, 86399, 86400, 200_000].map(age);
+        let said = [
+            "0s", "59s", "1m 0s", "59m 59s", "1h 0m", "23h 59m", "1d 0h", "2d 7h",
+        ];
+        assert_eq!(ages, said);
+    }
+
+    #[test]
+    fn what_others_wrote_cannot_move_the_cursor_or_begin_a_line() {
+        let text = "ok\u{1b}[2J\r\n\tü";
+        assert_eq!(plain(text), "ok\\u{1b}[2J\\r\\n\\tü");
+    }
+
+    #[test]
+    fn many_backends_and_batches_are_counted_and_not_left_out_silently() {
+        let entry = |n| {
+            serde_json::json!({
+                "backend": format!("b{n}"), "table": "t", "change": "create version 2", "action": "create_version",
+            })
+        };
+        let entries: Vec<_> = (1..=5).map(entry).collect();
+        let list = serde_json::json!({ "more": 7, "batches": [{
+            "id": "x", "state": "stranded", "age_seconds": 5, "waits_for": "b1", "entries": entries,
+        }]});
+        let said = super::list(&serde_json::from_value(list).unwrap(), "http://gw:9090");
+        for words in [
+            "b1, b2, b3 and 2 more",
+            "and 7 more, which",
+            "1 waits for a person",
+            "nsgate batches --admin http://gw:9090 show ID",
+        ] {
+            assert!(said.contains(words), "`{words}` is not in\n{said}");
+        }
+        let none = serde_json::json!({ "more": 7, "batches": [] });
+        let said = super::list(&serde_json::from_value(none).unwrap(), "http://gw:9090");
+        assert!(said.contains("and 7 more"), "{said}");
+    }
+}

@@ -1,10 +1,9 @@
 //! What is counted about batches.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge};
+use serde::Serialize;
 
 use super::families::Families;
 
@@ -22,11 +21,11 @@ pub struct Batch {
     oldest: Gauge,
     standing: [(IntGauge, Gauge); Standing::ALL.len()],
     late_creates: IntCounter,
-    open: Arc<Mutex<Open>>,
 }
 
 /// Where a batch stands that has a durable intent and no durable end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// It has no decision.
     Undecided,
@@ -44,7 +43,11 @@ pub enum Standing {
 
 /// The open batches, counted.
 #[derive(Clone, Debug, Default)]
-pub struct Census([(u32, Duration); Standing::ALL.len()]);
+pub struct Census {
+    /// How many, and since when the oldest.
+    standing: [(u32, Duration); Standing::ALL.len()],
+    hazards: u32,
+}
 
 /// The phases that `nsgate_batch_duration_seconds` tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +60,6 @@ pub enum Phase {
     Undo,
     /// From the request to its answer.
     Total,
-}
-
-/// A batch with a durable intent and no decision; counted until dropped.
-pub struct Undecided {
-    number: u64,
-    gauge: IntGauge,
-    open: Arc<Mutex<Open>>,
-}
-
-#[derive(Default)]
-struct Open {
-    next: u64,
-    /// In the order of beginning, but for those that recovery took over.
-    since: BTreeMap<u64, Instant>,
 }
 
 impl Standing {
@@ -98,11 +87,12 @@ impl Standing {
 }
 
 impl Census {
-    /// One more batch, which began `age` ago.
-    pub fn add(&mut self, standing: Standing, age: Duration) {
-        let (batches, oldest) = &mut self.0[standing as usize];
+    /// One more batch, which began `age` ago; `hazards`: changes of it that wait for a person.
+    pub fn add(&mut self, standing: Standing, age: Duration, hazards: usize) {
+        let (batches, oldest) = &mut self.standing[standing as usize];
         *batches += 1;
         *oldest = age.max(*oldest);
+        self.hazards += u32::try_from(hazards).unwrap_or(u32::MAX);
     }
 }
 
@@ -128,7 +118,6 @@ impl Batch {
                 )
             }),
             late_creates: families.late_creates.clone(),
-            open: Arc::default(),
         }
     }
 
@@ -162,16 +151,6 @@ impl Batch {
         self.entries.observe(count as f64);
     }
 
-    /// A version waits for a person.
-    pub fn hazard(&self) {
-        self.hazards.inc();
-    }
-
-    /// A person has settled one.
-    pub fn hazard_settled(&self) {
-        self.hazards.dec();
-    }
-
     /// A create landed after its batch was aborted.
     pub fn late_create(&self) {
         self.late_creates.inc();
@@ -179,41 +158,13 @@ impl Batch {
 
     /// How many batches are open now. To be told before the metrics are rendered.
     pub fn open(&self, census: &Census) {
-        for ((batches, oldest), (number, age)) in self.standing.iter().zip(&census.0) {
+        for ((batches, oldest), (number, age)) in self.standing.iter().zip(&census.standing) {
             batches.set((*number).into());
             oldest.set(age.as_secs_f64());
         }
-    }
-
-    /// A batch is undecided, for `age` already; keep the answer until it is decided.
-    pub fn undecided(&self, age: Duration) -> Undecided {
-        let now = Instant::now();
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = open.next;
-        open.next += 1;
-        open.since
-            .insert(number, now.checked_sub(age).unwrap_or(now));
-        self.undecided.inc();
-        Undecided {
-            number,
-            gauge: self.undecided.clone(),
-            open: Arc::clone(&self.open),
-        }
-    }
-
-    /// Brings the age up to now.
-    pub(super) fn refresh_ages(&self) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = open.since.values().min();
-        self.oldest
-            .set(oldest.map_or(0.0, |since| since.elapsed().as_secs_f64()));
-    }
-}
-
-impl Drop for Undecided {
-    fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.since.remove(&self.number);
-        self.gauge.dec();
+        let (undecided, oldest) = census.standing[Standing::Undecided as usize];
+        self.undecided.set(undecided.into());
+        self.oldest.set(oldest.as_secs_f64());
+        self.hazards.set(census.hazards.into());
     }
 }

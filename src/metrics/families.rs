@@ -153,7 +153,7 @@ impl Families {
             ),
             batch_hazards: new.gauge(
                 "nsgate_batch_hazards",
-                "Table versions of aborted batches that wait for a person.",
+                "Changes of aborted batches that wait for a person.",
             ),
             late_creates: new.counter(
                 "nsgate_batch_late_creates_total",

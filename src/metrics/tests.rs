@@ -5,7 +5,7 @@ use super::*;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts are built on.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 26] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -26,6 +26,9 @@ const NAMES: [&str; 23] = [
     "nsgate_batches_undecided",
     "nsgate_batch_oldest_undecided_seconds",
     "nsgate_batch_hazards",
+    "nsgate_batches_open",
+    "nsgate_batch_oldest_seconds",
+    "nsgate_batch_late_creates_total",
     "nsgate_config_reloads_total",
     "nsgate_config_last_reload_success_timestamp_seconds",
     "nsgate_build_info",
@@ -122,32 +125,33 @@ fn a_request_counts_with_its_operation_backend_and_status() {
 }
 
 #[test]
-fn the_oldest_undecided_batch_is_told_until_it_is_decided() {
+fn open_batches_are_counted_by_where_they_stand_and_by_their_age() {
     let metrics = Metrics::new();
-    let batch = metrics.batch();
-    let old = batch.undecided(std::time::Duration::from_secs(1000));
-    let new = batch.undecided(std::time::Duration::ZERO);
-    let age = |metrics: &Metrics| {
-        let text = metrics.render().unwrap();
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("nsgate_batch_oldest_undecided_seconds "));
-        line.unwrap()
-            .rsplit(' ')
-            .next()
-            .unwrap()
-            .parse::<f64>()
-            .unwrap()
-    };
-    assert!(age(&metrics) >= 1000.0);
-    drop(old);
-    assert!(age(&metrics) < 900.0);
-    drop(new);
-    assert!(age(&metrics).abs() < f64::EPSILON);
-    assert!(
-        metrics
-            .render()
-            .unwrap()
-            .contains("nsgate_batches_undecided 0\n")
-    );
+    let says = |sample: &str| metrics.render().unwrap().contains(&format!("{sample}\n"));
+    let seconds = std::time::Duration::from_secs;
+    let mut census = Census::default();
+    census.add(Standing::Undecided, seconds(7), 0);
+    census.add(Standing::Undecided, seconds(1000), 0);
+    census.add(Standing::Hazard, seconds(30), 3);
+    metrics.batch().open(&census);
+    for sample in [
+        "nsgate_batches_undecided 2",
+        "nsgate_batch_oldest_undecided_seconds 1000",
+        "nsgate_batches_open{state=\"undecided\"} 2",
+        "nsgate_batches_open{state=\"hazard\"} 1",
+        "nsgate_batches_open{state=\"stranded\"} 0",
+        "nsgate_batch_oldest_seconds{state=\"hazard\"} 30",
+        "nsgate_batch_hazards 3",
+    ] {
+        assert!(says(sample), "{sample}");
+    }
+    metrics.batch().open(&Census::default());
+    for sample in [
+        "nsgate_batches_undecided 0",
+        "nsgate_batch_oldest_undecided_seconds 0",
+        "nsgate_batches_open{state=\"hazard\"} 0",
+        "nsgate_batch_hazards 0",
+    ] {
+        assert!(says(sample), "{sample}");
+    }
 }

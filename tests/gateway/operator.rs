@@ -406,6 +406,79 @@ async fn an_undecided_batch_is_given_up() {
     );
 }
 
+/// Aborts a batch whose version 2 in `west` then has to be undone, and waits until that meets with `words`; its name.
+async fn stuck(world: &World, words: &str) -> String {
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let reply = world.client().post(BATCH, &pair(world, 2)).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    let met = |batch: &Value| {
+        batch["error"]
+            .as_str()
+            .is_some_and(|error| error.contains(words))
+    };
+    let batch = first(world, met).await;
+    batch["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_undo_that_a_catalog_forbids_is_shown_with_its_words() {
+    let world = world("lock_timeout: 200ms").await;
+    let forbidden = Fault::Instead(403, r#"{"error":"nsgate may not delete","code":15}"#);
+    world.catalog("west").fail_always(DELETE, forbidden);
+    let id = stuck(&world, "may not delete").await;
+    let said = "backend `west` answered 403: nsgate may not delete";
+    let listed = printed(&world, &["list"]).await;
+    assert!(
+        listed.contains("undoing") && listed.contains(said),
+        "{listed}"
+    );
+    let shown = printed(&world, &["show", &id]).await;
+    assert!(shown.contains(&format!("last error  {said}")), "{shown}");
+    // A delete is out and may yet come to pass: what it is out for cannot be kept, and that is not offered.
+    assert!(!shown.contains("ways out"), "{shown}");
+    let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+    assert!(refused.contains("already deleting"), "{refused}");
+    assert_eq!(
+        world
+            .metric("nsgate_batches_open{state=\"undoing\"}")
+            .await
+            .to_string(),
+        "1"
+    );
+    world.catalog("west").behave();
+    over(&world).await;
+    assert_eq!(stored(&world, "west"), [1]);
+}
+
+#[tokio::test]
+async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
+    let world = world("lock_timeout: 200ms").await;
+    let gone = Fault::Instead(503, r#"{"error":"moved away","code":17}"#);
+    world
+        .catalog("west")
+        .fail_always("describe_table_version", gone);
+    let id = stuck(&world, "moved away").await;
+    let shown = printed(&world, &["show", &id]).await;
+    assert!(
+        shown.contains("give the undo up") && shown.contains("--commit"),
+        "{shown}"
+    );
+    assert!(!shown.contains("--abort"), "{shown}");
+    let arguments = [
+        "resolve",
+        &id,
+        "--commit",
+        "--why",
+        "that catalog is no more",
+    ];
+    let said = printed(&world, &arguments).await;
+    assert!(said.starts_with("decided, and done"), "{said}");
+    world.catalog("west").behave();
+    assert_over(&world, &id, "given up").await;
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+    assert_eq!(visible(&world, "east").await, [1]);
+}
+
 #[tokio::test]
 async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be() {
     let mut world = world("lock_timeout: 200ms").await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nsgate::batch::OpenBatch;
-use nsgate::metrics::Metrics;
+use nsgate::metrics::{Metrics, Standing};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -85,7 +85,10 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
     sleep(world.scenario.rough_for.saturating_sub(world.elapsed())).await;
     // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
     let mut hazards = Vec::new();
-    for quiet in [&["hazard", "watching"][..], &["hazard"]] {
+    for quiet in [
+        &[Standing::Hazard, Standing::Watching][..],
+        &[Standing::Hazard],
+    ] {
         match settled(&front, quiet).await {
             Ok(open) => hazards = open,
             Err(open) => wrong.push(format!("these never end: {open:?}")),
@@ -96,7 +99,7 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
             wrong.extend(look_again(&front, &hazards).await);
         }
     }
-    hazards.retain(|batch| batch.state == "hazard");
+    hazards.retain(|batch| batch.state == Standing::Hazard);
     let inner = &mut *world.lock();
     wrong.extend(check::history(inner, &world.scenario, &hazards));
     count(inner, &hazards);
@@ -111,7 +114,7 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
 }
 
 /// Waits until every open batch is in one of these states.
-async fn settled(front: &Front, quiet: &[&str]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
+async fn settled(front: &Front, quiet: &[Standing]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
     let mut open = Vec::new();
     for _ in 0..SETTLES.as_secs() / 2 {
         sleep(Duration::from_secs(2)).await;

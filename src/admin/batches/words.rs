@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::batch::OpenBatch;
+use crate::batch::step::Decision;
+use crate::batch::{BUILT_ON, OpenBatch, OpenEntry};
+use crate::metrics::Standing;
 
 /// A decision that a person can take now.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -17,21 +19,17 @@ pub(super) struct Way {
 pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
     let or = |otherwise: &str| batch.error.clone().unwrap_or_else(|| otherwise.to_owned());
     match batch.state {
-        "undecided" => or("its catalogs to make what it consists of"),
-        "undoing" => or("its catalogs to take back what they made"),
-        "committed" => or("its catalogs to take away what it removes"),
-        "hazard" => {
-            let hazards = batch.entries.iter().filter(|entry| entry.hazard.is_some());
-            format!(
-                "a person: {} of {} changes cannot be undone safely",
-                hazards.count(),
-                batch.entries.len()
-            )
+        Standing::Undecided => or("its catalogs to make what it consists of"),
+        Standing::Undoing => or("its catalogs to take back what they made"),
+        Standing::Committed => or("its catalogs to take away what it removes"),
+        Standing::Hazard => {
+            let (hazards, changes) = (batch.hazards(), batch.entries.len());
+            format!("a person: {hazards} of {changes} changes cannot be undone safely")
         }
-        "watching" => {
+        Standing::Watching => {
             "nothing: it is undone, and creates that may still land are watched for".into()
         }
-        "stranded" => {
+        Standing::Stranded => {
             let backends = batch.entries.iter().map(|entry| &entry.backend);
             let mut gone: Vec<&str> = backends
                 .filter(|backend| !configured.contains(backend))
@@ -44,48 +42,51 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
                 gone.join(", ")
             )
         }
-        _ => "nothing: it goes on by itself".into(),
     }
 }
 
-/// Only what is of use: a batch that goes on by itself is best left to it.
-pub(super) fn ways(batch: &OpenBatch) -> Vec<Way> {
-    let commit = |does| Way {
-        decision: "commit",
-        does,
-    };
-    let abort = |does| Way {
-        decision: "abort",
-        does,
-    };
-    let built_on = |entry: &crate::batch::OpenEntry| {
-        let hazard = entry.hazard.unwrap_or_default();
-        hazard == crate::batch::BUILT_ON
-    };
-    match (batch.state, &batch.error) {
-        ("undecided", _) => vec![abort(
-            "give it up: its client is told that it failed, and what it made is taken back",
-        )],
-        ("hazard", _) => vec![
-            commit("keep what is there: readers see it from then on, and its table unlocks"),
-            match batch.entries.iter().any(built_on) {
-                true => abort(
-                    "delete it on your word; first delete at the catalog what was built on it, until then it stays",
-                ),
-                false => abort(
-                    "delete it on your word: exactly that, and only if nothing was built on it",
-                ),
-            },
-        ],
-        ("undoing", Some(_)) => vec![commit(
-            "give the undo up, if that catalog does not come back: what is there stays, readers see it, and its table unlocks",
-        )],
-        ("committed", Some(_)) => vec![commit(
-            "let be what cannot be removed: it stays in the catalog, readers see it again, and its table unlocks",
-        )],
-        ("stranded", _) => vec![commit(
-            "let the batch be, if that backend does not come back: nothing more is done about it, and what it made there stays",
-        )],
-        _ => Vec::new(),
+/// What each decision does that the batch would take now. One that goes on by itself is best left to it.
+pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Way> {
+    if matches!(batch.state, Standing::Undoing | Standing::Committed) && batch.error.is_none() {
+        return Vec::new();
+    }
+    let ways = takes.iter().map(|decision| match decision {
+        Decision::Commit => Way {
+            decision: "commit",
+            does: commit(batch.state),
+        },
+        Decision::Abort => Way {
+            decision: "abort",
+            does: abort(batch),
+        },
+    });
+    ways.collect()
+}
+
+fn commit(state: Standing) -> &'static str {
+    match state {
+        Standing::Undoing => {
+            "give the undo up, if a catalog does not come back: what is there stays, readers see it, and its table unlocks"
+        }
+        Standing::Committed => {
+            "let be what cannot be removed: it stays in the catalog, readers see it again, and its table unlocks"
+        }
+        Standing::Stranded => {
+            "let the batch be, if that backend does not come back: nothing more is done about it, and what it made stays"
+        }
+        _ => "keep what is there: readers see it from then on, and its table unlocks",
+    }
+}
+
+fn abort(batch: &OpenBatch) -> &'static str {
+    let built_on = |entry: &OpenEntry| entry.hazard == Some(BUILT_ON);
+    match batch.state {
+        Standing::Undecided => {
+            "give it up: its client is told that it failed, and what it made is taken back"
+        }
+        _ if batch.entries.iter().any(built_on) => {
+            "delete it on your word; first delete at the catalog what was built on it, until then it stays"
+        }
+        _ => "delete it on your word: exactly that, and only if nothing was built on it",
     }
 }

@@ -12,7 +12,7 @@ use super::resolve::Call;
 use super::{Coordinator, Run};
 use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
-use crate::batch::step::{Refusal, State};
+use crate::batch::step::{Decision, Event, Refusal, State, step};
 
 /// How long a batch that is busy with its log is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,6 +26,8 @@ pub struct Look {
     pub entries: Vec<Looked>,
     /// What people have decided about it.
     pub resolved: Vec<Resolution>,
+    /// The decisions that it would take now.
+    pub takes: Vec<Decision>,
 }
 
 /// One entry of it.
@@ -75,6 +77,7 @@ impl Look {
         Self {
             entries: entries.collect(),
             resolved: Vec::new(),
+            takes: vec![Decision::Commit],
         }
     }
 }
@@ -94,6 +97,10 @@ impl Run {
         Look {
             entries: entries.collect(),
             resolved: self.resolved.clone(),
+            takes: [Decision::Commit, Decision::Abort]
+                .into_iter()
+                .filter(|decision| takes(state, *decision))
+                .collect(),
         }
     }
 
@@ -126,6 +133,11 @@ impl Run {
             self.coordinator.open.trouble(self.id, left);
         }
     }
+}
+
+/// Whether something in the batch waits for this decision: it would do something.
+pub(super) fn takes(state: &State, decision: Decision) -> bool {
+    !step(state.clone(), Event::Resolved(decision)).1.is_empty()
 }
 
 fn staged(entry: &IntentEntry) -> Proof {

@@ -1,14 +1,16 @@
 //! The batches that are not over, for whoever looks after them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dashmap::DashMap;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::Call;
+use super::{Call, now_millis};
 use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
+use crate::metrics::{Census, Standing};
 
 /// Ranges of versions that are named to a person.
 const NAMED: usize = 4;
@@ -29,8 +31,8 @@ struct Open {
 pub struct OpenBatch {
     /// Its name, the `transaction_id` of its answer.
     pub id: String,
-    /// `undecided`, `committed`, `undoing`, `hazard`, `watching` or `stranded`.
-    pub state: &'static str,
+    /// Where it stands.
+    pub state: Standing,
     /// When it began, in milliseconds since the epoch.
     pub since_millis: u64,
     /// What a catalog last said instead of doing what it was asked for.
@@ -62,6 +64,19 @@ pub struct OpenEntry {
     pub hazard: Option<&'static str>,
 }
 
+impl OpenBatch {
+    /// How long ago it began.
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(now_millis().saturating_sub(self.since_millis))
+    }
+
+    /// Its changes that wait for a person.
+    pub fn hazards(&self) -> usize {
+        let hazards = self.entries.iter().filter(|entry| entry.hazard.is_some());
+        hazards.count()
+    }
+}
+
 impl OpenBatches {
     /// All of them, the oldest first.
     pub fn list(&self) -> Vec<OpenBatch> {
@@ -78,6 +93,16 @@ impl OpenBatches {
     /// Whether this is one of them.
     pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
         self.0.contains_key(&id)
+    }
+
+    /// How many stand where, and since when.
+    pub fn census(&self) -> Census {
+        let mut census = Census::default();
+        for open in &self.0 {
+            let batch = &open.shown;
+            census.add(batch.state, batch.age(), batch.hazards());
+        }
+        census
     }
 
     /// The way to a batch's task, if it is open.
@@ -105,7 +130,7 @@ impl OpenBatches {
         });
         let shown = OpenBatch {
             id: id.to_string(),
-            state: "undecided",
+            state: Standing::Undecided,
             since_millis: began(id),
             error: None,
             entries: entries.collect(),
@@ -115,20 +140,20 @@ impl OpenBatches {
 
     pub(super) fn decided(&self, id: BatchId, decision: Decision) {
         let state = match decision {
-            Decision::Commit => "committed",
-            Decision::Abort => "undoing",
+            Decision::Commit => Standing::Committed,
+            Decision::Abort => Standing::Undoing,
         };
         self.change(id, |batch| batch.state = state);
     }
 
     /// One of its backends is not configured any more.
     pub(super) fn stranded(&self, id: BatchId) {
-        self.change(id, |batch| batch.state = "stranded");
+        self.change(id, |batch| batch.state = Standing::Stranded);
     }
 
     /// Only creates that may still land are watched for.
     pub(super) fn watching(&self, id: BatchId) {
-        self.change(id, |batch| batch.state = "watching");
+        self.change(id, |batch| batch.state = Standing::Watching);
     }
 
     /// An entry waits for a person, or not any more.
@@ -138,8 +163,10 @@ impl OpenBatches {
                 Hazard::BuiltOn => BUILT_ON,
                 Hazard::Unproven => "it may be another writer's: what was found does not prove that the batch made it",
             });
-            let hazards = batch.entries.iter().any(|entry| entry.hazard.is_some());
-            batch.state = if hazards { "hazard" } else { "undoing" };
+            batch.state = match batch.hazards() {
+                0 => Standing::Undoing,
+                _ => Standing::Hazard,
+            };
         });
     }
 

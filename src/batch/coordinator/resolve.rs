@@ -1,13 +1,11 @@
 //! A person decides what a batch cannot.
 
-use std::time::Duration;
-
 use tokio::sync::{mpsc, oneshot};
 
-use super::open::began;
+use super::look::takes;
 use super::{Coordinator, Look, Run, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
-use crate::batch::step::{Decision, Event, State, step};
+use crate::batch::step::{Decision, Event, State};
 
 /// Who decided, and why.
 #[derive(Clone, Debug)]
@@ -108,8 +106,7 @@ impl Run {
 
     /// The decision as an event, once it is in the log; `None`: it was refused.
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
-        let event = Event::Resolved(request.decision);
-        if step(state.clone(), event.clone()).1.is_empty() {
+        if !takes(state, request.decision) {
             let why = refusal(state, request.decision);
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
             return None;
@@ -120,7 +117,7 @@ impl Run {
         written.ok()?;
         self.resolved.push(record);
         let _ = request.answer.send(Ok(()));
-        Some(event)
+        Some(Event::Resolved(request.decision))
     }
 }
 
@@ -148,9 +145,4 @@ fn refusal(state: &State, decision: Decision) -> String {
         }
     }
     .into()
-}
-
-/// How long ago a batch began.
-pub(super) fn age(id: BatchId) -> Duration {
-    Duration::from_millis(now_millis().saturating_sub(began(id)))
 }
