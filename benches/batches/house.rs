@@ -1,6 +1,6 @@
 //! A gateway in this process over catalogs in this process, with the real log on the real disk.
 
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ pub struct House {
     pub batches: Arc<Batches>,
     backends: Vec<Arc<Backend>>,
     stack: Recognize<Gateway>,
+    metrics: Metrics,
     folder: TempDir,
 }
 
@@ -70,6 +71,7 @@ impl House {
             batches,
             backends,
             stack: RecognizeLayer.layer(gateway),
+            metrics,
             folder,
         }
     }
@@ -109,6 +111,17 @@ impl House {
         self.post(target, Bytes::new()).await
     }
 
+    /// What a phase of a batch took, on average.
+    pub fn phase(&self, phase: &str) -> Duration {
+        let page = self.metrics.render().unwrap();
+        let sample = |what: &str| -> f64 {
+            let name = format!("nsgate_batch_duration_seconds_{what}{{phase=\"{phase}\"}} ");
+            let found = page.lines().find_map(|line| line.strip_prefix(&name));
+            found.unwrap().parse().unwrap()
+        };
+        Duration::from_secs_f64(sample("sum") / sample("count"))
+    }
+
     /// One batch: that version of that table in each of the first catalogs.
     pub async fn batch(&self, catalogs: usize, table: &str, version: u64) {
         let body = batch(
@@ -119,12 +132,13 @@ impl House {
     }
 }
 
-/// What the disk takes to make 4 KiB durable at the end of a file, where the log is; the median of many.
+/// What the disk takes to make 4 KiB durable that are there already, as most writes of the log are; the median of many.
 pub fn fsync() -> Duration {
     let mut file = tempfile::tempfile().unwrap();
     let mut times = Times::default();
-    for _ in 0..100 {
-        file.write_all(&[1; 4096]).unwrap();
+    for round in 0..100 {
+        file.rewind().unwrap();
+        file.write_all(&[round; 4096]).unwrap();
         let began = Instant::now();
         file.sync_data().unwrap();
         times.add(began.elapsed());

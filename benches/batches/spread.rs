@@ -53,6 +53,9 @@ pub async fn measure(table: &mut Table) {
         "the slowest catalog's validation and create, medians",
         format!("{slowest:.2} ms"),
     );
+    let phases = ["lock", "validate", "prepare", "decide"];
+    let phases = phases.map(|phase| format!("{phase} {:.2}", millis(house.phase(phase))));
+    table.note("    the phases of a batch, means in ms", phases.join(", "));
     for (times, size) in batches.iter().zip(SIZES) {
         let over = millis(times.median()) - slowest;
         table.at_most(
