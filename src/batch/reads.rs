@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::visibility::filter::{Filtered, Page};
+use super::visibility::quick;
 use super::{Batches, Line, READ_WAIT, TableKey, busy};
 use crate::backend::Backend;
 use crate::body::Body;
@@ -55,6 +56,15 @@ impl Batches {
             if hidden.is_empty() || !head.status.is_success() {
                 return Ok(whole(head, body));
             }
+            // A limit asks for the versions to be counted.
+            let quick = match limit {
+                None => quick::without(body, &hidden),
+                Some(_) => Err(body),
+            };
+            let body = match quick {
+                Ok(body) => return Ok(whole(head, body)),
+                Err(body) => body,
+            };
             let page = Page::parse(&body);
             let page =
                 page.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;

@@ -18,6 +18,7 @@ use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
 
 pub mod filter;
+pub mod quick;
 
 /// The line of versions of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

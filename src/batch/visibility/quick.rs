@@ -1,0 +1,203 @@
+//! Takes what is hidden out of a list of versions without reading all of it: lists are long, and little is hidden.
+//!
+//! It rests on the form of the text: one array in the whole body, and no character spelled by its number. Then
+//! `"version"` before a colon is always a member's name, and an object is one of the list if a bracket or a comma
+//! stands before it. Where the form is another, or nothing would be left, [`super::filter`] reads the page.
+
+use std::ops::Range;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::{memchr2, memchr2_iter, memmem, memrchr};
+
+use super::Hidden;
+
+/// So many versions are looked for one by one.
+const FEW: u64 = 8;
+const KEY: &[u8] = b"\"version\"";
+
+/// A whole `ListTableVersionsResponse` without the hidden versions; `Err`, with the body: it takes a closer look.
+pub fn without(body: Bytes, hidden: &Hidden) -> Result<Bytes, Bytes> {
+    let Some(gaps) = gaps(&body, hidden) else {
+        return Err(body);
+    };
+    if gaps.is_empty() {
+        return Ok(body);
+    }
+    let body = body.try_into_mut();
+    let mut body = body.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    for gap in gaps.into_iter().rev() {
+        cut(&mut body, gap);
+    }
+    Ok(body.freeze())
+}
+
+/// Takes a part out by moving the shorter of what is around it. What is before it keeps its place.
+fn cut(body: &mut BytesMut, gap: Range<usize>) {
+    let length = body.len();
+    if gap.start <= length - gap.end {
+        body.copy_within(..gap.start, gap.len());
+        body.advance(gap.len());
+    } else {
+        body.copy_within(gap.end.., gap.start);
+        body.truncate(length - gap.len());
+    }
+}
+
+/// What is to be taken out, in order; `None`: that cannot be told.
+fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
+    let list = list(body)?;
+    let mut objects: Vec<Range<usize>> = Vec::new();
+    for number in few(hidden)? {
+        let digits = number.to_string();
+        for place in memmem::find_iter(&body[list.clone()], &digits) {
+            let place = list.start + place;
+            let name = match version_at(body, place..place + digits.len()) {
+                Spelled::Not => continue,
+                Spelled::Oddly => return None,
+                Spelled::Plainly { name } => name,
+            };
+            let object = begin(body, name)?..end(body, name)?;
+            match body[..object.start].trim_ascii_end().last()? {
+                b'[' | b',' => objects.push(object),
+                // An object within one of the list.
+                b':' => {}
+                _ => return None,
+            }
+        }
+    }
+    objects.sort_by_key(|object| object.start);
+    objects.dedup();
+    // Neighbours go together, with one of the commas around them.
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for object in objects {
+        match runs.last_mut() {
+            Some(run) if body[run.end..object.start].trim_ascii() == b"," => run.end = object.end,
+            _ => runs.push(object),
+        }
+    }
+    runs.into_iter().map(|run| with_comma(body, run)).collect()
+}
+
+/// `None`: there is none, the list would be empty.
+fn with_comma(body: &[u8], run: Range<usize>) -> Option<Range<usize>> {
+    let (before, after) = (&body[..run.start], &body[run.end..]);
+    let spaces = after.len() - after.trim_ascii_start().len();
+    if after.get(spaces) == Some(&b',') {
+        return Some(run.start..run.end + spaces + 1);
+    }
+    let before = before.trim_ascii_end().strip_suffix(b",")?;
+    Some(before.len()..run.end)
+}
+
+/// What is between the brackets of `{"versions": […], …}`, if there are no others.
+fn list(body: &[u8]) -> Option<Range<usize>> {
+    let mut brackets = memchr2_iter(b'[', b']', body);
+    let (start, end) = (brackets.next()?, brackets.next()?);
+    let two = body[start] == b'[' && body[end] == b']' && brackets.next().is_none();
+    let head = body[..start].trim_ascii().strip_prefix(b"{")?;
+    let head = head.trim_ascii().strip_prefix(b"\"versions\"")?;
+    let once = head.trim_ascii() == b":" && memmem::find(&body[end..], b"\"versions\"").is_none();
+    let plain = || memmem::find(body, br"\u").is_none();
+    (two && once && plain()).then_some(start + 1..end)
+}
+
+/// The numbers, if they are few.
+fn few(hidden: &Hidden) -> Option<impl Iterator<Item = u64> + '_> {
+    let counts = hidden
+        .0
+        .iter()
+        .map(|range| (range.end() - range.start()).saturating_add(1));
+    let count = counts.fold(0, u64::saturating_add);
+    (count <= FEW).then(|| hidden.0.iter().cloned().flatten())
+}
+
+/// Whether digits are a version's number.
+enum Spelled {
+    Not,
+    /// Perhaps.
+    Oddly,
+    Plainly {
+        /// Where the member's name begins.
+        name: usize,
+    },
+}
+
+fn version_at(body: &[u8], digits: Range<usize>) -> Spelled {
+    let before = body[..digits.start].trim_ascii_end();
+    let (before, quoted) = match before.strip_suffix(b"\"") {
+        Some(before) => (before.trim_ascii_end(), true),
+        None => (before, false),
+    };
+    let Some(before) = before.strip_suffix(b":") else {
+        return Spelled::Not;
+    };
+    let Some(before) = before.trim_ascii_end().strip_suffix(KEY) else {
+        return Spelled::Not;
+    };
+    match body.get(digits.end) {
+        Some(b'0'..=b'9') => Spelled::Not,
+        Some(b',' | b'}' | b' ' | b'\t' | b'\r' | b'\n') if !quoted && !before.ends_with(b"\\") => {
+            Spelled::Plainly { name: before.len() }
+        }
+        _ => Spelled::Oddly,
+    }
+}
+
+/// Where the object begins that has a member beginning at `at`.
+fn begin(body: &[u8], mut at: usize) -> Option<usize> {
+    let mut within = 0;
+    while at > 0 {
+        at -= 1;
+        match body[at] {
+            b'"' => at = opening(body, at)?,
+            b'}' => within += 1,
+            b'{' if within == 0 => return Some(at),
+            b'{' => within -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where that object ends.
+fn end(body: &[u8], mut at: usize) -> Option<usize> {
+    let mut within = 0;
+    while at < body.len() {
+        match body[at] {
+            b'"' => at = closing(body, at)?,
+            b'{' => within += 1,
+            b'}' if within == 0 => return Some(at + 1),
+            b'}' => within -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The quote that opens the string which the one at `at` closes.
+fn opening(body: &[u8], at: usize) -> Option<usize> {
+    let mut before = &body[..at];
+    loop {
+        before = &before[..memrchr(b'"', before)?];
+        let slashes = before.iter().rev().take_while(|byte| **byte == b'\\');
+        if slashes.count().is_multiple_of(2) {
+            return Some(before.len());
+        }
+    }
+}
+
+/// The quote that closes the string which the one at `at` opens.
+fn closing(body: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1;
+        at += memchr2(b'"', b'\\', body.get(at..)?)?;
+        if body[at] == b'"' {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;
