@@ -32,7 +32,7 @@ pub struct House {
     backends: Vec<Arc<Backend>>,
     stack: Recognize<Gateway>,
     metrics: Metrics,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl House {
@@ -72,7 +72,7 @@ impl House {
             backends,
             stack: RecognizeLayer.layer(gateway),
             metrics,
-            folder,
+            _folder: folder,
         }
     }
 
@@ -85,9 +85,9 @@ impl House {
         found.cloned()
     }
 
-    /// Gives the folder back, with the log in it closed.
-    pub fn close(self) -> TempDir {
-        self.folder
+    /// Nothing is written any more, so that the folder may go.
+    pub async fn close(&self) {
+        self.batches.close().await.unwrap();
     }
 
     /// The answer's body; anything but a success ends the measurement.

@@ -61,6 +61,7 @@ pub async fn measure(table: &mut Table) {
             format!("{size:.1} MiB"),
         );
     }
+    house.close().await;
     let grown = (sizes[3] / sizes[1] - 1.0) * 100.0;
     table.at_most(
         "memory of the process, last line over the second",

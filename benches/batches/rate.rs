@@ -31,6 +31,7 @@ pub async fn measure(table: &mut Table) {
         for task in tasks {
             times.extend(task.await.unwrap());
         }
+        house.close().await;
         let rate = times.len() as f64 / RUN.as_secs_f64();
         table.at_least(
             &format!("batches of 2 entries in 2 catalogs, {clients} clients at a time"),

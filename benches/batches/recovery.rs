@@ -50,7 +50,7 @@ pub async fn measure(table: &mut Table) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let ended = began.elapsed();
-    drop(house.close());
+    house.close().await;
     table.note(
         "until requests are served",
         format!("{:.2} s", served.as_secs_f64()),

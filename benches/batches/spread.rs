@@ -67,4 +67,5 @@ pub async fn measure(table: &mut Table) {
     }
     let grown = millis(batches[2].median()) - millis(batches[0].median());
     table.at_most("8 catalogs over 2, difference of medians", grown, 1.0, "ms");
+    house.close().await;
 }
