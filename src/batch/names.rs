@@ -102,9 +102,12 @@ impl Names {
     }
 
     /// The name went away at its catalog: what a batch has made is undone, or what it removes is removed. The batch
-    /// has no say in it any more.
+    /// has no say in it any more. If it never had, nothing has happened.
     pub fn gone(&self, table: &TableKey, fate: &Fate) {
         let mut state = self.write();
+        if state.slot(table, fate).is_none() {
+            return;
+        }
         self.note(&mut state, table, true);
         self.drop_slot(&mut state, table, fate);
     }
@@ -112,11 +115,7 @@ impl Names {
     /// The batch has no say in the name any more; what the catalog has there is what readers see.
     pub fn forget(&self, table: &TableKey, fate: &Fate) {
         let mut state = self.write();
-        let hid = state.slots.get(table).is_some_and(|slots| {
-            let own = slots.iter().find(|slot| slot.fate.is(fate));
-            own.is_some_and(Slot::hides)
-        });
-        if hid {
+        if state.slot(table, fate).is_some_and(Slot::hides) {
             self.note(&mut state, table, false);
         }
         self.drop_slot(&mut state, table, fate);
@@ -232,6 +231,12 @@ impl Moment {
 }
 
 impl State {
+    /// What the batch of this fate does to a name.
+    fn slot(&self, table: &TableKey, fate: &Fate) -> Option<&Slot> {
+        let mut slots = self.slots.get(table)?.iter();
+        slots.find(|slot| slot.fate.is(fate))
+    }
+
     fn hides(&self, table: &TableKey) -> bool {
         let slots = self.slots.get(table);
         slots.is_some_and(|slots| slots.iter().any(Slot::hides))

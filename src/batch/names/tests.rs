@@ -78,6 +78,17 @@ fn what_a_person_keeps_appears() {
     assert_eq!(names.hidden_in(since, |_| true), None);
 }
 
+/// A batch that was refused before it was written has hidden nothing.
+#[test]
+fn what_was_never_hidden_does_not_go_away() {
+    let (names, fate) = (Names::default(), Fate::default());
+    let since = names.moment();
+    names.gone(&key("there"), &fate);
+    names.forget(&key("there"), &fate);
+    assert_eq!(names.moment(), since);
+    assert_eq!(names.check(since, || key("there")), Ok(()));
+}
+
 #[test]
 fn memory_is_bounded_and_says_when_it_does_not_know() {
     let (names, fate) = (Names::default(), Fate::default());
