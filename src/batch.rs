@@ -204,7 +204,8 @@ impl Batches {
         let visibility = &self.coordinator.visibility;
         let allowed = visibility.may_create(line, version);
         allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
-        visibility.contest(line, version);
+        let contested = self.coordinator.contest(line, version).await;
+        contested.map_err(unwritten)?;
         Ok(hold)
     }
 
@@ -278,6 +279,10 @@ impl step::Refusal {
             _ => error,
         }
     }
+}
+
+fn unwritten(error: LogError) -> Error {
+    Error::internal("the batch log cannot be written", error)
 }
 
 fn busy(message: &str) -> Error {

@@ -21,12 +21,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::batch::locks::{Hold, Locks};
-use crate::batch::log::{BatchId, Intent, Log, Proof, Resolution};
+use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, State, step};
-use crate::batch::visibility::{Fate, Visibility};
+use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
+use crate::batch::visibility::{Fate, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
 use together::Together;
@@ -128,6 +128,17 @@ impl Coordinator {
             atomic: Arc::default(),
         }
     }
+
+    /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that had
+    /// undone theirs must not take it for their own after a restart.
+    pub async fn contest(&self, line: &Line, version: u64) -> Result<(), LogError> {
+        for (id, entry) in self.visibility.claims(line, version) {
+            self.log.note(id, entry, Settled::Theirs).await?;
+            self.visibility.disclaim(line, (id, entry));
+        }
+        self.visibility.contest(line, version);
+        Ok(())
+    }
 }
 
 impl Run {
@@ -224,13 +235,32 @@ impl Run {
     }
 
     /// Runs the batch to its end. One with a hazard keeps its table locked until a person resolves it.
-    pub async fn run(mut self, mut state: State, mut effects: Vec<Effect>) {
-        let mut pending = Pending::new();
+    ///
+    /// What is to be done first is begun before this returns: what a recovered batch made, and what it let go, is seen
+    /// from the start.
+    pub fn run(
+        mut self,
+        state: State,
+        effects: Vec<Effect>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let pending = Pending::new();
+        for effect in effects {
+            self.perform(effect, &state, &pending);
+        }
+        self.go_on(state, pending)
+    }
+
+    async fn go_on(mut self, mut state: State, mut pending: Pending) {
+        let mut effects = Vec::new();
         loop {
             for effect in effects {
                 self.perform(effect, &state, &pending);
             }
             if state.is_ended() {
+                for (entry, Entry { line, .. }) in self.plan.entries.iter().enumerate() {
+                    let visibility = &self.coordinator.visibility;
+                    visibility.disclaim(line, (self.id, entry));
+                }
                 self.coordinator.open.remove(self.id);
                 return;
             }

@@ -138,19 +138,29 @@ impl IntentEntry {
             branch: self.branch.clone(),
         }
     }
+
+    /// The version that it creates, if it creates one.
+    pub fn version(&self) -> Option<u64> {
+        self.action.version()
+    }
 }
 
 impl Entry {
     /// The version that it creates, if it creates one.
     pub fn version(&self) -> Option<u64> {
-        match self.action {
-            Action::CreateVersion { version, .. } => Some(version),
-            _ => None,
-        }
+        self.action.version()
     }
 }
 
 impl Action {
+    /// The version that it creates, if it creates one.
+    fn version(&self) -> Option<u64> {
+        match self {
+            Self::CreateVersion { version, .. } => Some(*version),
+            _ => None,
+        }
+    }
+
     /// Whether it can be undone.
     pub fn kind(&self) -> Kind {
         match self {

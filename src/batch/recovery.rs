@@ -1,16 +1,17 @@
 //! What the log says is unfinished is taken over before anything is served, and finished while serving.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run};
 use crate::batch::locks::Hold;
-use crate::batch::log::{Action, LogError, Record, Verdict};
+use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes};
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Refusal, Settled, State};
-use crate::batch::visibility::Fate;
+use crate::batch::visibility::{Fate, Line};
 use crate::protocol::error::Code;
 
 /// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its own.
@@ -22,8 +23,11 @@ pub async fn recover(
     backend: impl Fn(&str) -> Option<Arc<Backend>>,
 ) -> Result<usize, LogError> {
     let mut unfinished = 0;
-    for record in coordinator.log.scan().await? {
+    let records = coordinator.log.scan().await?;
+    let made = made(&records);
+    for mut record in records {
         let outcome = recall(outcomes, &record);
+        let_go(&mut record, &made);
         if let Some(ended) = record.ended {
             rest(coordinator, &record, ended);
             continue;
@@ -35,6 +39,38 @@ pub async fn recover(
         }
     }
     Ok(unfinished)
+}
+
+/// Who has made each version: the last batch that was committed with it.
+fn made(records: &[Record]) -> HashMap<(Line, u64), BatchId> {
+    let committed = |record: &&Record| matches!(record.verdict, Some(Verdict::Commit(_)));
+    let versions = |record: &Record| {
+        let entries = record.intent.entries.iter();
+        let versions = entries.filter_map(|entry| Some((entry.line(), entry.version()?)));
+        versions
+            .map(|version| (version, record.id))
+            .collect::<Vec<_>>()
+    };
+    records
+        .iter()
+        .filter(committed)
+        .flat_map(versions)
+        .collect()
+}
+
+/// A number that a later batch has used is not the earlier one's any more: it neither rests, nor is what is found there
+/// a late create.
+fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) {
+    for (entry, settled) in record.intent.entries.iter().zip(&mut record.settled) {
+        let free = matches!(settled, Some(Settled::Gone | Settled::Unseen));
+        if let Some(version) = entry.version().filter(|_| free)
+            && made
+                .get(&(entry.line(), version))
+                .is_some_and(|by| *by > record.id)
+        {
+            *settled = Some(Settled::Theirs);
+        }
+    }
 }
 
 /// A batch whose backend is gone from the configuration stays in the log until the backend is back, or until a person
@@ -75,19 +111,20 @@ async fn take_over(
     record: Record,
     outcome: Arc<Outcome>,
 ) {
-    let tables: Vec<_> = plan.tables().collect();
-    // Two unfinished batches never share a table; a log in which they do is taken as far as it goes.
-    let hold = coordinator.locks.exclusive(tables, Duration::ZERO).await;
-    let hold = hold.unwrap_or_else(|_| {
-        tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
-        Hold::none(&coordinator.locks)
-    });
     let (decision, proofs) = match record.verdict {
         None => (None, Vec::new()),
         Some(Verdict::Commit(_)) => (Some(Decision::Commit), Vec::new()),
         Some(Verdict::Abort { proofs, .. }) => (Some(Decision::Abort), proofs),
     };
     let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
+    let tables: Vec<_> = plan.tables().collect();
+    // Two batches that have something left to do never share a table, and one that has nothing left to do there gives it
+    // back at once; a log in which they do is taken as far as it goes.
+    let hold = coordinator.locks.exclusive(tables, Duration::ZERO).await;
+    let hold = hold.unwrap_or_else(|_| {
+        tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+        Hold::none(&coordinator.locks)
+    });
     tracing::info!(batch = %record.id, ?decision, "an unfinished batch is being finished");
     let mut run = Run::recovered(
         Arc::clone(coordinator),
@@ -130,15 +167,12 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
     }
     let fate = Fate::default();
     for (entry, settled) in record.intent.entries.iter().zip(&record.settled) {
-        // What is somebody else's, or stays because a person said so, is there to be seen.
-        let there = matches!(settled, Some(Settled::Theirs | Settled::Kept));
-        if let Action::CreateVersion { version, .. } = entry.action
-            && !there
-        {
+        let gone = matches!(settled, Some(Settled::Gone | Settled::Unseen));
+        if let Some(version) = entry.version().filter(|_| gone) {
             let line = entry.line();
             let visibility = &coordinator.visibility;
             visibility.hide(line.clone(), version, &fate);
-            visibility.release(&line, version, &fate, rest);
+            visibility.release(&line, version, &fate, rest, None);
         }
     }
 }

@@ -13,6 +13,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::batch::locks::TableKey;
+use crate::batch::log::BatchId;
 use crate::batch::names::Names;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
@@ -86,8 +87,13 @@ enum What {
         until: Instant,
         watched: bool,
         contested: bool,
+        /// The batch's entry, while the batch is open: after a restart it will claim the number again.
+        claim: Option<Claim>,
     },
 }
+
+/// An entry of a batch.
+pub type Claim = (BatchId, usize);
 
 impl Forbidden {
     /// What the writer is told.
@@ -202,6 +208,30 @@ impl Visibility {
         });
     }
 
+    /// The entries that will claim this version after a restart, although their own is gone.
+    pub fn claims(&self, line: &Line, version: u64) -> Vec<Claim> {
+        let slots = self.lines.get(line);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let of = slots.filter(|slot| slot.versions.contains(&version));
+        of.filter_map(|slot| match slot.what {
+            What::Gone { claim, .. } => claim,
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// This entry claims nothing any more: the log says so, or its batch has ended.
+    pub fn disclaim(&self, line: &Line, entry: Claim) {
+        self.change(line, |slot| {
+            if let What::Gone { claim, .. } = &mut slot.what
+                && *claim == Some(entry)
+            {
+                *claim = None;
+            }
+        });
+        self.sweep(line);
+    }
+
     /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for.
     pub fn taken(&self, line: &Line, version: u64) {
         let gone = |slot: &Slot| matches!(slot.what, What::Gone { .. });
@@ -211,7 +241,14 @@ impl Visibility {
     }
 
     /// The version is gone: it stays hidden and its number reserved for `rest`.
-    pub fn release(&self, line: &Line, version: u64, fate: &Fate, rest: Duration) {
+    pub fn release(
+        &self,
+        line: &Line,
+        version: u64,
+        fate: &Fate,
+        rest: Duration,
+        claim: Option<Claim>,
+    ) {
         let until = Instant::now() + rest;
         self.change(line, |slot| {
             if slot.is(version, fate) {
@@ -219,6 +256,7 @@ impl Visibility {
                     until,
                     watched: false,
                     contested: false,
+                    claim,
                 };
             }
         });
@@ -241,6 +279,7 @@ impl Visibility {
                 until: Instant::now(),
                 watched: true,
                 contested: false,
+                claim: None,
             };
             self.add(line.clone(), version..=version, fate, gone);
         }
@@ -340,7 +379,12 @@ impl Slot {
         match self.what {
             What::Made => self.fate.is_revealed(),
             What::Removed => false,
-            What::Gone { until, watched, .. } => !watched && until <= now,
+            What::Gone {
+                until,
+                watched,
+                claim,
+                ..
+            } => !watched && until <= now && claim.is_none(),
         }
     }
 }

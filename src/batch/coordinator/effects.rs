@@ -358,7 +358,8 @@ impl Run {
         let line = self.plan.entries[entry].line.clone();
         let rest = self.coordinator.settings.slot_cooldown;
         let visibility = self.coordinator.visibility.clone();
-        visibility.release(&line, version, &self.fate, rest);
+        let claim = Some((self.id, entry));
+        visibility.release(&line, version, &self.fate, rest, claim);
         tokio::spawn(async move {
             sleep(rest + Duration::from_millis(1)).await;
             visibility.sweep(&line);

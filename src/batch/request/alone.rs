@@ -8,7 +8,7 @@ use crate::backend::{Answer, Backend, Failure};
 use crate::batch::log::Action;
 use crate::batch::participant::{self, Asker, is_unsupported};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::{Batches, busy};
+use crate::batch::{Batches, busy, unwritten};
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
@@ -50,7 +50,8 @@ impl Batches {
             allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
         }
         for (_, line, version) in versions() {
-            visibility.contest(line, version);
+            let contested = self.coordinator.contest(line, version).await;
+            contested.map_err(unwritten)?;
         }
         let asker = self.asker(&call.caller);
         let fail = |failure: Failure| failure.into_error(backend.name());

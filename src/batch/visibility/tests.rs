@@ -36,7 +36,7 @@ async fn a_batch_becomes_visible_in_one_step() {
 async fn a_freed_number_rests_and_nothing_is_built_on_it() {
     let (visibility, fate) = (Visibility::default(), Fate::default());
     visibility.hide(line("a"), 2, &fate);
-    visibility.release(&line("a"), 2, &fate, REST);
+    visibility.release(&line("a"), 2, &fate, REST, None);
     assert_eq!(
         visibility.hidden(&line("a")),
         only(2),
@@ -60,7 +60,7 @@ async fn a_freed_number_rests_and_nothing_is_built_on_it() {
 async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
-    visibility.release(&line, 2, &fate, REST);
+    visibility.release(&line, 2, &fate, REST, None);
     visibility.watch(&line, 2, &fate);
     tokio::time::advance(REST).await;
     visibility.sweep(&line);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{BATCH, numbers, pair, stage, stored, until, visible, world};
+use super::{BATCH, numbers, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::world::World;
 
@@ -21,22 +21,20 @@ async fn undone(settings: &str) -> World {
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     until("west is undone", || stored(&world, "west") == [1]).await;
     world.catalog("east").behave();
-    watched(&world).await;
+    watches(&world, 1.0).await;
     world
 }
 
-async fn watched(world: &World) {
+/// Waits until so many batches are watched.
+async fn watches(world: &World, batches: f64) {
+    let watching = "nsgate_batches_open{state=\"watching\"}";
     let watches = async {
-        while world
-            .metric("nsgate_batches_open{state=\"watching\"}")
-            .await
-            < 1.0
-        {
+        while world.metric(watching).await != batches {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let watched = tokio::time::timeout(PATIENCE, watches).await;
-    assert!(watched.is_ok(), "the undone batch is not watched");
+    assert!(watched.is_ok(), "never {batches} batches that are watched");
 }
 
 /// What was staged becomes version 2, as if the catalog had taken its time.
@@ -85,6 +83,47 @@ async fn what_somebody_else_has_made_since_is_theirs() {
     assert_eq!(numbers(&reply), [2, 3]);
     assert_eq!(visible(&world, "east").await, [1, 2, 3]);
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
+}
+
+/// Whether it was made alone or as a part of a batch, and whether the gateway remembers that or must read it in its log.
+#[tokio::test]
+async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
+    for alone in [true, false] {
+        let mut world = undone("slot_cooldown: 0s").await;
+        let version = stage(&world, "east", 2);
+        let (target, body) = match alone {
+            true => ("/v1/table/east%24t1/version/create", version),
+            false => (
+                BATCH,
+                json!({"entries": [stage(&world, "west", 2), version]}),
+            ),
+        };
+        world.client().post(target, &body).await.ok();
+        world.kill();
+        world.restart().await;
+        assert_eq!(visible(&world, "east").await, [1, 2], "alone: {alone}");
+        watches(&world, 0.0).await;
+        assert_eq!(stored(&world, "east"), [1, 2], "alone: {alone}");
+    }
+}
+
+/// The table that it may still land in is the next batch's, after a restart as before.
+#[tokio::test]
+async fn the_next_batch_keeps_its_table_locked_over_a_restart() {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    world.kill();
+    let fails = Fault::Instead(500, BROKEN);
+    world
+        .catalog("east")
+        .fail_always("describe_table_version", fails);
+    world.restart().await;
+    let count = "/v1/table/east%24t1/count_rows";
+    let reply = world.client().post(count, &json!({})).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    drop(batch);
 }
 
 /// Who read raw storage may have found it, and built on it.

@@ -96,6 +96,23 @@ async fn only_batches_that_ended_are_forgotten() {
 }
 
 #[tokio::test]
+async fn a_note_on_what_is_over_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    let id = Uuid::now_v7();
+    log.intend(id, intent()).await.unwrap();
+    log.decide(id, abort()).await.unwrap();
+    log.note(id, 0, Settled::Unseen).await.unwrap();
+    log.end(id, 10).await.unwrap();
+    log.note(id, 0, Settled::Theirs).await.unwrap();
+    let records = log.scan().await.unwrap();
+    assert_eq!(records[0].settled[0], Some(Settled::Unseen));
+    log.forget(15).await.unwrap();
+    log.note(id, 0, Settled::Theirs).await.unwrap();
+    assert!(log.scan().await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_log_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
@@ -135,6 +152,6 @@ fn an_empty_file_becomes_a_log() {
 async fn lines_that_cannot_follow_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let log = open(&folder.path().join("log"));
-    log.note(Uuid::now_v7(), 0, Settled::Gone).await.unwrap();
+    log.end(Uuid::now_v7(), 1).await.unwrap();
     assert!(matches!(log.scan().await, Err(LogError::Unusable { .. })));
 }

@@ -121,7 +121,8 @@ fn write(
     Ok(())
 }
 
-/// Appends a line, but no second decision: then it answers with the first.
+/// Appends a line, but no second decision: then it answers with the first. What is noted of a batch that has ended, or is
+/// forgotten, is not worth a line.
 fn append(
     lines: &mut Lines<'_>,
     ended: &mut Ended<'_>,
@@ -137,10 +138,16 @@ fn append(
         }
     }
     let last = lines.range((id, 0)..=(id, u32::MAX))?.next_back();
-    let number = match last.transpose()? {
-        Some((key, _)) => key.value().1 + 1,
-        None => 0,
+    let (number, over) = match last.transpose()? {
+        Some((key, last)) => {
+            let ended = || matches!(serde_json::from_slice(last.value()), Ok(Line::End(_)));
+            (key.value().1 + 1, matches!(line, Line::Note(..)) && ended())
+        }
+        None => (0, matches!(line, Line::Note(..))),
     };
+    if over {
+        return Ok(None);
+    }
     let bytes = serde_json::to_vec(line).map_err(|error| redb::Error::Io(error.into()))?;
     lines.insert((id, number), bytes.as_slice())?;
     if let Line::End(at) = line {
