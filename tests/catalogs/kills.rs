@@ -23,7 +23,7 @@ use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on, eventu
 const CATALOGS: [&str; 3] = ["warehouse", "lake", "archive"];
 const TABLES_EACH: usize = 3;
 /// Rounds on the same tables.
-const ROUNDS_ON_TABLES: u64 = 3;
+const ROUNDS_ON_TABLES: u64 = 5;
 
 /// What a gateway says of each batch that it finds in its log.
 const UNFINISHED: &str = "an unfinished batch is being finished";
@@ -94,7 +94,7 @@ impl Scene {
             ],
             &json!({
                 // Longer than any writer holds on to a version that it built on one that is not decided.
-                "slot_cooldown": "8s",
+                "slot_cooldown": "5s",
                 "lock_timeout": "1s",
                 "prepare_timeout": "3s",
                 "remember_outcomes": "10m",
