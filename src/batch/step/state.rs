@@ -157,7 +157,7 @@ impl State {
             Progress::Removing => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
                 Settled::Gone | Settled::Unseen => "gone",
-                Settled::Theirs => "another's",
+                Settled::Theirs => "not ours",
                 Settled::Kept => "kept",
                 Settled::Removed => "removed",
                 Settled::Hazard(_) => "hazard",
