@@ -12,7 +12,7 @@ pub enum Maker {
     Base,
     /// The batch, for this entry.
     Entry(usize),
-    /// The client that writes through the gateway.
+    /// The client that writes through the gateway; of the same size as ours.
     Writer,
     /// Somebody behind the gateway's back; of the same size as ours, or not.
     Stranger { alike: bool },
@@ -146,7 +146,9 @@ impl World {
         let likeness = match self.tables[table].at(place) {
             None => return Finding::Absent,
             Some(Maker::Entry(_)) if facts.proof && !facts.landed => Likeness::Proven,
-            Some(Maker::Entry(_) | Maker::Stranger { alike: true }) => Likeness::Alike,
+            Some(Maker::Entry(_) | Maker::Writer | Maker::Stranger { alike: true }) => {
+                Likeness::Alike
+            }
             Some(_) => Likeness::Unlike,
         };
         let latest = self.tables[table].is_latest(place);

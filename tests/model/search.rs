@@ -3,23 +3,27 @@
 use std::io::Write;
 use std::time::Instant;
 
-use nsgate::batch::step::{Decision, step};
-use stateright::{Checker, Model, Property};
+use nsgate::batch::step::Decision;
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::invariants::Invariant;
 use crate::moves::Move;
+use crate::planted::{Bug, Protocol};
 use crate::world::{ENTRIES, Faults, Plan, Reader, World, Writer};
 
 /// What may happen in a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     name: &'static str,
+    protocol: Protocol,
     plan: Plan,
     faults: Faults,
     person: bool,
     writer: bool,
     reader: bool,
     stranger: bool,
+    /// So many steps are enough, where there is no end in sight.
+    enough: Option<usize>,
 }
 
 /// What a search came to.
@@ -52,12 +56,14 @@ impl Bound {
     pub const fn of(name: &'static str, faults: Faults) -> Self {
         Self {
             name,
+            protocol: Protocol::TRUE,
             plan: Plan::Versions,
             faults,
             person: false,
             writer: false,
             reader: false,
             stranger: false,
+            enough: None,
         }
     }
 
@@ -84,6 +90,16 @@ impl Bound {
             other => panic!("no bound has `{other}`"),
         }
         bound
+    }
+
+    pub const fn enough(mut self, steps: usize) -> Self {
+        self.enough = Some(steps);
+        self
+    }
+
+    pub const fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
     }
 
     pub const fn plan(mut self, plan: Plan) -> Self {
@@ -132,7 +148,7 @@ impl Model for Bound {
     }
 
     fn next_state(&self, world: &World, next: Move) -> Option<World> {
-        world.clone().after(&next, step)
+        world.clone().after(&next, self.protocol)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -164,12 +180,20 @@ impl Model for Bound {
 pub fn search(bound: Bound) -> Found {
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let checker = bound.checker().threads(threads).spawn_dfs().join();
+    let mut checker = bound.checker().threads(threads);
+    if let Some(steps) = bound.enough {
+        checker = checker.target_state_count(steps);
+    }
+    let checker = checker.spawn_dfs().join();
     let states = checker.unique_state_count();
     let seconds = began.elapsed().as_secs_f64();
+    let end = match bound.enough {
+        None => "all of them",
+        Some(_) => "there are more",
+    };
     let Bound { name, faults, .. } = bound;
     tell(&format!(
-        "{name}: {faults:?}, {states} distinct states, {seconds:.1} s"
+        "{name}: {faults:?}, {states} distinct states, {end}, {seconds:.1} s"
     ));
     let (mut reached, mut broken) = (Vec::new(), Vec::new());
     for (name, path) in checker.discoveries() {
@@ -190,6 +214,20 @@ pub fn search(bound: Bound) -> Found {
         reached,
         broken,
     }
+}
+
+/// Whether a bug is found as what it breaks.
+pub fn is_caught(bug: &Bug) -> bool {
+    let breaks = bug.breaks.name();
+    let found = HasDiscoveries::AllOf([breaks].into());
+    let checker = bug.bound.checker().finish_when(found).spawn_bfs().join();
+    let caught = checker.discovery(breaks).is_some();
+    let states = checker.unique_state_count();
+    match caught {
+        true => tell(&format!("caught: {} by {breaks}", bug.name)),
+        false => tell(&format!("NOT caught in {states} states: {}", bug.name)),
+    }
+    caught
 }
 
 /// Past the test harness, which would keep it to itself.
