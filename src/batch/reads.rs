@@ -1,7 +1,8 @@
 //! `version/list` and `version/describe` as a reader may see them.
 //!
 //! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared in
-//! between cannot slip through, and one just aborted is still remembered.
+//! between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the catalog had
+//! answered may be there in part: the catalog is asked again.
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
@@ -51,8 +52,12 @@ impl Batches {
         let (mut asked, mut token, mut waited) = (limit, None, false);
         for _ in 0..ROUNDS {
             let more = asked.filter(|_| asked != limit);
+            let moment = self.coordinator.visibility.moment(&line);
             let (head, body) = question.with(more, token.clone())?.send(backend).await?;
             let hidden = self.coordinator.visibility.hidden(&line);
+            if self.coordinator.visibility.moment(&line) != moment {
+                continue;
+            }
             if hidden.is_empty() || !head.status.is_success() {
                 return Ok(whole(head, body));
             }
@@ -105,8 +110,12 @@ impl Batches {
         let asked = asked.unwrap_or_default();
         let line = Line::new(table, asked.branch);
         for _ in 0..ROUNDS {
+            let moment = self.coordinator.visibility.moment(&line);
             let (head, body) = question.send(backend).await?;
             let hidden = self.coordinator.visibility.hidden(&line);
+            if self.coordinator.visibility.moment(&line) != moment {
+                continue;
+            }
             if hidden.is_empty() || !head.status.is_success() {
                 return Ok(whole(head, body));
             }

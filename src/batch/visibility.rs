@@ -4,9 +4,10 @@
 //! an aborted batch stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still
 //! arrive. Where a create of ours may still land, it stays hidden for as long as that is watched for.
 
+use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -40,7 +41,16 @@ pub struct Visibility {
     /// The names of tables that are hidden.
     pub names: Names,
     lines: Arc<DashMap<Line, Vec<Slot>>>,
+    shown: Shown,
 }
+
+/// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share counters.
+#[derive(Clone)]
+struct Shown(Arc<[AtomicU64]>);
+
+/// What was shown of a line up to a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(u64);
 
 /// A create that may not go to the catalog now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +180,17 @@ impl Visibility {
         };
         let hidden = slots.iter().filter(|slot| slot.hides(now));
         Hidden(hidden.map(|slot| slot.versions.clone()).collect())
+    }
+
+    /// The present moment; to be taken before a catalog is asked, and compared once the filter knows what is hidden.
+    /// If it has passed, the answer may hold a part of a batch, or what was undone since: ask again.
+    pub fn moment(&self, line: &Line) -> Moment {
+        Moment(self.counter(line).load(Ordering::Acquire))
+    }
+
+    /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
+    pub fn overtake(&self, line: &Line) {
+        self.counter(line).fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned.
@@ -354,11 +375,27 @@ impl Visibility {
         }
     }
 
+    fn counter(&self, line: &Line) -> &AtomicU64 {
+        let Shown(counters) = &self.shown;
+        let hash = self.lines.hasher().hash_one(line);
+        &counters[usize::try_from(hash).unwrap_or_default() % counters.len()]
+    }
+
     fn retain(&self, line: &Line, keep: impl Fn(&Slot) -> bool) {
+        let now = Instant::now();
         self.lines.remove_if_mut(line, |_, slots| {
+            if slots.iter().any(|slot| slot.hides(now) && !keep(slot)) {
+                self.overtake(line);
+            }
             slots.retain(&keep);
             slots.is_empty()
         });
+    }
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self((0..1024).map(|_| AtomicU64::new(0)).collect())
     }
 }
 

@@ -161,6 +161,11 @@ impl Run {
 
     /// In one step, readers see what was made, and what is removed no more.
     pub(super) fn reveal(&self) {
+        let shares = self.plan.shape.shares.iter().enumerate();
+        for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
+            let line = self.plan.line(share);
+            self.coordinator.visibility.overtake(line);
+        }
         let names = &self.coordinator.visibility.names;
         names.reveal(&self.fate, self.plan.names());
         for entry in &self.plan.entries {

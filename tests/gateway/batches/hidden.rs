@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, numbers, pair, stage, start, stored, until, visible, world};
-use crate::catalog::faults::Fault;
+use crate::catalog::faults::{Fault, Gate};
 use crate::client::full;
 use crate::world::Setup;
 
@@ -51,6 +51,30 @@ async fn a_prepared_version_is_in_no_answer_until_its_batch_is_decided() {
     batch.await.unwrap().ok();
     assert_eq!(visible(&world, "west").await, [1, 2, 3, 4, 5]);
     assert_eq!(visible(&world, "east").await, [1, 2]);
+}
+
+#[tokio::test]
+async fn an_answer_from_before_a_commit_is_not_shown_after_it() {
+    let world = world("").await;
+    let west = world.catalog("west");
+    let second = Gate::new();
+    let held = Fault::HoldBefore(second.clone());
+    west.fail_nth("create_table_version", &["west", "t1"], 2, held);
+    let batch = json!({"entries": [stage(&world, "west", 2), stage(&world, "west", 3), stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    second.reached(1).await;
+    let listed = west.hold_answer("list_table_versions");
+    let client = world.client();
+    let read = tokio::spawn(async move {
+        let answer = client.post_nothing(&format!("{WEST}/version/list")).await;
+        numbers(&answer.ok().json())
+    });
+    listed.reached(1).await;
+    assert_eq!(stored(&world, "west"), [1, 2], "a part of the batch");
+    second.open();
+    batch.await.unwrap().ok();
+    listed.open();
+    assert_eq!(read.await.unwrap(), [1, 2, 3], "all of the batch");
 }
 
 #[tokio::test]
