@@ -13,6 +13,7 @@ pub mod participant;
 pub mod plan;
 mod reads;
 pub mod recovery;
+mod rename;
 mod request;
 pub mod step;
 pub mod visibility;
@@ -20,13 +21,15 @@ pub mod visibility;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
 pub use locks::{Hold, TableKey};
 pub use names::{Level, Names};
+pub use participant::is_unsupported;
+pub use rename::{RenameCall, RenameEnd};
 pub use request::{BatchCall, Caller, Form};
 pub use visibility::Line;
 
@@ -56,6 +59,8 @@ pub struct Batches {
     running: Arc<Semaphore>,
     /// Which catalogs have a batch-commit of their own, where that has been found out.
     commits: DashMap<Arc<str>, bool>,
+    /// Which catalogs have no rename of their own, as far as that has been found out.
+    without_rename: DashSet<Arc<str>>,
 }
 
 /// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
@@ -107,6 +112,7 @@ impl Batches {
             outcomes,
             running: Arc::new(Semaphore::new(RUNNING)),
             commits: DashMap::new(),
+            without_rename: DashSet::new(),
         }
     }
 

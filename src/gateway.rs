@@ -8,6 +8,7 @@ mod commit;
 mod forward;
 mod hold;
 mod payload;
+mod rename;
 mod reroot;
 mod transaction;
 mod tree;
@@ -123,6 +124,7 @@ impl Shared {
             Op::BatchCreateTableVersions | Op::BatchCommitTables => {
                 Box::pin(commit::commit(self, world, request)).await
             }
+            Op::RenameTable => Box::pin(rename::rename(self, world, &id, request)).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
                 Box::pin(transaction::serve(self, world, &id, request)).await
             }

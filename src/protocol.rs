@@ -9,5 +9,6 @@ mod json;
 pub mod operation;
 pub mod principal;
 pub mod query;
+pub mod rename;
 pub mod rewrite;
 pub mod shape;

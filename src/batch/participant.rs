@@ -1,6 +1,7 @@
 //! What a batch asks of one catalog, in the contract's single operations, and what the answers mean.
 
 mod answers;
+mod register;
 
 use std::time::Duration;
 
@@ -19,10 +20,11 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use answers::{
     Staged, created, described, described_table, described_together, is_absent, latest_of, refusal,
-    same_table,
+    same_registration, same_table,
 };
 
-pub use answers::is_unsupported;
+pub use answers::{is_unsupported, same_place};
+pub use register::{can_deregister, has_namespace, register, registration};
 
 /// On whose behalf a catalog is asked, and how long to wait.
 #[derive(Clone)]
@@ -219,7 +221,13 @@ pub async fn grouped(
 }
 
 /// Looks for what the entry makes and compares it with what was asked for; an error if the catalog did not say.
-pub async fn find(entry: &Entry, proof: Option<&Proof>, asker: &Asker) -> Result<Found, Refusal> {
+/// `undoing`: what must go counts as well, although it is not what was meant.
+pub async fn find(
+    entry: &Entry,
+    proof: Option<&Proof>,
+    undoing: bool,
+    asker: &Asker,
+) -> Result<Found, Refusal> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion {
@@ -247,7 +255,7 @@ pub async fn find(entry: &Entry, proof: Option<&Proof>, asker: &Asker) -> Result
             let Some(described) = table(backend, line, asker).await? else {
                 return Ok((Finding::Absent, None));
             };
-            let likeness = same_table(proof, Some(location), &described.proof);
+            let likeness = same_registration(proof, location, undoing, &described.proof);
             // Its versions were there before the name, and stay there.
             let latest = true;
             Ok((Finding::Present { likeness, latest }, Some(described)))

@@ -1,6 +1,7 @@
 //! From the entries of a request to the shares of a batch: which versions, in which tables, in which order. Pure.
 
 mod conflicts;
+mod rename;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

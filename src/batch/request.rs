@@ -12,12 +12,14 @@ use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::{Response, StatusCode};
 use uuid::Uuid;
 
+pub(super) use answer::json;
+
 use super::coordinator::Run;
 use super::log::{Action, Intent, VersionRange};
-use super::outcomes::{Admission, Outcome};
+use super::outcomes::{Admission, Answered, Outcome};
 use super::participant::Asker;
 use super::plan::{Entry, Plan};
-use super::step::{Event, step};
+use super::step::{Event, Refusal, step};
 use super::{Batches, Line, TableKey, busy};
 use crate::backend::{Authority, Backend};
 use crate::body::Body;
@@ -71,7 +73,8 @@ impl Batches {
                 return Ok(response);
             }
             let fingerprint = fingerprint(&call);
-            let outcome = self.coordinate(plan, &call.caller, fingerprint)?;
+            let plan = std::future::ready(Ok(plan));
+            let outcome = self.coordinate(&call.caller, fingerprint, plan)?;
             call.answer(&outcome).await
         };
         let committed = committed.await;
@@ -79,12 +82,12 @@ impl Batches {
     }
 
     /// Begins a coordinated batch, or joins the one that is the same: the same key or, without one, the same
-    /// `fingerprint`, from the same caller.
+    /// `fingerprint`, from the same caller. Only the first is planned.
     pub(super) fn coordinate(
         &self,
-        plan: Plan,
         caller: &Caller,
         fingerprint: String,
+        plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
         let permit = Arc::clone(&self.running).try_acquire_owned();
         let permit = permit.map_err(|_| busy("too many batches are running"))?;
@@ -98,17 +101,28 @@ impl Batches {
             Admission::First(outcome) => outcome,
         };
         let has_key = caller.idempotency_key.is_some();
-        let intent = Intent {
-            entries: plan.intent_entries(),
-            idempotency: has_key.then(|| key.clone()),
-            fingerprint,
-        };
-        // In a task of its own: a client that goes away stops nothing.
-        let (state, effects) = step(plan.state(), Event::Begin);
+        let idempotency = has_key.then(|| key.clone());
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
-        let run = Run::new(coordinator, plan, intent, of_run, asker, permit);
-        tokio::spawn(run.run(state, effects));
+        // In a task of its own: a client that goes away stops nothing.
+        tokio::spawn(async move {
+            let plan = match plan.await {
+                Ok(plan) => plan,
+                Err(refusal) => {
+                    coordinator.metrics.refused();
+                    let written = false;
+                    return of_run.set(Answered::Refused { refusal, written });
+                }
+            };
+            let intent = Intent {
+                entries: plan.intent_entries(),
+                idempotency,
+                fingerprint,
+            };
+            let (state, effects) = step(plan.state(), Event::Begin);
+            let run = Run::new(coordinator, plan, intent, of_run, asker, permit);
+            run.run(state, effects).await;
+        });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
         tokio::spawn(async move {
             finished.wait().await;
@@ -117,7 +131,7 @@ impl Batches {
         Ok(outcome)
     }
 
-    fn asker(&self, caller: &Caller) -> Asker {
+    pub(super) fn asker(&self, caller: &Caller) -> Asker {
         Asker {
             authority: caller.authority.clone(),
             context: caller.context.clone(),
@@ -229,7 +243,7 @@ fn request_key(caller: &Caller, fingerprint: &str) -> String {
     hex(hasher)
 }
 
-fn hex(hasher: Hasher) -> String {
+pub(super) fn hex(hasher: Hasher) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(64);
     for byte in hasher.finish().as_ref() {

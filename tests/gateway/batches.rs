@@ -8,6 +8,7 @@ mod mixed;
 mod prepare;
 mod recovery;
 mod refuse;
+mod rename;
 mod repeat;
 mod together;
 mod undo;

@@ -35,7 +35,9 @@ impl Run {
             Effect::Hide => self.hide(),
             Effect::StartClock => pending.push(self.clock()),
             Effect::Create { entry, again } => pending.push(self.create(entry, again)),
-            Effect::Find { entry, again } => pending.push(self.find(entry, again)),
+            Effect::Find { entry, again } => {
+                pending.push(self.find(entry, again, state.is_undoing()))
+            }
             Effect::LogDecision(decision) => {
                 self.lap(Phase::Prepare);
                 let abort = decision == Decision::Abort;
@@ -95,6 +97,10 @@ impl Run {
                 let entry = &turn.plan.entries[index];
                 match participant::validate(entry, &visibility, &turn.asker).await {
                     Ok(described) => {
+                        if let Some(refusal) = turn.plan.moved(index, described.as_ref()) {
+                            let refusal = Some(refusal.at(index));
+                            return Event::Validated { share, refusal }.into();
+                        }
                         known = known.or(described.map(|described| (index, described)));
                     }
                     Err(refusal) => {
@@ -211,7 +217,11 @@ impl Run {
                     }
                     created
                 }
-                None => participant::create(asked, &turn.asker).await.at(entry),
+                None => match turn.plan.origin(entry) {
+                    Some(origin) => participant::register(asked, origin, &turn.asker).await,
+                    None => participant::create(asked, &turn.asker).await,
+                }
+                .at(entry),
             };
             match created {
                 Created::Yes(described) => Done {
@@ -225,14 +235,14 @@ impl Run {
         })
     }
 
-    fn find(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
+    fn find(&mut self, entry: usize, again: bool, undoing: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
         let proof = self.proofs[entry].clone();
         let (visibility, fate) = (self.coordinator.visibility.clone(), self.fate.clone());
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
-            let found = participant::find(asked, proof.as_ref(), &turn.asker).await;
+            let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
             let (mut finding, described) = match found {
                 Ok(found) => found,
                 Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),

@@ -52,7 +52,7 @@ impl Run {
                 }
                 let found = {
                     let _call = turn.begins().await;
-                    participant::find(watched, proof.as_ref(), &turn.asker).await
+                    participant::find(watched, proof.as_ref(), true, &turn.asker).await
                 };
                 if !matches!(found, Ok((Finding::Present { .. }, _))) {
                     continue;

@@ -5,6 +5,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::register::last;
 use super::{Created, Described};
 use crate::backend::Answer;
 use crate::batch::log::Proof;
@@ -87,6 +88,34 @@ pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Pro
         // A catalog that chooses the place chooses the same one for the same name.
         (None, None, Some(_)) => Likeness::Alike,
     }
+}
+
+/// Whether a table that was found under a new name is the one that was to get it. A catalog may have taken the end of
+/// the location for one of its own: that is not the table, and still it is what a registration of ours left behind.
+pub(super) fn same_registration(
+    proof: Option<&Proof>,
+    asked: &str,
+    undoing: bool,
+    found: &Proof,
+) -> Likeness {
+    let Some(found) = found.location.as_deref() else {
+        return Likeness::Incomparable;
+    };
+    match (same_place(asked, found), proof) {
+        (true, Some(_)) => Likeness::Proven,
+        (true, None) => Likeness::Alike,
+        _ if undoing && last(asked) == last(found) => Likeness::Alike,
+        _ => Likeness::Unlike,
+    }
+}
+
+/// Whether two locations are one; a path on this machine is spelled with and without its scheme.
+pub fn same_place(one: &str, other: &str) -> bool {
+    let path = |location: &str| {
+        let path = location.strip_prefix("file://").unwrap_or(location);
+        path.trim_end_matches('/').to_owned()
+    };
+    path(one) == path(other)
 }
 
 /// What a create came to; `described`: what a success shows.

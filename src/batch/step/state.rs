@@ -175,6 +175,11 @@ impl State {
         self.phase == Phase::Undoing && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
+    /// ABORT is durable, and what was made is being undone.
+    pub fn is_undoing(&self) -> bool {
+        self.phase == Phase::Undoing
+    }
+
     /// What went wrong first, if anything did.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()

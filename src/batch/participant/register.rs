@@ -1,0 +1,183 @@
+//! Tables under other names: what can be found out beforehand, and the registration itself. What came of that is looked
+//! at, for some catalogs register what they then have elsewhere, or do not have at all.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::answers::{created, is_absent, is_unsupported, refusal, same_place};
+use super::{Asker, Created, Described, deregister, table, unreachable, versions};
+use crate::backend::{Answer, Backend, Failure};
+use crate::batch::log::Action;
+use crate::batch::plan::Entry;
+use crate::batch::step::Refusal;
+use crate::batch::visibility::Line;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+
+/// Whether a catalog deregisters beside a table for this caller: it is asked to, for a name that cannot exist.
+pub async fn can_deregister(backend: &Backend, line: &Line, asker: &Asker) -> Result<(), Refusal> {
+    let namespace = line.table.table.parent().unwrap_or_else(Identifier::root);
+    let Ok(nothing) = namespace.join(&format!("nsgate-{}", Uuid::now_v7())) else {
+        // Nothing more fits there, which is not about deregistering.
+        return Ok(());
+    };
+    let mut ask = asker.ask(Operation::DeregisterTable, &nothing);
+    ask.body = Some(named(&nothing, Value::Null));
+    let answer = backend.ask(ask).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    match answer.status {
+        status if is_unsupported(status, &answer.body) => {
+            Err(lacking(backend, "has no deregister", &answer))
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
+            Err(refusal(backend.name(), &answer))
+        }
+        status if status.is_server_error() => Err(refusal(backend.name(), &answer)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the namespace of a table is there, unless its catalog does not say.
+pub async fn has_namespace(backend: &Backend, line: &Line, asker: &Asker) -> Result<bool, Refusal> {
+    let Some(namespace) = line.table.table.parent().filter(|above| !above.is_root()) else {
+        return Ok(true);
+    };
+    let mut ask = asker.ask(Operation::NamespaceExists, &namespace);
+    ask.body = Some(named(&namespace, Value::Null));
+    let answer = backend.ask(ask).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
+    Ok(!is_absent(&answer))
+}
+
+/// The body of a registration of a table as it was described, but for its location.
+pub fn registration(there: &Identifier, found: &Described) -> Bytes {
+    #[derive(Deserialize)]
+    struct Table {
+        properties: Option<Value>,
+    }
+    let table: Option<Table> = serde_json::from_str(found.raw.get()).ok();
+    let properties = table.and_then(|table| table.properties);
+    named(there, properties.unwrap_or_default())
+}
+
+/// Registers the place of `origin` under another name. Refused means that nothing is registered.
+pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
+    let Entry { backend, line, .. } = entry;
+    let Action::Register { location } = &entry.action else {
+        return Created::Lost;
+    };
+    // Some take a location as others describe it, some only what it is below their root.
+    let spellings = [Some(location.as_str()), last(location)];
+    let mut refused = None;
+    for spelling in spellings.into_iter().flatten() {
+        let mut ask = asker.ask(Operation::RegisterTable, &line.table.table);
+        ask.body = Some(located(&entry.body, spelling));
+        let answer = match backend.ask(ask).await {
+            Ok(answer) => answer,
+            Err(failure @ Failure::NotSent(_)) => {
+                return Created::Refused(unreachable(backend, &failure));
+            }
+            Err(_) => return Created::Lost,
+        };
+        match answer.status {
+            status if status.is_success() => return settle(entry, origin, location, asker).await,
+            status if is_unsupported(status, &answer.body) => {
+                return Created::Refused(lacking(backend, "has no register", &answer));
+            }
+            StatusCode::BAD_REQUEST => {
+                refused = Some(lacking(
+                    backend,
+                    "does not take the table where it is",
+                    &answer,
+                ));
+            }
+            _ => return created(backend.name(), None, &answer),
+        }
+    }
+    refused.map_or(Created::Lost, Created::Refused)
+}
+
+/// What a catalog says it has registered: the table with all of its versions, or it is taken back.
+async fn settle(entry: &Entry, origin: &Entry, location: &str, asker: &Asker) -> Created {
+    let Entry { backend, line, .. } = entry;
+    let Ok(found) = table(backend, line, asker).await else {
+        return Created::Lost;
+    };
+    let wrong = match found {
+        None => unsupported(backend, "registers the table and then does not have it"),
+        Some(found) if !is_at(&found, location) => unsupported(
+            backend,
+            "would have the table elsewhere: where it is is not below the catalog's root",
+        ),
+        Some(found) => {
+            let before = versions(&origin.backend, &origin.line, asker);
+            match tokio::join!(before, versions(backend, line, asker)) {
+                (Ok(before), Ok(after)) if before == after => return Created::Yes(found),
+                (Ok(_), Ok(_)) => unsupported(
+                    backend,
+                    "does not have the table's versions under another name",
+                ),
+                // A catalog that lists none has none to lose.
+                (Err(none), _) if none.status != 503 => return Created::Yes(found),
+                (Err(refusal), _) | (_, Err(refusal)) => refusal,
+            }
+        }
+    };
+    // Nobody has seen it, and the name was free: what is there is what was registered just now.
+    let taken_back = match deregister(entry, asker).await {
+        Ok(answer) => answer.status.is_success() || is_absent(&answer),
+        Err(_) => false,
+    };
+    if !taken_back {
+        return Created::Lost;
+    }
+    Created::Refused(wrong)
+}
+
+fn is_at(found: &Described, location: &str) -> bool {
+    let found = found.proof.location.as_deref();
+    found.is_some_and(|found| same_place(found, location))
+}
+
+/// The last part of a location, if it has others.
+pub(super) fn last(location: &str) -> Option<&str> {
+    let (_, last) = location.trim_end_matches('/').rsplit_once('/')?;
+    Some(last).filter(|last| !last.is_empty())
+}
+
+fn named(id: &Identifier, properties: Value) -> Bytes {
+    let names: Vec<&str> = id.names().collect();
+    let mut body = serde_json::json!({ "id": names });
+    if !properties.is_null() {
+        body["properties"] = properties;
+    }
+    Bytes::from(body.to_string())
+}
+
+fn located(registration: &Bytes, location: &str) -> Bytes {
+    let mut body: Value = serde_json::from_slice(registration).unwrap_or_default();
+    body["location"] = location.into();
+    Bytes::from(body.to_string())
+}
+
+fn lacking(backend: &Backend, what: &str, answer: &Answer) -> Refusal {
+    let words = refusal(backend.name(), answer).message;
+    let mut refusal = unsupported(backend, what);
+    refusal.message = format!("{} ({words})", refusal.message);
+    refusal
+}
+
+fn unsupported(backend: &Backend, what: &str) -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_ACCEPTABLE.as_u16(),
+        code: Code::Unsupported,
+        message: format!(
+            "the table cannot be renamed so: backend `{}` {what}",
+            backend.name()
+        ),
+    }
+}

@@ -1,0 +1,43 @@
+//! What the two entries of a rename have to do with each other.
+
+use http::StatusCode;
+
+use super::{Entry, Plan};
+use crate::batch::log::Action;
+use crate::batch::participant::{Described, same_place};
+use crate::batch::step::Refusal;
+use crate::protocol::error::Code;
+
+impl Plan {
+    /// The entry whose table an entry registers under another name.
+    pub fn origin(&self, entry: usize) -> Option<&Entry> {
+        let mut entries = self.entries.iter();
+        match self.entries[entry].action {
+            Action::Register { .. } => entries.find(|entry| entry.action == Action::Deregister),
+            _ => None,
+        }
+    }
+
+    /// Refuses a rename whose table is not where it was any more when its names are locked.
+    pub fn moved(&self, entry: usize, found: Option<&Described>) -> Option<Refusal> {
+        if self.entries[entry].action != Action::Deregister {
+            return None;
+        }
+        let mut entries = self.entries.iter();
+        let registered = entries.find_map(|entry| match &entry.action {
+            Action::Register { location } => Some(location.as_str()),
+            _ => None,
+        })?;
+        let found = found.and_then(|found| found.proof.location.as_deref());
+        if found.is_some_and(|found| same_place(found, registered)) {
+            return None;
+        }
+        Some(Refusal {
+            status: StatusCode::CONFLICT.as_u16(),
+            code: Code::ConcurrentModification,
+            message:
+                "the table was replaced by another one while it was about to be renamed; try again"
+                    .into(),
+        })
+    }
+}

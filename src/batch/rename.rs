@@ -1,0 +1,191 @@
+//! A rename that no catalog does by itself: the table's place is registered under the new name before the decision,
+//! and the old name is deregistered after it. The data stay where they are.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+
+use super::locks::Hold;
+use super::log::Action;
+use super::outcomes::Answered;
+use super::participant::{self, Asker};
+use super::plan::{Entry, Plan};
+use super::request::{Caller, hex, json};
+use super::step::Refusal;
+use super::{Batches, Line, TableKey, busy};
+use crate::backend::Backend;
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+
+/// One request to rename a table.
+pub struct RenameCall {
+    /// The name that it has.
+    pub old: RenameEnd,
+    /// The name that it is to have.
+    pub new: RenameEnd,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+/// A name, and who has a say in it.
+#[derive(Clone)]
+pub struct RenameEnd {
+    /// The catalog.
+    pub backend: Arc<Backend>,
+    /// As the catalog spells it.
+    pub there: Identifier,
+    /// As the client does.
+    pub asked: Identifier,
+}
+
+impl Batches {
+    /// Whether a catalog may have a rename of its own.
+    pub fn may_rename(&self, backend: &Backend) -> bool {
+        !self.without_rename.contains(backend.name())
+    }
+
+    /// A catalog has said that it has no rename.
+    pub fn cannot_rename(&self, backend: &Backend) {
+        self.without_rename.insert(Arc::clone(backend.name()));
+    }
+
+    /// Holds both names shared, while a catalog renames.
+    pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
+        let wait = self.coordinator.settings.lock_timeout;
+        let hold = self.coordinator.locks.shared([old, new], wait).await;
+        hold.map_err(|_| busy("one of the names is part of a batch that is not decided yet"))
+    }
+
+    /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.
+    pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
+        let RenameCall { old, new, caller } = call;
+        let fingerprint = fingerprint(&old, &new);
+        let asker = self.asker(&caller);
+        let outcome = self.coordinate(&caller, fingerprint, planned(old, new, asker))?;
+        match &*outcome.wait().await {
+            Answered::Committed(_) => {
+                let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
+                Ok(json(StatusCode::OK, body.to_string()))
+            }
+            Answered::Refused { refusal, .. } => {
+                let error = refusal.clone().into_error();
+                Err(error.reworded(|message| unnumbered(message).to_owned()))
+            }
+            Answered::Unknown => Err(Error::unavailable(
+                "the rename is not decided yet; ask for its transaction",
+            )
+            .with_transaction(outcome.id.to_string())),
+        }
+    }
+}
+
+impl RenameEnd {
+    /// The table as the locks know it.
+    pub fn key(&self) -> TableKey {
+        TableKey {
+            backend: Arc::clone(self.backend.name()),
+            table: self.there.clone(),
+        }
+    }
+
+    fn line(&self) -> Line {
+        Line::new(self.key(), None)
+    }
+}
+
+/// Looks at what is there, and makes the plan. Nothing has been written anywhere when this says no.
+async fn planned(old: RenameEnd, new: RenameEnd, asker: Asker) -> Result<Plan, Refusal> {
+    let other = async {
+        match old.backend.name() == new.backend.name() {
+            true => Ok(()),
+            false => participant::can_deregister(&new.backend, &new.line(), &asker).await,
+        }
+    };
+    let (line, of_new) = (old.line(), new.line());
+    let (found, can, other_can, is_served) = tokio::join!(
+        participant::table(&old.backend, &line, &asker),
+        participant::can_deregister(&old.backend, &line, &asker),
+        other,
+        participant::has_namespace(&new.backend, &of_new, &asker),
+    );
+    let found = found?.ok_or_else(|| {
+        let message = format!("table {} does not exist", old.asked);
+        refused(StatusCode::NOT_FOUND, Code::TableNotFound, message)
+    })?;
+    if !is_served? {
+        let namespace = new.asked.parent().unwrap_or_else(Identifier::root);
+        let message = format!("namespace {namespace} does not exist");
+        let code = Code::NamespaceNotFound;
+        return Err(refused(StatusCode::NOT_FOUND, code, message));
+    }
+    can?;
+    other_can?;
+    let Some(location) = found.proof.location.clone() else {
+        return Err(unsupported(format!(
+            "backend `{}` does not say where {} is, which it would have to be registered with under its new name",
+            old.backend.name(),
+            old.asked
+        )));
+    };
+    if is_found_by_its_directory(&old.there, &location) {
+        return Err(unsupported(format!(
+            "backend `{}` finds {} by the name of its directory, which a rename leaves alone: it would keep its old name",
+            old.backend.name(),
+            old.asked
+        )));
+    }
+    let body = participant::registration(&new.there, &found);
+    let entry = |end: &RenameEnd, action, body| Entry {
+        backend: Arc::clone(&end.backend),
+        line: end.line(),
+        action,
+        body,
+    };
+    let register = entry(&new, Action::Register { location }, body);
+    let deregister = entry(&old, Action::Deregister, Bytes::new());
+    Plan::new(vec![register, deregister], |_| false)
+        .map_err(|error| refused(error.status(), error.code(), error.message().to_owned()))
+}
+
+/// Directory catalogs find what is at their root by listing it, whatever has been deregistered.
+fn is_found_by_its_directory(there: &Identifier, location: &str) -> bool {
+    let directory = location.trim_end_matches('/').rsplit('/').next();
+    let name = directory.and_then(|directory| directory.strip_suffix(".lance"));
+    there.len() == 1 && name.is_some() && name == there.last()
+}
+
+fn unsupported(message: String) -> Refusal {
+    refused(StatusCode::NOT_ACCEPTABLE, Code::Unsupported, message)
+}
+
+fn refused(status: StatusCode, code: Code, message: String) -> Refusal {
+    Refusal {
+        status: status.as_u16(),
+        code,
+        message,
+    }
+}
+
+/// A message without the number of an entry, which the request does not have.
+fn unnumbered(message: &str) -> &str {
+    let rest = message.strip_prefix("entries[");
+    let rest = rest.and_then(|rest| rest.split_once("]: "));
+    rest.map_or(message, |(_, message)| message)
+}
+
+fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> String {
+    let mut hasher = Hasher::new(&SHA256);
+    hasher.update(b"rename");
+    for end in [old, new] {
+        for part in end.asked.names() {
+            hasher.update(b"\0");
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(b"\n");
+    }
+    hex(hasher)
+}

@@ -1,0 +1,106 @@
+//! `rename`: left to the catalog where it can do it, done by the gateway everywhere else, between mounts too.
+
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderValue, Request, Response};
+
+use super::{Shared, World, commit, extension, forward, hold, payload, reroot};
+use crate::backend::{Backend, read_answer};
+use crate::batch::{RenameCall, RenameEnd, is_unsupported};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::rename;
+
+/// Gives a table another name: in its catalog or in another one.
+pub(super) async fn rename(
+    shared: &Shared,
+    world: &World,
+    id: &Identifier,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let operation = extension::<Operation>(&request)?;
+    let mount = world.routes.owner(id, Kind::Table)?;
+    if *id == mount.namespace {
+        let message = format!("{id} is a mount and not a table");
+        return Err(Error::new(Code::TableNotFound, message));
+    }
+    let body = payload::read(std::mem::take(request.body_mut()), shared.json_body).await?;
+    *request.body_mut() = Body::full(body.clone());
+    // As the table's own catalog spells it; another one never sees this body.
+    let locate = |other: &Identifier| {
+        let owner = world.routes.find(other);
+        let same = owner.filter(|owner| owner.backend == mount.backend && !owner.keeps_path());
+        Ok(same.map(|owner| owner.to_catalog(other)))
+    };
+    payload::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
+    let new = rename::destination(id, &body)?;
+    let (head, body) = request.into_parts();
+    let call = RenameCall {
+        old: RenameEnd {
+            backend: world.backend(mount).clone(),
+            there: mount.to_catalog(id),
+            asked: id.clone(),
+        },
+        new: end(world, new)?,
+        caller: commit::caller(&head),
+    };
+    if call.old.key() == call.new.key() {
+        let message = format!("{id} and {} are the same table", call.new.asked);
+        return Err(Error::invalid(message));
+    }
+    if let Some(response) = by_the_catalog(shared, &call, Request::from_parts(head, body)).await? {
+        return Ok(response);
+    }
+    shared.batches.rename(call).await
+}
+
+/// Where a new name belongs.
+fn end(world: &World, asked: Identifier) -> Result<RenameEnd, Error> {
+    let mount = world.routes.find(&asked).ok_or_else(|| {
+        let namespace = asked.parent().unwrap_or_else(Identifier::root);
+        let message = format!("namespace {namespace} is not served here");
+        Error::new(Code::NamespaceNotFound, message)
+    })?;
+    if asked == mount.namespace {
+        let message = format!("{asked} is a mount and cannot be a table");
+        return Err(Error::invalid(message));
+    }
+    Ok(RenameEnd {
+        backend: world.backend(mount).clone(),
+        there: mount.to_catalog(&asked),
+        asked,
+    })
+}
+
+/// Has the only catalog rename; `None`: it cannot, or there are two.
+async fn by_the_catalog(
+    shared: &Shared,
+    RenameCall { old, new, .. }: &RenameCall,
+    mut request: Request<Body>,
+) -> Result<Option<Response<Body>>, Error> {
+    let (batches, backend): (_, &Backend) = (&shared.batches, &old.backend);
+    if backend.name() != new.backend.name() || !batches.may_rename(backend) {
+        return Ok(None);
+    }
+    let held = batches.hold_both(old.key(), new.key()).await?;
+    if old.asked != old.there {
+        *request.uri_mut() = reroot::path(request.uri(), &old.there)?.into();
+        request.extensions_mut().insert(old.there.clone());
+    }
+    let identity = HeaderValue::from_static("identity");
+    request.headers_mut().insert(ACCEPT_ENCODING, identity);
+    let response = forward::send(backend, request).await?;
+    if response.status().is_success() {
+        return Ok(Some(hold::keep(response, held)));
+    }
+    let (head, body) = response.into_parts();
+    let body = read_answer(body, shared.answer_timeout).await;
+    let body = body.map_err(|failure| failure.into_error(backend.name()))?;
+    if is_unsupported(head.status, &body) {
+        batches.cannot_rename(backend);
+        return Ok(None);
+    }
+    Ok(Some(Response::from_parts(head, Body::full(body))))
+}

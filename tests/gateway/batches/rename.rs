@@ -1,0 +1,534 @@
+//! A table has one name at every moment, whoever renames it: its catalog, or the gateway where no catalog does.
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{BATCH, pair, settled, start, stored, told, until};
+use crate::catalog::faults::{Fault, Gate, PATIENCE};
+use crate::catalog::{BatchCreate, Catalog, MISSING};
+use crate::client::{Client, Reply};
+use crate::world::{Setup, World};
+
+const OLD: &str = "west%24t1";
+const NO_RENAME: &str = r#"{"error":"Not supported: rename_table not implemented","code":18}"#;
+const NO: &str = r#"{"error":"Not supported: not implemented","code":18}"#;
+
+/// Two catalogs without a rename over one storage, each with a table `t1` of two versions.
+async fn world() -> World {
+    over("").await
+}
+
+async fn over(settings: &str) -> World {
+    let section = format!("batch: {{ log: batches.redb, {settings} }}");
+    let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
+    let world = setup.section(&section).start().await;
+    let (west, east) = (world.catalog("west"), world.catalog("east"));
+    east.store().share(&west.store());
+    for (name, catalog) in [("west", west), ("east", east)] {
+        catalog.store().seed(&[name, "t1"], 2);
+        without_rename(catalog);
+    }
+    world
+}
+
+fn without_rename(catalog: &Catalog) {
+    catalog.can(
+        "rename_table",
+        500,
+        "application/json",
+        NO_RENAME.as_bytes(),
+    );
+}
+
+async fn rename(client: Client, table: &str, body: &Value) -> Reply {
+    client
+        .post(&format!("/v1/table/{table}/rename"), body)
+        .await
+}
+
+/// `west$t1` to `namespace$u`, while the test goes on.
+fn moved(world: &World, namespace: &str) -> JoinHandle<Reply> {
+    let (client, body) = (world.client(), to(namespace, "u"));
+    tokio::spawn(async move { rename(client, OLD, &body).await })
+}
+
+fn to(namespace: &str, name: &str) -> Value {
+    json!({"new_table_name": name, "new_namespace_id": [namespace]})
+}
+
+/// The tables that a catalog has.
+fn names(world: &World, catalog: &str) -> Vec<String> {
+    let tables = world.catalog(catalog).store().tables();
+    tables.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Every way in which a reader can see a table, each with what it says of `table`.
+async fn ways(world: &World, table: &str) -> Vec<(&'static str, bool)> {
+    let (namespace, name) = table.split_once('$').unwrap();
+    let client = world.client();
+    let mut seen = Vec::new();
+    for operation in ["describe", "exists", "version/list"] {
+        let target = format!("/v1/table/{namespace}%24{name}/{operation}");
+        let body = match operation {
+            "describe" | "exists" => "{}",
+            _ => "",
+        };
+        let client = client.header("content-type", "application/json");
+        let reply = client.send(Method::POST, &target, crate::client::full(body));
+        let reply = reply.await.unwrap();
+        match reply.status {
+            200 => seen.push((operation, true)),
+            _ => {
+                assert_eq!(reply.outcome(), (404, Some(4)), "{operation}: {reply:?}");
+                seen.push((operation, false));
+            }
+        }
+    }
+    let listed = client
+        .get(&format!("/v1/namespace/{namespace}/table/list"))
+        .await;
+    let listed = listed.ok().json()["tables"].clone();
+    seen.push((
+        "list_tables",
+        listed.as_array().unwrap().contains(&json!(name)),
+    ));
+    let all = client.get("/v1/table?delimiter=%24").await.ok().json()["tables"].clone();
+    seen.push((
+        "list_all_tables",
+        all.as_array().unwrap().contains(&json!(table)),
+    ));
+    seen
+}
+
+async fn assert_seen(world: &World, table: &str, seen: bool, case: &str) {
+    for (way, found) in ways(world, table).await {
+        assert_eq!(found, seen, "{case}: {table} by {way}");
+    }
+}
+
+/// Readers see the table by its new name with all of its versions, and nothing by the old one.
+async fn assert_renamed(world: &World, new: &str, case: &str) {
+    assert_seen(world, "west$t1", false, case).await;
+    assert_seen(world, new, true, case).await;
+    assert_eq!(versions(world, new).await, [1, 2], "{case}");
+    until("the old name is gone at its catalog", || {
+        !names(world, "west").contains(&"west$t1".to_owned())
+    })
+    .await;
+}
+
+async fn assert_unchanged(world: &World, case: &str) {
+    settled(world).await;
+    for (catalog, expected) in [("west", "west$t1"), ("east", "east$t1")] {
+        until(case, || names(world, catalog) == [expected]).await;
+    }
+    assert_seen(world, "west$t1", true, case).await;
+    assert_eq!(versions(world, "west$t1").await, [1, 2], "{case}");
+}
+
+async fn versions(world: &World, table: &str) -> Vec<u64> {
+    let target = format!("/v1/table/{}/version/list", table.replace('$', "%24"));
+    super::numbers(&world.client().post_nothing(&target).await.ok().json())
+}
+
+#[tokio::test]
+async fn a_catalog_that_renames_is_left_to_it() {
+    let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
+    let section = "batch: { log: batches.redb, lock_timeout: 200ms }";
+    let world = setup.section(section).start().await;
+    for name in ["west", "east"] {
+        world.catalog(name).store().seed(&[name, "t1"], 1);
+    }
+    rename(world.client(), OLD, &json!({"new_table_name": "t2"}))
+        .await
+        .ok();
+    // Another mount of the same catalog, in the catalog's own terms.
+    rename(world.client(), "west%24t2", &to("mirror", "t3"))
+        .await
+        .ok();
+    let back = json!({"new_table_name": "t1", "id": ["mirror", "t3"]});
+    rename(world.client(), "mirror%24t3", &back).await.ok();
+    assert_eq!(names(&world, "west"), ["west$t1"]);
+    let seen = world.catalog("west").seen_of("rename_table");
+    assert_eq!(seen[1].json()["new_namespace_id"], json!(["west"]));
+    assert_eq!(seen[2].id, ["west", "t3"]);
+    assert!(world.catalog("west").seen_of("register_table").is_empty());
+
+    // Not while a batch is on either name.
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let reply = rename(world.client(), OLD, &json!({"new_table_name": "t2"})).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert_eq!(world.catalog("west").seen_of("rename_table").len(), 3);
+    gate.open();
+    batch.await.unwrap().ok();
+}
+
+#[tokio::test]
+async fn the_gateway_renames_where_the_catalog_cannot() {
+    for missing in MISSING {
+        let world = world().await;
+        let BatchCreate::Missing(status, code, message) = missing else {
+            continue;
+        };
+        let body = match message {
+            "" => String::new(),
+            _ => json!({"error": message, "code": code}).to_string(),
+        };
+        let west = world.catalog("west");
+        west.can("rename_table", status, "application/json", body.as_bytes());
+        let reply = rename(world.client(), OLD, &json!({"new_table_name": "u"})).await;
+        let transaction = reply.ok().json()["transaction_id"].clone();
+        let case = format!("{missing:?}");
+        assert_renamed(&world, "west$u", &case).await;
+        assert_eq!(told(&world, &transaction).await, "Succeeded");
+        // What has been found out is remembered.
+        rename(world.client(), "west%24u", &json!({"new_table_name": "v"}))
+            .await
+            .ok();
+        assert_eq!(west.seen_of("rename_table").len(), 1, "{case}");
+        assert_renamed(&world, "west$v", &case).await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_goes_from_one_mount_to_another() {
+    for (namespace, at, name) in [("east", "east", "east$u"), ("mirror", "west", "west$u")] {
+        let world = world().await;
+        moved(&world, namespace).await.unwrap().ok();
+        assert_renamed(&world, &format!("{namespace}$u"), namespace).await;
+        assert!(names(&world, at).contains(&name.to_owned()));
+        let place = world.catalog(at).store().tables();
+        let place = place
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .unwrap()
+            .1;
+        assert_eq!(
+            place, "file:///store/west$t1",
+            "the data stay where they are"
+        );
+        // And goes on living there.
+        let next = json!({"id": [namespace, "u"], "version": 3, "manifest_path": "three"});
+        world.catalog(at).store().stage("three", "3");
+        let target = format!("/v1/table/{namespace}%24u/version/create");
+        world.client().post(&target, &next).await.ok();
+        assert_eq!(versions(&world, &format!("{namespace}$u")).await, [1, 2, 3]);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_and_changes_nothing() {
+    let world = world().await;
+    let cases = [
+        ("west%24nothing", to("east", "u"), (404, Some(4))),
+        ("west%24nothing", to("west", "u"), (404, Some(4))),
+        (OLD, to("east", "t1"), (409, Some(5))),
+        (OLD, json!({"new_table_name": "t1"}), (400, Some(13))),
+        (OLD, to("mirror", "t1"), (400, Some(13))),
+        (
+            OLD,
+            json!({"new_table_name": "u", "new_namespace_id": ["east", "nowhere"]}),
+            (404, Some(1)),
+        ),
+        (OLD, to("nobody", "u"), (404, Some(1))),
+        (
+            OLD,
+            json!({"new_table_name": "east", "new_namespace_id": []}),
+            (400, Some(13)),
+        ),
+        (
+            OLD,
+            json!({"new_table_name": "u", "id": ["west", "t2"]}),
+            (400, Some(13)),
+        ),
+        (OLD, json!({}), (400, Some(13))),
+    ];
+    for (table, body, expected) in cases {
+        let reply = rename(world.client(), table, &body).await;
+        assert_eq!(reply.outcome(), expected, "{table} {body}: {reply:?}");
+        assert!(!reply.json().to_string().contains("entries["), "{reply:?}");
+    }
+    for name in ["west", "east"] {
+        assert!(world.catalog(name).seen_of("register_table").is_empty());
+    }
+    assert_unchanged(&world, "refused").await;
+}
+
+#[tokio::test]
+async fn a_rename_that_a_catalog_cannot_take_part_in_leaves_no_trace() {
+    type Lack = fn(&World);
+    let cases: [(&str, &str, Lack); 6] = [
+        ("`east` has no register", "east", |world| {
+            world
+                .catalog("east")
+                .can("register_table", 500, "application/json", NO.as_bytes());
+        }),
+        ("`east` has no deregister", "east", |world| {
+            world
+                .catalog("east")
+                .can("deregister_table", 501, "application/json", b"");
+        }),
+        ("`west` has no deregister", "east", |world| {
+            world
+                .catalog("west")
+                .can("deregister_table", 406, "application/json", b"");
+        }),
+        ("`east` would have the table elsewhere", "east", |world| {
+            world.catalog("east").store().set_root("file:///elsewhere");
+        }),
+        (
+            "`east` does not take the table where it is",
+            "east",
+            |world| {
+                let no = br#"{"error":"not here","code":13}"#;
+                world
+                    .catalog("east")
+                    .can("register_table", 400, "application/json", no);
+            },
+        ),
+        ("`west` does not say where", "west", |world| {
+            let nowhere = br#"{"table":"t1","namespace":["west"]}"#;
+            world
+                .catalog("west")
+                .can("describe_table", 200, "application/json", nowhere);
+        }),
+    ];
+    for (words, namespace, lack) in cases {
+        let world = world().await;
+        lack(&world);
+        let reply = moved(&world, namespace).await.unwrap();
+        assert_eq!(reply.outcome(), (406, Some(0)), "{words}: {reply:?}");
+        let message = reply.json()["error"].as_str().unwrap().to_owned();
+        assert!(message.contains(words), "{words}: {message}");
+        assert_unchanged(&world, words).await;
+    }
+}
+
+/// Directory catalogs find tables at their root by listing it.
+#[tokio::test]
+async fn a_table_that_would_keep_its_name_is_not_renamed() {
+    let setup = Setup::two().rerooted("[lake]", "west", "[]");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    without_rename(west);
+    let at = br#"{"table":"t","namespace":[],"location":"/store/t.lance"}"#;
+    west.can("describe_table", 200, "application/json", at);
+    let reply = rename(world.client(), "lake%24t", &to("west", "u")).await;
+    assert_eq!(reply.outcome(), (406, Some(0)), "{reply:?}");
+    assert!(reply.json().to_string().contains("name of its directory"));
+    assert!(west.seen_of("register_table").is_empty());
+}
+
+#[tokio::test]
+async fn a_repeated_rename_joins_the_first() {
+    let mut world = world().await;
+    let keyed = |world: &World| world.client().header("idempotency-key", "once");
+    let gate = world.catalog("east").hold("register_table");
+    let client = keyed(&world);
+    let first = tokio::spawn(async move { rename(client, OLD, &to("east", "u")).await });
+    gate.reached(1).await;
+    let client = keyed(&world);
+    let second = tokio::spawn(async move { rename(client, OLD, &to("east", "u")).await });
+    gate.open();
+    let first = first.await.unwrap().ok().json();
+    assert_eq!(second.await.unwrap().ok().json(), first);
+    for _ in 0..2 {
+        let again = rename(keyed(&world), OLD, &to("east", "u")).await;
+        assert_eq!(again.ok().json(), first);
+        world.restart().await;
+    }
+    let other = rename(keyed(&world), OLD, &to("east", "v")).await;
+    assert_eq!(other.status, 422, "{other:?}");
+    // One for each way in which a location is spelled.
+    assert_eq!(world.catalog("east").seen_of("register_table").len(), 2);
+    assert_renamed(&world, "east$u", "once").await;
+}
+
+#[tokio::test]
+async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
+    for namespace in ["east", "west"] {
+        let world = world().await;
+        let (new, to) = (format!("{namespace}$u"), world.catalog(namespace));
+        // Registered at the catalog, undecided.
+        let gate = to.hold_answer("register_table");
+        let again = Gate::new();
+        to.fail_nth(
+            "register_table",
+            &[namespace, "u"],
+            2,
+            Fault::HoldAfter(again.clone()),
+        );
+        let last = Gate::new();
+        let from = world.catalog("west");
+        from.fail_nth(
+            "deregister_table",
+            &["west", "t1"],
+            1,
+            Fault::HoldBefore(last.clone()),
+        );
+        let renamed = moved(&world, namespace);
+        gate.reached(1).await;
+        gate.open();
+        again.reached(1).await;
+        assert!(names(&world, namespace).contains(&new));
+        assert_seen(&world, "west$t1", true, "undecided").await;
+        assert_seen(&world, &new, false, "undecided").await;
+        // Committed, and the old name still at its catalog.
+        again.open();
+        last.reached(1).await;
+        renamed.await.unwrap().ok();
+        assert!(names(&world, "west").contains(&"west$t1".to_owned()));
+        assert_seen(&world, "west$t1", false, "committed").await;
+        assert_seen(&world, &new, true, "committed").await;
+        last.open();
+        assert_renamed(&world, &new, "removed").await;
+    }
+}
+
+#[tokio::test]
+async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
+    // The catalog has not been heard of yet: it has not acted, or has.
+    for acted in [false, true] {
+        let mut world = world().await;
+        let gate = Gate::new();
+        let fault = match acted {
+            false => Fault::HoldBefore(gate.clone()),
+            true => Fault::HoldAfter(gate.clone()),
+        };
+        let east = world.catalog("east");
+        east.fail_nth("register_table", &["east", "u"], 2, fault);
+        let renamed = moved(&world, "east");
+        gate.reached(1).await;
+        world.kill();
+        assert!(renamed.await.is_err());
+        world.catalog("east").behave();
+        world.restart().await;
+        settled(&world).await;
+        match acted {
+            false => assert_unchanged(&world, "not registered").await,
+            // Nothing was missing but the record.
+            true => assert_renamed(&world, "east$u", "registered").await,
+        }
+        gate.open();
+    }
+}
+
+/// Registered, but not where the table is: nothing else tells that it is the gateway's to take away.
+#[tokio::test]
+async fn killed_with_a_wrong_registration_it_is_taken_away() {
+    let mut world = world().await;
+    world.catalog("east").store().set_root("file:///elsewhere");
+    let gate = Gate::new();
+    let east = world.catalog("east");
+    east.fail_nth(
+        "register_table",
+        &["east", "u"],
+        2,
+        Fault::HoldAfter(gate.clone()),
+    );
+    let renamed = moved(&world, "east");
+    gate.reached(1).await;
+    assert!(names(&world, "east").contains(&"east$u".to_owned()));
+    world.kill();
+    assert!(renamed.await.is_err());
+    world.restart().await;
+    assert_unchanged(&world, "wrong").await;
+    gate.open();
+}
+
+#[tokio::test]
+async fn killed_after_the_decision_the_old_name_goes_in_the_end() {
+    let mut world = world().await;
+    let gate = Gate::new();
+    let west = world.catalog("west");
+    west.fail_nth(
+        "deregister_table",
+        &["west", "t1"],
+        1,
+        Fault::HoldBefore(gate.clone()),
+    );
+    moved(&world, "east").await.unwrap().ok();
+    gate.reached(1).await;
+    world.kill();
+    assert!(names(&world, "west").contains(&"west$t1".to_owned()));
+    let again = Gate::new();
+    let west = world.catalog("west");
+    west.behave();
+    west.fail_nth(
+        "deregister_table",
+        &["west", "t1"],
+        1,
+        Fault::HoldBefore(again.clone()),
+    );
+    world.restart().await;
+    again.reached(1).await;
+    assert_seen(&world, "west$t1", false, "started again").await;
+    assert_seen(&world, "east$u", true, "started again").await;
+    again.open();
+    assert_renamed(&world, "east$u", "rolled forward").await;
+}
+
+#[tokio::test]
+async fn a_catalog_that_is_away_lets_go_of_the_old_name_when_it_is_back() {
+    let world = over("lock_timeout: 200ms").await;
+    let gate = Gate::new();
+    let west = world.catalog("west");
+    west.fail_nth(
+        "deregister_table",
+        &["west", "t1"],
+        1,
+        Fault::HoldBefore(gate.clone()),
+    );
+    let renamed = moved(&world, "east");
+    gate.reached(1).await;
+    west.stop().await;
+    renamed.await.unwrap().ok();
+    let described = world
+        .client()
+        .post(&format!("/v1/table/{OLD}/describe"), &json!({}))
+        .await;
+    assert_eq!(described.outcome(), (404, Some(4)), "{described:?}");
+    // Nobody else gets the name before it is free.
+    let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
+    assert_eq!(reply.status, 503, "{reply:?}");
+    assert_eq!(versions(&world, "east$u").await, [1, 2]);
+    west.behave();
+    west.resume();
+    assert_renamed(&world, "east$u", "back").await;
+    let free = async {
+        while rename(world.client(), "east%24t1", &to("west", "t1"))
+            .await
+            .status
+            != 200
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, free).await.is_ok());
+    assert_eq!(versions(&world, "west$t1").await, [1, 2]);
+}
+
+/// An old name that waits for its batch is no longer a table that could be in another.
+#[tokio::test]
+async fn a_batch_on_the_table_and_its_rename_wait_for_each_other() {
+    let world = over("lock_timeout: 200ms").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 3));
+    gate.reached(1).await;
+    let reply = moved(&world, "east").await.unwrap();
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    gate.open();
+    batch.await.unwrap().ok();
+    let gate = world.catalog("east").hold("register_table");
+    let renamed = moved(&world, "east");
+    gate.reached(1).await;
+    let reply = world.client().post(BATCH, &pair(&world, 4)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    gate.open();
+    renamed.await.unwrap().ok();
+    assert_eq!(versions(&world, "east$u").await, [1, 2, 3]);
+}
