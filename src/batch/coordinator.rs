@@ -61,6 +61,7 @@ pub struct Coordinator {
 pub use look::{Look, Looked};
 pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
+pub use watch::WATCH;
 
 /// One batch as it runs.
 pub struct Run {

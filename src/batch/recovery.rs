@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::batch::coordinator::{Coordinator, Run};
+use crate::batch::coordinator::{Coordinator, Run, WATCH};
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes};
@@ -160,7 +160,11 @@ fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
 
 /// The numbers that a batch freed shortly before the stop go on resting.
 fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
-    let since = Duration::from_millis((coordinator.clock)().saturating_sub(ended));
+    let mut since = Duration::from_millis((coordinator.clock)().saturating_sub(ended));
+    if record.settled.contains(&Some(Settled::Unseen)) {
+        // It ended when it had been watched for long enough; somebody may have used its numbers since.
+        since += WATCH;
+    }
     let rest = coordinator.settings.slot_cooldown.saturating_sub(since);
     if rest.is_zero() || !matches!(record.verdict, Some(Verdict::Abort { .. })) {
         return;

@@ -13,7 +13,7 @@ use crate::batch::step::{Event, Finding};
 use crate::batch::visibility::Watched;
 
 /// How long: a request that is older has been given up by everything it may be waiting in.
-const WATCH: Duration = Duration::from_secs(15 * 60);
+pub const WATCH: Duration = Duration::from_secs(15 * 60);
 /// The first pause between two looks, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
