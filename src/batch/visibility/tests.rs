@@ -93,3 +93,18 @@ async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown
     visibility.forget(&line, Some(1), &fate);
     assert!(visibility.hidden(&line).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_learns_that_its_answer_is_overtaken() {
+    let (visibility, fate) = (Visibility::default(), Fate::default());
+    visibility.hide(line("a"), 2, &fate);
+    visibility.hide_removed(line("b"), 1..=1, &fate);
+    let moments = |names: [&str; 2]| names.map(|name| visibility.moment(&line(name)));
+    let before = moments(["a", "b"]);
+    fate.reveal();
+    visibility.forget(&line("a"), None, &fate);
+    assert_eq!(moments(["a", "b"]), before, "one version is there or not");
+    // What was hidden as removed is not hidden any more: who listed it before would show it again.
+    visibility.forget(&line("b"), None, &fate);
+    assert_ne!(visibility.moment(&line("b")), before[1]);
+}
