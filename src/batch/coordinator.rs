@@ -26,7 +26,7 @@ use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
-use crate::batch::visibility::{Fate, Line, Visibility};
+use crate::batch::visibility::{Claim, Fate, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
 use together::Together;
@@ -96,6 +96,8 @@ pub struct Run {
     pauses: Vec<u32>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
+    /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
+    superseded: Vec<Claim>,
     /// The entries that were made known as waiting for a person.
     hazards_told: Vec<Option<Hazard>>,
     /// An INTENT is durable.
@@ -212,6 +214,7 @@ impl Run {
             trouble: vec![None; entries],
             pauses: vec![0; entries],
             reserved: vec![false; entries],
+            superseded: Vec::new(),
             hazards_told: vec![None; entries],
             written: true,
             begun: Instant::now(),

@@ -27,7 +27,11 @@ pub async fn recover(
     let made = made(&records);
     for mut record in records {
         let outcome = recall(outcomes, &record);
-        let_go(&mut record, &made);
+        for entry in let_go(&mut record, &made) {
+            // Durable before the later batch may be forgotten.
+            let log = &coordinator.log;
+            log.note(record.id, entry, Settled::Theirs).await?;
+        }
         if let Some(ended) = record.ended {
             rest(coordinator, &record, ended);
             continue;
@@ -59,9 +63,11 @@ fn made(records: &[Record]) -> HashMap<(Line, u64), BatchId> {
 }
 
 /// A number that a later batch has used is not the earlier one's any more: it neither rests, nor is what is found there
-/// a late create.
-fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) {
-    for (entry, settled) in record.intent.entries.iter().zip(&mut record.settled) {
+/// a late create. Answers with the entries of which the log did not say so.
+fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) -> Vec<usize> {
+    let mut let_go = Vec::new();
+    let entries = record.intent.entries.iter().zip(&mut record.settled);
+    for (index, (entry, settled)) in entries.enumerate() {
         let free = matches!(settled, Some(Settled::Gone | Settled::Unseen));
         if let Some(version) = entry.version().filter(|_| free)
             && made
@@ -69,8 +75,10 @@ fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) {
                 .is_some_and(|by| *by > record.id)
         {
             *settled = Some(Settled::Theirs);
+            let_go.push(index);
         }
     }
+    let_go
 }
 
 /// A batch whose backend is gone from the configuration stays in the log until the backend is back, or until a person

@@ -15,7 +15,9 @@ use crate::batch::log::{Action, LogError, Verdict, VersionRange};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Answer, Decision, Effect, Event, Finding, Likeness, Refusal, State};
+use crate::batch::step::{
+    Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
+};
 use crate::batch::visibility::Watched;
 use crate::config::BatchMode;
 use crate::metrics::Phase;
@@ -63,7 +65,12 @@ impl Run {
             Effect::LogEnd => {
                 let log = Arc::clone(&self.coordinator.log);
                 let (id, now) = (self.id, self.coordinator.clock);
+                let superseded = std::mem::take(&mut self.superseded);
                 pending.push(logged(async move {
+                    // Once this batch is over its COMMIT may be forgotten, and says no more whose these versions are.
+                    for (other, entry) in superseded {
+                        log.note(other, entry, Settled::Theirs).await?;
+                    }
                     log.end(id, now()).await?;
                     Ok(Event::Ended)
                 }));
@@ -166,7 +173,7 @@ impl Run {
     }
 
     /// In one step, readers see what was made, and what is removed no more.
-    pub(super) fn reveal(&self) {
+    pub(super) fn reveal(&mut self) {
         let shares = self.plan.shape.shares.iter().enumerate();
         for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
             let line = self.plan.line(share);
@@ -176,7 +183,10 @@ impl Run {
         names.reveal(&self.fate, self.plan.names());
         for entry in &self.plan.entries {
             if let Some(version) = entry.version() {
-                self.coordinator.visibility.taken(&entry.line, version);
+                let visibility = &self.coordinator.visibility;
+                self.superseded
+                    .extend(visibility.claims(&entry.line, version));
+                visibility.taken(&entry.line, version);
             }
         }
     }

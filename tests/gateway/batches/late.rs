@@ -107,6 +107,34 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
     }
 }
 
+/// The log has forgotten who made it, and still knows whose it is not.
+#[tokio::test]
+async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
+    let mut world = world("prepare_timeout: 300ms, slot_cooldown: 0s, remember_outcomes: 0s").await;
+    for name in ["west", "east"] {
+        let fails = Fault::Instead(500, BROKEN);
+        world
+            .catalog(name)
+            .fail_always("create_table_version", fails);
+    }
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    // It goes on being watched: nobody else makes that version in the west.
+    watches(&world, 1.0).await;
+    let east = json!({"entries": [stage(&world, "east", 2)]});
+    let client = world.client().header("idempotency-key", "east");
+    client.post(BATCH, &east).await.ok();
+    for start in 1..=3 {
+        world.kill();
+        world.restart().await;
+        assert_eq!(visible(&world, "east").await, [1, 2], "start {start}");
+        watches(&world, 1.0).await;
+    }
+}
+
 /// The table that it may still land in is the next batch's, after a restart as before.
 #[tokio::test]
 async fn the_next_batch_keeps_its_table_locked_over_a_restart() {
