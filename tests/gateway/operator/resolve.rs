@@ -1,0 +1,293 @@
+//! What becomes of what a person decides with `nsgate batches resolve`.
+
+use serde_json::{Value, json};
+
+use super::{DELETE, REFUSED, admin, built_on, complained, first, hazard, nsgate, over, printed};
+use crate::batches::{BATCH, pair, start, stored, visible, world};
+use crate::catalog::faults::Fault;
+use crate::world::World;
+
+/// An aborted batch whose version 2 in `east` may be another writer's; its name.
+async fn unproven(world: &World) -> String {
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(world, 2));
+    gate.reached(1).await;
+    // The same size: nothing tells it from what was staged.
+    let id = ["east".to_owned(), "t1".to_owned()];
+    world.catalog("east").store().put(&id, 2, "EAST 2".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 409);
+    hazard(world).await
+}
+
+/// The status for a writer: a table that a batch holds turns it away.
+async fn write(world: &World, name: &str) -> u16 {
+    let target = format!("/v1/table/{name}%24t1/create_index");
+    world.client().post(&target, &json!({})).await.status
+}
+
+/// Nothing waits any more, in words, in numbers and for writers. A batch that was undone after a restart is open for a
+/// while: what its first life asked for may still land.
+async fn assert_over(world: &World, id: &str, case: &str) {
+    let undone = |batch: &Value| batch.is_null() || batch["state"] == "watching";
+    let watched = first(world, undone).await.is_object();
+    let said = printed(world, &["list"]).await;
+    assert_eq!(
+        said.starts_with("no batch is open"),
+        !watched,
+        "{case}: {said}"
+    );
+    assert!(!said.contains("a person"), "{case}: {said}");
+    for sample in [
+        "nsgate_batch_hazards",
+        "nsgate_batches_open{state=\"hazard\"}",
+    ] {
+        assert_eq!(
+            world.metric(sample).await.to_string(),
+            "0",
+            "{case}: {sample}"
+        );
+    }
+    for name in ["west", "east"] {
+        assert_eq!(write(world, name).await, 200, "{case}: {name} is locked");
+    }
+    let said = complained(&admin(world), &["resolve", id, "--abort"]).await;
+    let over = match watched {
+        true => "is undone and its tables are free".to_owned(),
+        false => format!("batch {id} is over: it was aborted"),
+    };
+    assert!(said.contains(&over), "{case}: {said}");
+}
+
+#[tokio::test]
+async fn a_hazard_that_is_kept_becomes_visible_and_its_table_free() {
+    for restarted in [false, true] {
+        let mut world = world("lock_timeout: 200ms").await;
+        let id = built_on(&world).await;
+        if restarted {
+            world.restart().await;
+            hazard(&world).await;
+        }
+        assert_eq!(write(&world, "west").await, 503);
+        let why = "a backfill of ours built on it";
+        let said = printed(&world, &["resolve", &id, "--commit", "--why", why]).await;
+        assert!(said.starts_with("decided, and done"), "{said}");
+        assert_over(&world, &id, "kept").await;
+        assert_eq!(visible(&world, "west").await, [1, 2, 3]);
+        assert_eq!(visible(&world, "east").await, [1]);
+        assert!(world.catalog("west").seen_of(DELETE).is_empty());
+        for words in [&*id, "ada", why, "a person has resolved a batch"] {
+            assert!(world.log().contains(words), "`{words}` is not in the log");
+        }
+        world.restart().await;
+        assert_over(&world, &id, "kept, started once more").await;
+        assert_eq!(visible(&world, "west").await, [1, 2, 3]);
+    }
+}
+
+#[tokio::test]
+async fn a_hazard_is_deleted_on_a_persons_word() {
+    for restarted in [false, true] {
+        let mut world = world("lock_timeout: 200ms").await;
+        let id = unproven(&world).await;
+        if restarted {
+            world.restart().await;
+            hazard(&world).await;
+        }
+        let arguments = [
+            "resolve", &id, "--abort", "--who", "grace", "--why", "nobody's",
+        ];
+        let said = printed(&world, &arguments).await;
+        assert!(said.starts_with("decided, and done"), "{said}");
+        assert_eq!(stored(&world, "east"), [1]);
+        assert_over(&world, &id, "deleted").await;
+        assert!(world.log().contains("grace"));
+    }
+}
+
+#[tokio::test]
+async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
+    let world = world("lock_timeout: 200ms").await;
+    let id = built_on(&world).await;
+    let said = printed(&world, &["resolve", &id, "--abort"]).await;
+    assert!(said.starts_with("decided, and not done yet"), "{said}");
+    assert!(said.contains("a later version was built on it"), "{said}");
+    assert_eq!(stored(&world, "west"), [1, 2, 3]);
+    // Once nothing stands on it any more it goes.
+    let table = vec!["west".to_owned(), "t1".to_owned()];
+    let _ = world
+        .catalog("west")
+        .store()
+        .delete_versions(&table, &[(3, 4)]);
+    let said = printed(&world, &["resolve", &id, "--abort"]).await;
+    assert!(said.starts_with("decided, and done"), "{said}");
+    assert_eq!(stored(&world, "west"), [1]);
+    assert_over(&world, &id, "deleted").await;
+}
+
+#[tokio::test]
+async fn an_undecided_batch_is_given_up() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let id = first(&world, Value::is_object).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+    assert!(refused.contains("cannot be committed"), "{refused}");
+    printed(
+        &world,
+        &["resolve", &id, "--abort", "--why", "too slow", "--json"],
+    )
+    .await;
+    let reply = batch.await.unwrap();
+    assert_eq!(reply.outcome(), (409, Some(14)), "{reply:?}");
+    assert!(reply.words().contains("by an operator"), "{reply:?}");
+    let refused = complained(&admin(&world), &["resolve", &id, "--abort"]).await;
+    assert!(
+        refused.contains("nothing in the batch waits for a person"),
+        "{refused}"
+    );
+    gate.open();
+    assert_over(&world, &id, "given up").await;
+    assert_eq!(
+        (stored(&world, "west"), stored(&world, "east")),
+        (vec![1], vec![1])
+    );
+}
+
+/// Aborts a batch whose version 2 in `west` then has to be undone, and waits until that meets with `words`; its name.
+async fn stuck(world: &World, words: &str) -> String {
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let reply = world.client().post(BATCH, &pair(world, 2)).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    let met = |batch: &Value| {
+        batch["error"]
+            .as_str()
+            .is_some_and(|error| error.contains(words))
+    };
+    let batch = first(world, met).await;
+    batch["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_undo_that_a_catalog_forbids_is_shown_with_its_words() {
+    let world = world("lock_timeout: 200ms").await;
+    let forbidden = Fault::Instead(403, r#"{"error":"nsgate may not delete","code":15}"#);
+    world.catalog("west").fail_always(DELETE, forbidden);
+    let id = stuck(&world, "may not delete").await;
+    let said = "backend `west` answered 403: nsgate may not delete";
+    let listed = printed(&world, &["list"]).await;
+    assert!(
+        listed.contains("undoing") && listed.contains(said),
+        "{listed}"
+    );
+    let shown = printed(&world, &["show", &id]).await;
+    assert!(shown.contains(&format!("last error  {said}")), "{shown}");
+    // A delete is out and may yet come to pass: what it is out for cannot be kept, and that is not offered.
+    assert!(!shown.contains("ways out"), "{shown}");
+    let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+    assert!(refused.contains("already deleting"), "{refused}");
+    assert_eq!(
+        world
+            .metric("nsgate_batches_open{state=\"undoing\"}")
+            .await
+            .to_string(),
+        "1"
+    );
+    world.catalog("west").behave();
+    over(&world).await;
+    assert_eq!(stored(&world, "west"), [1]);
+}
+
+#[tokio::test]
+async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
+    let world = world("lock_timeout: 200ms").await;
+    let gone = Fault::Instead(503, r#"{"error":"moved away","code":17}"#);
+    world
+        .catalog("west")
+        .fail_always("describe_table_version", gone);
+    let id = stuck(&world, "moved away").await;
+    let shown = printed(&world, &["show", &id]).await;
+    assert!(
+        shown.contains("give the undo up") && shown.contains("--commit"),
+        "{shown}"
+    );
+    assert!(!shown.contains("--abort"), "{shown}");
+    let arguments = [
+        "resolve",
+        &id,
+        "--commit",
+        "--why",
+        "that catalog is no more",
+    ];
+    let said = printed(&world, &arguments).await;
+    assert!(said.starts_with("decided, and done"), "{said}");
+    world.catalog("west").behave();
+    assert_over(&world, &id, "given up").await;
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+    assert_eq!(visible(&world, "east").await, [1]);
+}
+
+#[tokio::test]
+async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let id = built_on(&world).await;
+    world.kill();
+    let file = world.folder().join("gateway.yaml");
+    let yaml = std::fs::read_to_string(&file).unwrap();
+    let renamed = yaml
+        .replace("  west:", "  lake:")
+        .replace("backend: west", "backend: lake");
+    std::fs::write(&file, renamed).unwrap();
+    world.restart().await;
+    let said = printed(&world, &["list"]).await;
+    for words in ["stranded", "west", "configured"] {
+        assert!(said.contains(words), "`{words}` is not in\n{said}");
+    }
+    assert_eq!(
+        world
+            .metric("nsgate_batches_open{state=\"stranded\"}")
+            .await
+            .to_string(),
+        "1"
+    );
+    let refused = complained(&admin(&world), &["resolve", &id, "--abort"]).await;
+    assert!(refused.contains("configure it again"), "{refused}");
+    let said = printed(&world, &["resolve", &id, "--commit", "--why", "moved"]).await;
+    assert!(said.starts_with("decided, and done"), "{said}");
+    assert_eq!(
+        world
+            .metric("nsgate_batches_open{state=\"stranded\"}")
+            .await
+            .to_string(),
+        "0"
+    );
+    world.restart().await;
+    over(&world).await;
+}
+
+#[tokio::test]
+async fn a_decision_about_no_batch_changes_nothing() {
+    let world = world("").await;
+    let address = admin(&world);
+    let unknown = "0190b0a0-0000-7000-8000-000000000000";
+    for way in ["--commit", "--abort"] {
+        let said = complained(&address, &["resolve", unknown, way]).await;
+        assert!(said.contains("there is no batch"), "{said}");
+    }
+    for arguments in [
+        &["resolve", unknown][..],
+        &["resolve", unknown, "--commit", "--abort"],
+        &["resolve", "--abort"],
+        &["resolve", unknown, "--abort", "--why"],
+    ] {
+        let (code, _, said) = nsgate(&address, arguments).await;
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+    }
+    let long = "x".repeat(3000);
+    let said = complained(&address, &["resolve", unknown, "--abort", "--why", &long]).await;
+    assert!(said.contains("`why` is longer than"), "{said}");
+}
