@@ -19,6 +19,7 @@ mod differential;
 mod harness;
 mod kills;
 mod prometheus;
+mod rename;
 mod streaming;
 mod transport;
 
