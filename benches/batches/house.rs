@@ -40,6 +40,12 @@ impl House {
         Self::within(tempfile::tempdir().unwrap(), catalogs, settings)
     }
 
+    /// With the log where nothing is waited for: in memory.
+    pub fn in_memory(catalogs: &[Catalog], settings: BatchConfig) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        Self::within(folder, catalogs, settings)
+    }
+
     /// With the log that is in the folder already, if there is one.
     pub fn within(folder: TempDir, catalogs: &[Catalog], settings: BatchConfig) -> Self {
         let (limits, metrics) = (Limits::default(), Metrics::new());

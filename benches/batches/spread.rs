@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::house::House;
 use crate::table::{Table, Times, millis};
 
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 40;
 const QUICK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(30)];
 const SLOW: [Duration; 2] = [Duration::from_millis(35), Duration::from_millis(50)];
 const SIZES: [usize; 3] = [2, 4, 8];
@@ -24,11 +24,14 @@ pub async fn measure(table: &mut Table) {
         catalog.seed("alone", 1);
         for size in SIZES {
             catalog.seed(format!("t{size}"), 1);
+            catalog.seed(format!("m{size}"), 1);
         }
     }
     let house = House::new(&catalogs, BatchConfig::default());
+    let diskless = House::in_memory(&catalogs, BatchConfig::default());
     let (mut validations, mut creates) = (Times::default(), Times::default());
     let mut batches = SIZES.map(|_| Times::default());
+    let mut in_memory = SIZES.map(|_| Times::default());
     for round in 0..ROUNDS {
         let version = 2 + round;
         let began = Instant::now();
@@ -45,6 +48,11 @@ pub async fn measure(table: &mut Table) {
         for (times, size) in batches.iter_mut().zip(SIZES) {
             let began = Instant::now();
             house.batch(size, &format!("t{size}"), version).await;
+            times.add(began.elapsed());
+        }
+        for (times, size) in in_memory.iter_mut().zip(SIZES) {
+            let began = Instant::now();
+            diskless.batch(size, &format!("m{size}"), version).await;
             times.add(began.elapsed());
         }
     }
@@ -65,7 +73,10 @@ pub async fn measure(table: &mut Table) {
             "ms",
         );
     }
+    let over = in_memory.map(|times| format!("{:.2}", millis(times.median()) - slowest));
+    table.note("    2, 4 and 8 with the log in memory, ms", over.join(", "));
     let grown = millis(batches[2].median()) - millis(batches[0].median());
     table.at_most("8 catalogs over 2, difference of medians", grown, 1.0, "ms");
     house.close().await;
+    diskless.close().await;
 }
