@@ -144,6 +144,7 @@ impl Batches {
     pub async fn forget(&self) -> Result<(), LogError> {
         let remember = self.coordinator.settings.remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
+        self.coordinator.locks.sweep();
         let before = (self.coordinator.clock)()
             .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
         self.coordinator.log.forget(before).await

@@ -122,6 +122,11 @@ impl Locks {
         self.held.is_empty()
     }
 
+    /// Drops what waits left behind that were given up in the moment in which their turn came.
+    pub fn sweep(&self) {
+        self.held.retain(|_, lock| Arc::strong_count(lock) > 1);
+    }
+
     async fn take(
         &self,
         wanted: BTreeMap<Key, Mode>,

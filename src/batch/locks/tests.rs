@@ -80,3 +80,21 @@ async fn batches_that_want_the_same_tables_in_another_order_do_not_block_each_ot
     }
     assert!(locks.is_empty());
 }
+
+#[tokio::test]
+async fn a_wait_that_was_given_up_as_its_turn_came_leaves_nothing_for_long() {
+    let locks = Locks::default();
+    let batch = locks.exclusive([key(&["t"])], SHORT).await.unwrap();
+    let mut wait = Box::pin(locks.shared([key(&["t"])], LONG));
+    assert!(futures_util::FutureExt::now_or_never(&mut wait).is_none());
+    drop(batch);
+    drop(wait);
+    assert_eq!(locks.len(), 1, "neither of the two could drop it");
+    locks.sweep();
+    assert!(locks.is_empty());
+
+    let _held = locks.exclusive([key(&["t"])], SHORT).await.unwrap();
+    locks.sweep();
+    assert_eq!(locks.len(), 2, "the table and the root above it stay held");
+    assert!(locks.shared([key(&["t"])], SHORT).await.is_err());
+}
