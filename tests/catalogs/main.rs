@@ -20,6 +20,7 @@ mod harness;
 mod kills;
 mod prometheus;
 mod rename;
+mod simulated;
 mod streaming;
 mod transport;
 
