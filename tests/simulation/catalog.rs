@@ -140,6 +140,11 @@ impl Catalog {
         self.staged.insert(path.to_owned(), manifest);
     }
 
+    /// Takes a manifest away again.
+    pub fn unstage(&mut self, path: &str) {
+        self.staged.remove(path);
+    }
+
     pub fn staged_size(&self, path: &str) -> Option<u64> {
         self.staged.get(path).map(|manifest| manifest.size)
     }

@@ -38,12 +38,12 @@ struct Check<'a> {
     inner: &'a Inner,
     history: &'a History,
     scenario: &'a Scenario,
-    /// Versions that wait for a person, by table.
+    /// Versions that wait for a person or may still land, by table.
     stuck: BTreeSet<(usize, u64)>,
     wrong: Vec<String>,
 }
 
-/// The tables of batches that wait for a person, and all their versions.
+/// The tables of batches that wait for a person or for what may still land, and all their versions.
 pub fn stuck(scenario: &Scenario, hazards: &[OpenBatch]) -> BTreeSet<(usize, u64)> {
     let entries = hazards.iter().flat_map(|batch| &batch.entries);
     let place = entries.filter_map(|entry| {
@@ -349,9 +349,24 @@ impl Check<'_> {
             });
             let table = table.expect("a table of the scenario");
             let stored = self.inner.stored(self.scenario, table);
-            // It, or what stands on it.
-            let mut doubtful = stored.range(version..).map(|(_, author)| author);
-            let contested = doubtful.any(|author| self.history.contested.contains(author));
+            // Somebody was told that another had been first, of it or of what stands on it.
+            let contested = self.history.contested.iter().any(|author| {
+                let (op, entry) = self.history.authors[author];
+                let told = &self.history.ops[op].entries[entry];
+                told.table == table && told.version >= version
+            });
+            // A chain that lands late as a whole: its first version may be looked at while its last one stands on it.
+            let author_at = |version| {
+                stored
+                    .get(&version)
+                    .and_then(|it| self.history.authors.get(it))
+            };
+            let own_chain = author_at(version)
+                .zip(author_at(version + 1))
+                .is_some_and(|((one, _), (next, _))| one == next);
+            if own_chain {
+                continue;
+            }
             let comparable = self.scenario.is_comparable(table);
             if comparable && !self.history.disturbed.contains(&table) && !contested {
                 self.fail(format!(

@@ -51,7 +51,7 @@ pub struct Call {
 }
 
 /// What the client gets.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Reply {
     Answer {
         status: u16,

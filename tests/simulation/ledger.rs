@@ -59,6 +59,10 @@ impl Ledger {
         decides
     }
 
+    pub fn under_way(&self) -> usize {
+        self.queue.len()
+    }
+
     pub fn records(&self) -> &[Record] {
         &self.records
     }

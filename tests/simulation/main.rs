@@ -5,7 +5,6 @@
 //! the usual ones.
 #![allow(
     clippy::unwrap_used,
-    dead_code,
     missing_docs,
     unreachable_pub,
     reason = "tests say what they expect; nobody links against them"
@@ -23,5 +22,6 @@ mod random;
 mod run;
 mod scenario;
 mod seeds;
+mod singly;
 mod trace;
 mod world;

@@ -193,7 +193,7 @@ impl Wire {
         inner.network.messages += 1;
         inner.history.counts.add("messages to catalogs", 1);
         let number = inner.network.messages;
-        let fault = world.fault(inner, number, self.catalog, &question);
+        let fault = world.fault(inner, number, &question);
         world.trace(inner, || {
             let fault = fault.map_or(String::new(), |fault| format!("   ** {fault:?}"));
             format!("#{number} → c{} {question}{fault}", self.catalog)
@@ -201,7 +201,7 @@ impl Wire {
         if let Some(fault) = fault {
             inner.history.counts.add(fault.name(), 1);
             inner.history.mistreated.extend(question.authors());
-            if matches!(fault, Fault::Conflict | Fault::Retried) {
+            if fault == Fault::Conflict {
                 inner.history.contested.extend(question.authors());
             }
         }
@@ -213,8 +213,14 @@ impl Wire {
             _ => world.scenario.latest_message,
         };
         let random = &mut inner.random;
-        let far = *random.pick(&[3_000, 15_000, 30_000, 90_000, 400_000]) + random.below(1000);
-        let far = Duration::from_millis(far).min(longest);
+        let (far, near) = match &world.scenario.faults {
+            Faults::One { far, .. } => (*far, false),
+            Faults::Random { .. } => {
+                let far = *random.pick(&[3_000, 15_000, 30_000, 90_000, 400_000]);
+                (random.millis(far, far + 1000), random.chance(80))
+            }
+        };
+        let far = far.min(longest);
         let mut parcel = Parcel {
             world: Arc::clone(world),
             generation: self.generation,
@@ -236,9 +242,7 @@ impl Wire {
         match fault {
             None => {}
             Some(Fault::NotSent) => return Err(Failure::NotSent("no connection".into())),
-            Some(Fault::RequestLost) => {
-                return Ok(receiver);
-            }
+            Some(Fault::RequestLost) => return Ok(receiver),
             Some(Fault::ResetBefore) => return Err(Failure::Lost("reset".into())),
             Some(Fault::AnswerLost) => parcel.answers = Answers::Nothing,
             Some(Fault::Late) => parcel.travel = far,
@@ -250,10 +254,8 @@ impl Wire {
             Some(Fault::LatePut) => parcel.pause = far,
             Some(kind @ (Fault::Duplicated | Fault::Retried)) => {
                 parcel.doubled = true;
-                let mut other = parcel.copy(random.millis(1, 40));
-                if random.chance(20) {
-                    other.travel = far;
-                }
+                let later = if near { random.millis(1, 40) } else { far };
+                let mut other = parcel.copy(later);
                 if kind == Fault::Retried {
                     std::mem::swap(&mut parcel.reply, &mut other.reply);
                 }
@@ -266,15 +268,9 @@ impl Wire {
 }
 
 impl World {
-    fn fault(
-        &self,
-        inner: &mut Inner,
-        number: u64,
-        _: usize,
-        question: &Question,
-    ) -> Option<Fault> {
+    fn fault(&self, inner: &mut Inner, number: u64, question: &Question) -> Option<Fault> {
         match &self.scenario.faults {
-            Faults::One { message, fault } => (*message == number).then_some(*fault),
+            Faults::One { message, fault, .. } => (*message == number).then_some(*fault),
             Faults::Random { percent, kinds } => {
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;
@@ -358,6 +354,11 @@ impl Parcel {
                 }
             }
         };
+        if reply.status == 409 {
+            // Somebody else was faster, or the other copy of the message.
+            let contested = &mut world.lock().history.contested;
+            contested.extend(question.authors());
+        }
         world.point("a catalog has acted");
         if world.lock().catalogs[self.catalog].life != life {
             return Err(Failure::Lost("the catalog stopped".into()));

@@ -15,7 +15,7 @@ use crate::clients::Client;
 use crate::clock;
 use crate::front::Front;
 use crate::history::{Counts, Kind, Outcome, Saw};
-use crate::scenario::Scenario;
+use crate::scenario::{At, Scenario};
 use crate::world::World;
 
 /// How a simulation ended.
@@ -24,8 +24,11 @@ pub struct Ended {
     pub counts: Counts,
     pub trace: Vec<String>,
     pub hash: u64,
+    /// The points at which a crash could come, and the messages, until it had settled.
     pub points: u64,
     pub messages: u64,
+    /// For each crash, how many writes to the log were under way.
+    pub lost: Vec<usize>,
 }
 
 /// No client waits longer for the last of its answers.
@@ -74,9 +77,21 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
         });
     }
     let mut playing = JoinSet::new();
-    for (number, role) in world.scenario.clients.iter().enumerate() {
+    for (number, (role, begins)) in world.scenario.clients.iter().copied().enumerate() {
         let client = Client::new(&front, 10 + number as u64);
-        playing.spawn(client.play(*role));
+        playing.spawn(async move {
+            sleep(begins).await;
+            client.play(role).await;
+        });
+    }
+    for crash in &world.scenario.crashes {
+        if let (At::Time(at), keeps) = (crash.at, crash.keeps) {
+            let world = Arc::clone(&world);
+            playing.spawn(async move {
+                sleep(at).await;
+                world.crash(keeps);
+            });
+        }
     }
     let mut wrong = Vec::new();
     if timeout(PATIENCE, playing.join_all()).await.is_err() {
@@ -85,31 +100,40 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
     sleep(world.scenario.rough_for.saturating_sub(world.elapsed())).await;
     // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
     let mut hazards = Vec::new();
-    for quiet in [
+    let (mut points, mut messages) = (0, 0);
+    let quiet = [
         &[Standing::Hazard, Standing::Watching][..],
         &[Standing::Hazard],
-    ] {
+    ];
+    for quiet in &quiet[..if world.scenario.to_the_end { 2 } else { 1 }] {
         match settled(&front, quiet).await {
             Ok(open) => hazards = open,
             Err(open) => wrong.push(format!("these never end: {open:?}")),
         }
-        world.lock().calm = true;
+        {
+            let inner = &mut *world.lock();
+            if !inner.calm {
+                (points, messages) = (inner.points, inner.network.messages);
+                inner.calm = true;
+            }
+        }
         if wrong.is_empty() {
             sleep(world.scenario.settings.slot_cooldown + Duration::from_secs(1)).await;
             wrong.extend(look_again(&front, &hazards).await);
         }
     }
-    hazards.retain(|batch| batch.state == Standing::Hazard);
     let inner = &mut *world.lock();
     wrong.extend(check::history(inner, &world.scenario, &hazards));
+    hazards.retain(|batch| batch.state == Standing::Hazard);
     count(inner, &hazards);
     Ended {
         wrong,
         counts: std::mem::take(&mut inner.history.counts),
         trace: inner.trace.lines().to_vec(),
         hash: inner.trace.hash(),
-        points: inner.points,
-        messages: inner.network.messages,
+        points,
+        messages,
+        lost: std::mem::take(&mut inner.lost),
     }
 }
 

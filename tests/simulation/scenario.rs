@@ -15,7 +15,8 @@ pub struct Scenario {
     pub catalogs: Vec<Ways>,
     pub tables: Vec<Table>,
     pub settings: BatchConfig,
-    pub clients: Vec<Role>,
+    /// What each does, and when it begins.
+    pub clients: Vec<(Role, Duration)>,
     pub faults: Faults,
     /// How long faults may happen; after it everything must settle.
     pub rough_for: Duration,
@@ -30,6 +31,8 @@ pub struct Scenario {
     /// Milliseconds that a write to the log takes.
     pub writes: (u64, u64),
     pub staging: Staging,
+    /// Goes on until nothing that may still land is watched for any more.
+    pub to_the_end: bool,
 }
 
 /// One table of one catalog.
@@ -69,28 +72,40 @@ pub enum Role {
     Asks {
         count: u64,
     },
+    /// One batch over every table, with a chain of two versions of the first one. It is to abort if the last entry's
+    /// manifest is not there.
+    Reference {
+        aborts: bool,
+    },
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Faults {
     Random {
         percent: u64,
         kinds: Vec<Fault>,
     },
-    /// Only this message, and only this fault.
+    /// Only this message, and only this fault; what comes late comes so late.
     One {
         message: u64,
         fault: Fault,
+        far: Duration,
     },
 }
 
 /// The gateway dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
-    /// At this point, counted from 1.
-    pub at: u64,
+    pub at: At,
     /// So many of the log's writes under way survive; `None`: by chance.
-    pub keeps: Option<u64>,
+    pub keeps: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The points at which a crash makes a difference are counted from 1.
+    Point(u64),
+    Time(Duration),
 }
 
 /// A catalog stops and comes back.
@@ -111,6 +126,44 @@ pub struct Staging {
 }
 
 impl Scenario {
+    /// One batch over two catalogs of a kind, and nothing that goes wrong.
+    pub fn reference(kind: Ways, aborts: bool) -> Self {
+        let plain = Ways {
+            told: true,
+            ..Ways::default()
+        };
+        Self {
+            seed: 1,
+            catalogs: vec![kind, plain],
+            tables: vec![
+                Table::new(0, 0, 1),
+                Table::new(0, 1, 1),
+                Table::new(1, 0, 1),
+            ],
+            settings: BatchConfig::default(),
+            clients: vec![(Role::Reference { aborts }, Duration::from_millis(100))],
+            // Messages are counted from 1.
+            faults: Faults::One {
+                message: 0,
+                fault: Fault::RequestLost,
+                far: Duration::ZERO,
+            },
+            rough_for: Duration::ZERO,
+            latest_delete: Duration::from_secs(55),
+            latest_message: Duration::from_secs(600),
+            crashes: Vec::new(),
+            dead_for: (100, 100),
+            outages: Vec::new(),
+            writes: (5, 5),
+            staging: Staging {
+                tells_size: true,
+                tells_tag: true,
+                sizes_vary: false,
+            },
+            to_the_end: true,
+        }
+    }
+
     /// Everything by chance.
     pub fn of(seed: u64) -> Self {
         let random = &mut Random::new(seed, 0);
@@ -144,10 +197,18 @@ impl Scenario {
             _ => 2,
         };
         let crashes = (0..crashes).map(|_| Crash {
-            at: random.between(1, 250),
+            at: At::Point(random.between(1, 250)),
             keeps: None,
         });
-        let crashes: Vec<Crash> = crashes.collect();
+        let mut crashes: Vec<Crash> = crashes.collect();
+        // Long after: when numbers have rested, and what was undone is only watched for.
+        let afterwards = random.chance(30);
+        if afterwards && random.chance(50) {
+            crashes.push(Crash {
+                at: At::Time(random.millis(60_000, 800_000)),
+                keeps: None,
+            });
+        }
         let outages = if random.chance(30) {
             random.between(1, 2)
         } else {
@@ -181,8 +242,9 @@ impl Scenario {
                 tells_tag: random.chance(60),
                 sizes_vary: random.chance(50),
             },
-            clients: clients(random),
+            clients: clients(random, afterwards),
             settings: BatchConfig::default(),
+            to_the_end: afterwards || random.chance(40),
             catalogs,
             tables,
         }
@@ -245,7 +307,7 @@ impl Table {
     }
 }
 
-fn clients(random: &mut Random) -> Vec<Role> {
+fn clients(random: &mut Random, afterwards: bool) -> Vec<(Role, Duration)> {
     let mut clients = Vec::new();
     for _ in 0..random.between(1, 3) {
         let count = random.between(1, 2);
@@ -268,6 +330,22 @@ fn clients(random: &mut Random) -> Vec<Role> {
     if random.chance(40) {
         let count = random.between(1, 3);
         clients.push(Role::Asks { count });
+    }
+    let mut clients: Vec<_> = clients
+        .into_iter()
+        .map(|role| (role, Duration::ZERO))
+        .collect();
+    if afterwards {
+        for _ in 0..random.between(1, 2) {
+            let singles = Role::Singles {
+                count: random.between(1, 2),
+            };
+            clients.push((singles, random.millis(61_000, 300_000)));
+        }
+        for _ in 0..2 {
+            let reads = Role::Reads { count: 2 };
+            clients.push((reads, random.millis(61_000, 900_000)));
+        }
     }
     clients
 }

@@ -111,7 +111,7 @@ fn replay(seed: u64) {
 #[test]
 fn a_seed_is_the_same_every_time() {
     let metrics = Arc::new(Metrics::new());
-    for seed in 0..30 {
+    for seed in 0..200 {
         let (one, other) = (
             simulate(Scenario::of(seed), &metrics, true),
             simulate(Scenario::of(seed), &metrics, true),

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::catalog::Catalog;
@@ -17,7 +18,7 @@ use crate::history::History;
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::random::Random;
-use crate::scenario::Scenario;
+use crate::scenario::{At, Scenario};
 use crate::trace::Trace;
 
 /// Everything but the gateway and its clients.
@@ -25,7 +26,9 @@ pub struct World {
     pub scenario: Scenario,
     inner: Mutex<Inner>,
     /// The generation that lives.
-    generation: watch::Sender<u64>,
+    generation: AtomicU64,
+    /// Wakes in the order of waiting, as a simulation must.
+    crashed: Notify,
     began: Instant,
 }
 
@@ -41,6 +44,8 @@ pub struct Inner {
     pub points: u64,
     /// From now on no gateway crashes.
     pub calm: bool,
+    /// For each crash, how many writes to the log were under way.
+    pub lost: Vec<usize>,
     /// What was seen to be wrong at once.
     pub wrong: Vec<String>,
     order: u64,
@@ -79,13 +84,15 @@ impl World {
             trace: Trace::new(traced),
             points: 0,
             calm: false,
+            lost: Vec::new(),
             wrong: Vec::new(),
             order: 0,
         };
         Arc::new(Self {
             scenario,
             inner: Mutex::new(inner),
-            generation: watch::Sender::new(1),
+            generation: AtomicU64::new(1),
+            crashed: Notify::new(),
             began: Instant::now(),
         })
     }
@@ -95,7 +102,7 @@ impl World {
     }
 
     pub fn generation(&self) -> u64 {
-        *self.generation.borrow()
+        self.generation.load(Ordering::Relaxed)
     }
 
     pub fn is_alive(&self, generation: u64) -> bool {
@@ -104,8 +111,10 @@ impl World {
 
     /// Returns when this generation has crashed.
     pub async fn death(&self, generation: u64) {
-        let mut current = self.generation.subscribe();
-        let _ = current.wait_for(|current| *current != generation).await;
+        let crashed = self.crashed.notified();
+        if self.is_alive(generation) {
+            crashed.await;
+        }
     }
 
     /// Goes on only while the generation lives; the future of a dead one never ends.
@@ -130,21 +139,31 @@ impl World {
         inner.points += 1;
         let point = inner.points;
         self.trace(&mut inner, || format!("point {point}: {what}"));
-        let crash = self.scenario.crashes.iter().find(|crash| crash.at == point);
+        let mut crashes = self.scenario.crashes.iter();
+        let crash = crashes.find(|crash| crash.at == At::Point(point));
         if let Some(crash) = crash.filter(|_| !inner.calm) {
-            let keep = crash.keeps.unwrap_or_else(|| inner.random.below(4));
-            let kept = inner
-                .ledger
-                .crash(usize::try_from(keep).unwrap_or(usize::MAX));
-            inner.history.counts.add("crashes of the gateway", 1);
-            for id in kept {
-                inner.durable(id, &self.scenario);
-            }
-            let next = self.generation() + 1;
-            self.trace(&mut inner, || format!("CRASH: generation {next} is next"));
             drop(inner);
-            self.generation.send_replace(next);
+            self.crash(crash.keeps);
         }
+    }
+
+    /// The gateway dies now; so many of the log's writes under way survive, or as many as chance has it.
+    pub fn crash(&self, keeps: Option<usize>) {
+        let inner = &mut *self.lock();
+        let under_way = inner.ledger.under_way();
+        inner.lost.push(under_way);
+        let chance = inner.random.below(under_way as u64 + 1);
+        let keeps = keeps.unwrap_or_else(|| usize::try_from(chance).unwrap_or_default());
+        for id in inner.ledger.crash(keeps) {
+            inner.durable(id, &self.scenario);
+        }
+        inner.history.counts.add("crashes of the gateway", 1);
+        let next = self.generation() + 1;
+        self.trace(inner, || {
+            format!("CRASH: {keeps} of {under_way} writes kept, generation {next} is next")
+        });
+        self.generation.store(next, Ordering::Relaxed);
+        self.crashed.notify_waiters();
     }
 
     pub fn trace(&self, inner: &mut Inner, line: impl FnOnce() -> String) {

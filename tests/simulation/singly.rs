@@ -1,0 +1,232 @@
+//! Every single fault, one at a time, and every crash, one and two at a time: of one batch, at every message and at every
+//! point. None is left out.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nsgate::metrics::Metrics;
+
+use crate::catalog::Ways;
+use crate::network::Fault;
+use crate::run::{Ended, simulate, watch_panics};
+use crate::scenario::{At, Crash, Faults, Scenario};
+
+/// Every fault, and how late in milliseconds what is late comes: while its caller waits, after it gave up, long after.
+const FAULTS: [(Fault, u64); 19] = [
+    (Fault::RequestLost, 0),
+    (Fault::AnswerLost, 0),
+    (Fault::Late, 3000),
+    (Fault::Late, 30000),
+    (Fault::Late, 300000),
+    (Fault::SlowAnswer, 3000),
+    (Fault::SlowAnswer, 30000),
+    (Fault::ErrorBefore, 0),
+    (Fault::ErrorAfter, 0),
+    (Fault::Conflict, 0),
+    (Fault::Duplicated, 20),
+    (Fault::Duplicated, 30000),
+    (Fault::Retried, 20),
+    (Fault::Retried, 30000),
+    (Fault::NotSent, 0),
+    (Fault::ResetBefore, 0),
+    (Fault::ResetAfter, 0),
+    (Fault::LatePut, 30000),
+    (Fault::LatePut, 300000),
+];
+
+/// The kinds of catalogs that take part, by name.
+fn kinds() -> [(&'static str, Ways); 3] {
+    let told = Ways {
+        told: true,
+        ..Ways::default()
+    };
+    [
+        ("versions", told),
+        (
+            "read, then put",
+            Ways {
+                puts_later: true,
+                ..told
+            },
+        ),
+        (
+            "atomic",
+            Ways {
+                atomic: true,
+                ..told
+            },
+        ),
+    ]
+}
+
+/// Simulates all of them on all cores, in their order.
+fn all(scenarios: &[Scenario]) -> Vec<Ended> {
+    let next = AtomicUsize::new(0);
+    let ended = Mutex::new(Vec::with_capacity(scenarios.len()));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                let metrics = Arc::new(Metrics::new());
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(scenario) = scenarios.get(place) else {
+                        break;
+                    };
+                    let one = simulate(scenario.clone(), &metrics, false);
+                    ended.lock().unwrap().push((place, one));
+                }
+            });
+        }
+    });
+    let mut ended = ended.into_inner().unwrap();
+    ended.sort_by_key(|(place, _)| *place);
+    ended.into_iter().map(|(_, ended)| ended).collect()
+}
+
+/// Fails with the trace of the first scenario that broke a promise.
+fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
+    assert_eq!(scenarios.len(), ended.len());
+    let broken = ended.iter().position(|ended| !ended.wrong.is_empty());
+    if let Some(place) = broken {
+        let Scenario {
+            faults, crashes, ..
+        } = &scenarios[place];
+        let again = simulate(scenarios[place].clone(), &Arc::new(Metrics::new()), true);
+        println!("{}", again.trace.join("\n"));
+        panic!(
+            "{kind}, {faults:?}, {crashes:?}:\n{}",
+            ended[place].wrong.join("\n")
+        );
+    }
+}
+
+fn references() -> Vec<(String, Scenario)> {
+    let cases = kinds().into_iter().flat_map(|(name, ways)| {
+        [false, true].map(|aborts| {
+            let ending = if aborts { "aborts" } else { "commits" };
+            (
+                format!("{name}, {ending}"),
+                Scenario::reference(ways, aborts),
+            )
+        })
+    });
+    cases.collect()
+}
+
+fn undisturbed(name: &str, scenario: &Scenario) -> Ended {
+    let ended = simulate(scenario.clone(), &Arc::new(Metrics::new()), false);
+    assert!(ended.wrong.is_empty(), "{name}: {:?}", ended.wrong);
+    let expected = if name.ends_with("commits") {
+        "batches committed"
+    } else {
+        "batches aborted"
+    };
+    assert_eq!(ended.counts.get(expected), 1, "{name}");
+    ended
+}
+
+#[test]
+fn every_message_may_meet_any_fault() {
+    watch_panics();
+    let began = Instant::now();
+    let (mut checked, mut expected) = (0, 0);
+    for (name, reference) in references() {
+        let messages = undisturbed(&name, &reference).messages;
+        expected += usize::try_from(messages).unwrap() * FAULTS.len();
+        let cases = (1..=messages).flat_map(|message| FAULTS.map(|fault| (message, fault)));
+        let scenarios: Vec<Scenario> = cases
+            .map(|(message, (fault, far))| Scenario {
+                faults: Faults::One {
+                    message,
+                    fault,
+                    far: Duration::from_millis(far),
+                },
+                ..reference.clone()
+            })
+            .collect();
+        let ended = all(&scenarios);
+        none_wrong(&name, &scenarios, &ended);
+        let met = |ended: &&Ended| {
+            FAULTS
+                .iter()
+                .any(|(fault, _)| ended.counts.get(fault.name()) == 1)
+        };
+        assert_eq!(
+            ended.iter().filter(met).count(),
+            scenarios.len(),
+            "{name}: each met its fault"
+        );
+        checked += ended.len();
+    }
+    println!(
+        "{checked} single faults: all checked ({:.0?})",
+        began.elapsed()
+    );
+    assert_eq!(checked, expected);
+    assert!(checked > 500, "the batch is a small one");
+}
+
+/// One crash more, at every point after `from`, with every number of the writes under way that may survive it.
+fn one_more(base: &Scenario, from: u64, points: u64) -> (Vec<Scenario>, Vec<Ended>) {
+    let crashing = |at: u64, keeps: usize| {
+        let mut scenario = base.clone();
+        scenario.crashes.push(Crash {
+            at: At::Point(at),
+            keeps: Some(keeps),
+        });
+        scenario
+    };
+    let mut scenarios: Vec<Scenario> = (from + 1..=points).map(|at| crashing(at, 0)).collect();
+    let mut ended = all(&scenarios);
+    let mut more = Vec::new();
+    for (at, ended) in (from + 1..=points).zip(&ended) {
+        let under_way = *ended.lost.last().expect("it crashed");
+        more.extend((1..=under_way).map(|keeps| crashing(at, keeps)));
+    }
+    ended.extend(all(&more));
+    scenarios.extend(more);
+    (scenarios, ended)
+}
+
+#[test]
+fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
+    watch_panics();
+    let began = Instant::now();
+    let (mut once, mut twice) = (0, 0);
+    for (name, reference) in references() {
+        let points = undisturbed(&name, &reference).points;
+        // Nothing is late here: no number need rest for long.
+        let mut reference = reference;
+        reference.settings.slot_cooldown = Duration::from_secs(1);
+        let (scenarios, ended) = one_more(&reference, 0, points);
+        none_wrong(&name, &scenarios, &ended);
+        assert!(
+            ended.iter().all(|ended| ended.lost.len() == 1),
+            "{name}: each crashed once"
+        );
+        once += ended.len();
+        for (scenario, ended) in scenarios.iter().zip(&ended) {
+            let At::Point(first) = scenario.crashes[0].at else {
+                continue;
+            };
+            let mut scenario = scenario.clone();
+            scenario.to_the_end = false;
+            let (scenarios, ended) = one_more(&scenario, first, ended.points);
+            none_wrong(&name, &scenarios, &ended);
+            assert!(
+                ended.iter().all(|ended| ended.lost.len() == 2),
+                "{name}: each crashed twice"
+            );
+            twice += ended.len();
+        }
+    }
+    println!(
+        "{once} crashes, {twice} double crashes: all checked ({:.0?})",
+        began.elapsed()
+    );
+    assert!(once > 200 && twice > once, "the batch is a small one");
+}
