@@ -49,6 +49,8 @@ use step::Decision;
 const READ_WAIT: Duration = Duration::from_secs(2);
 /// Batches that run at a time; beyond it 503.
 const RUNNING: usize = 4096;
+/// Entries of running batches; beyond it 503.
+const ENTRIES: usize = 100_000;
 /// How often old batches are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
@@ -57,6 +59,7 @@ pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
     running: Arc<Semaphore>,
+    entries: Arc<Semaphore>,
     /// Which catalogs have a batch-commit of their own, where that has been found out.
     commits: DashMap<Arc<str>, bool>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
@@ -111,6 +114,7 @@ impl Batches {
             coordinator: Arc::new(coordinator),
             outcomes,
             running: Arc::new(Semaphore::new(RUNNING)),
+            entries: Arc::new(Semaphore::new(ENTRIES)),
             commits: DashMap::new(),
             without_rename: DashSet::new(),
         }

@@ -77,7 +77,7 @@ pub struct Run {
     /// The shares that are unlocked.
     unlocked: Vec<bool>,
     /// A batch of this many may run; given back when only late creates are watched for.
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<Permit>,
     /// What people want of it.
     calls: mpsc::Receiver<Call>,
     /// What they have decided.
@@ -104,6 +104,12 @@ pub struct Run {
     written: bool,
     begun: Instant,
     phase_begun: Instant,
+}
+
+/// That one more batch may run.
+pub struct Permit {
+    pub(super) _batch: OwnedSemaphorePermit,
+    pub(super) _entries: OwnedSemaphorePermit,
 }
 
 /// What an effect came to.
@@ -152,7 +158,7 @@ impl Run {
         intent: Intent,
         outcome: Arc<Outcome>,
         caller: Asker,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
     ) -> Self {
         let hold = Hold::none(&coordinator.locks);
         let mut run = Self::build(coordinator, plan, intent, outcome, hold);

@@ -89,6 +89,10 @@ impl Outcome {
         self.answer.borrow().clone()
     }
 
+    fn is_answered(&self) -> bool {
+        !matches!(self.get().as_deref(), None | Some(Answered::Unknown))
+    }
+
     /// Waits for the answer.
     pub async fn wait(&self) -> Arc<Answered> {
         let mut answer = self.answer.subscribe();
@@ -111,12 +115,19 @@ impl Outcomes {
     }
 
     /// Finds out whether a request is the first of its kind. `key` identifies caller and request.
-    pub fn admit(&self, key: &str, id: BatchId, fingerprint: &str) -> Admission {
+    pub fn admit(&self, key: &str, has_key: bool, id: BatchId, fingerprint: &str) -> Admission {
         let join = |outcome: &Arc<Outcome>| match outcome.fingerprint == fingerprint {
             true => Admission::Join(Arc::clone(outcome)),
             false => Admission::Different,
         };
         match self.running.entry(key.to_owned()) {
+            // Without a key, only what is running is joined.
+            Entry::Occupied(mut answered) if !has_key && answered.get().is_answered() => {
+                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned()));
+                answered.insert(Arc::clone(&outcome));
+                self.batches.insert(id, Arc::clone(&outcome));
+                Admission::First(outcome)
+            }
             Entry::Occupied(running) => join(running.get()),
             Entry::Vacant(free) => {
                 if let Some(finished) = self.finished.get(key)
@@ -146,7 +157,8 @@ impl Outcomes {
                 self.batches.remove(&outcome.id);
             }
         }
-        self.running.remove(key);
+        let running = |_: &String, running: &Arc<Outcome>| Arc::ptr_eq(running, outcome);
+        self.running.remove_if(key, running);
     }
 
     /// Remembers a batch that the log knows.
@@ -193,7 +205,7 @@ mod tests {
     const REMEMBER: Duration = Duration::from_secs(60);
 
     fn begin(outcomes: &Outcomes, key: &str) -> Arc<Outcome> {
-        match outcomes.admit(key, BatchId::now_v7(), "same") {
+        match outcomes.admit(key, true, BatchId::now_v7(), "same") {
             Admission::First(outcome) => outcome,
             Admission::Join(_) | Admission::Different => panic!("{key} is known"),
         }
@@ -201,7 +213,7 @@ mod tests {
 
     fn is_known(outcomes: &Outcomes, key: &str) -> bool {
         matches!(
-            outcomes.admit(key, BatchId::nil(), "same"),
+            outcomes.admit(key, true, BatchId::nil(), "same"),
             Admission::Join(_)
         )
     }
@@ -251,5 +263,25 @@ mod tests {
         running.set(Answered::Committed(Vec::new()));
         outcomes.forget(|_| false);
         assert!(outcomes.is_empty());
+    }
+
+    /// The same entries once more, right after the answer: they are tried again.
+    #[test]
+    fn without_a_key_only_what_is_running_is_joined() {
+        let outcomes = Outcomes::new(REMEMBER);
+        let id = BatchId::now_v7();
+        let Admission::First(first) = outcomes.admit("k", false, id, "same") else {
+            panic!("nobody was before it");
+        };
+        let joined = outcomes.admit("k", false, BatchId::nil(), "same");
+        assert!(matches!(joined, Admission::Join(_)));
+        first.set(Answered::Committed(Vec::new()));
+        let again = outcomes.admit("k", false, BatchId::now_v7(), "same");
+        let Admission::First(second) = again else {
+            panic!("it was answered");
+        };
+        outcomes.finish("k", false, &first);
+        let joined = outcomes.admit("k", false, BatchId::nil(), "same");
+        assert!(matches!(joined, Admission::Join(running) if Arc::ptr_eq(&running, &second)));
     }
 }

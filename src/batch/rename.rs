@@ -65,7 +65,9 @@ impl Batches {
         let RenameCall { old, new, caller } = call;
         let fingerprint = fingerprint(&old, &new);
         let asker = self.asker(&caller);
-        let outcome = self.coordinate(&caller, fingerprint, planned(old, new, asker))?;
+        // One name is made and one removed.
+        let planned = planned(old, new, asker);
+        let outcome = self.coordinate(&caller, fingerprint, 2, planned)?;
         match &*outcome.wait().await {
             Answered::Committed(_) => {
                 let body = serde_json::json!({"transaction_id": outcome.id.to_string()});

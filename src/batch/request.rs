@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::{Response, StatusCode};
+use tokio::sync::TryAcquireError;
 use uuid::Uuid;
 
 pub(super) use answer::json;
 
-use super::coordinator::Run;
+use super::coordinator::{Permit, Run};
 use super::log::{Action, Intent, VersionRange};
 use super::outcomes::{Admission, Answered, Outcome};
 use super::participant::Asker;
@@ -73,8 +74,9 @@ impl Batches {
                 return Ok(response);
             }
             let fingerprint = fingerprint(&call);
+            let entries = plan.entries.len();
             let plan = std::future::ready(Ok(plan));
-            let outcome = self.coordinate(&call.caller, fingerprint, plan)?;
+            let outcome = self.coordinate(&call.caller, fingerprint, entries, plan)?;
             call.answer(&outcome).await
         };
         let committed = committed.await;
@@ -87,12 +89,17 @@ impl Batches {
         &self,
         caller: &Caller,
         fingerprint: String,
+        entries: usize,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
-        let permit = Arc::clone(&self.running).try_acquire_owned();
+        let permit = self.permit(entries);
         let permit = permit.map_err(|_| busy("too many batches are running"))?;
         let key = request_key(caller, &fingerprint);
-        let outcome = match self.outcomes.admit(&key, Uuid::now_v7(), &fingerprint) {
+        let has_key = caller.idempotency_key.is_some();
+        let outcome = match self
+            .outcomes
+            .admit(&key, has_key, Uuid::now_v7(), &fingerprint)
+        {
             Admission::Different => {
                 let message = "this Idempotency-Key was used before, with other entries";
                 return Err(Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY));
@@ -100,7 +107,6 @@ impl Batches {
             Admission::Join(outcome) => return Ok(outcome),
             Admission::First(outcome) => outcome,
         };
-        let has_key = caller.idempotency_key.is_some();
         let idempotency = has_key.then(|| key.clone());
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
@@ -129,6 +135,15 @@ impl Batches {
             outcomes.finish(&key, has_key, &finished);
         });
         Ok(outcome)
+    }
+
+    /// Room for one more batch of so many entries.
+    fn permit(&self, entries: usize) -> Result<Permit, TryAcquireError> {
+        let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        Ok(Permit {
+            _batch: Arc::clone(&self.running).try_acquire_owned()?,
+            _entries: Arc::clone(&self.entries).try_acquire_many_owned(entries)?,
+        })
     }
 
     pub(super) fn asker(&self, caller: &Caller) -> Asker {
