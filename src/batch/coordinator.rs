@@ -6,6 +6,7 @@ mod effects;
 mod look;
 mod open;
 mod resolve;
+mod seen;
 mod together;
 mod watch;
 

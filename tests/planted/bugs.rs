@@ -17,10 +17,12 @@ pub struct Bug {
 const STEP: &str = "src/batch/step.rs";
 const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/coordinator/effects.rs";
+const SEEN: &str = "src/batch/coordinator/seen.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
 const WALKS: &[&str] = &["--lib", "batch::step::walk"];
+const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const POWER: &[&str] = &["--test", "power"];
@@ -131,7 +133,7 @@ pub const BUGS: &[Bug] = &[
         file: STATE,
         right: "        state.may_create = false;\n",
         wrong: "",
-        checkers: &[WALKS, MODEL, SIMULATION],
+        checkers: &[UNIT],
     },
     Bug {
         name: "what is prepared is not hidden",
@@ -142,7 +144,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "reveal after the answer",
-        file: EFFECTS,
+        file: SEEN,
         right: "        names.reveal(&self.fate, self.plan.names());\n",
         wrong: "        let (names, fate, plan) = (names.clone(), self.fate.clone(), Arc::clone(&self.plan));\n        tokio::spawn(async move {\n            sleep(Duration::from_millis(50)).await;\n            names.reveal(&fate, plan.names());\n        });\n",
         checkers: &[SIMULATION, GATEWAY],
@@ -156,14 +158,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a name that a batch makes is not hidden",
-        file: EFFECTS,
+        file: SEEN,
         right: "                    visibility.names.hide_made(line.table.clone(), &self.fate);\n",
         wrong: "",
         checkers: &[GATEWAY],
     },
     Bug {
         name: "a name that a batch removes is shown until it is gone",
-        file: EFFECTS,
+        file: SEEN,
         right: "                    names.hide_removed(line.table.clone(), &self.fate);\n",
         wrong: "                    let _ = names;\n",
         checkers: &[GATEWAY],

@@ -11,10 +11,10 @@ use tokio::time::sleep;
 
 use super::{Done, Pending, Run};
 use crate::backend::Authority;
-use crate::batch::log::{Action, LogError, Verdict, VersionRange};
+use crate::batch::log::{LogError, Verdict};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created};
-use crate::batch::plan::{Entry, Plan};
+use crate::batch::plan::Plan;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
 };
@@ -147,50 +147,6 @@ impl Run {
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
 
-    /// Hides what the batch makes, and from its commit on what it removes.
-    pub(super) fn hide(&self) {
-        let visibility = &self.coordinator.visibility;
-        for Entry { line, action, .. } in &self.plan.entries {
-            match action {
-                Action::CreateVersion { version, .. } => {
-                    visibility.hide(line.clone(), *version, &self.fate);
-                }
-                Action::DeleteVersions { ranges } => {
-                    for VersionRange { start, end } in ranges {
-                        let versions = *start..=end.saturating_sub(1);
-                        visibility.hide_removed(line.clone(), versions, &self.fate);
-                    }
-                }
-                Action::Declare { .. } | Action::Register { .. } => {
-                    visibility.names.hide_made(line.table.clone(), &self.fate);
-                }
-                Action::Deregister => {
-                    let names = &visibility.names;
-                    names.hide_removed(line.table.clone(), &self.fate);
-                }
-            }
-        }
-    }
-
-    /// In one step, readers see what was made, and what is removed no more.
-    pub(super) fn reveal(&mut self) {
-        let shares = self.plan.shape.shares.iter().enumerate();
-        for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
-            let line = self.plan.line(share);
-            self.coordinator.visibility.overtake(line);
-        }
-        let names = &self.coordinator.visibility.names;
-        names.reveal(&self.fate, self.plan.names());
-        for entry in &self.plan.entries {
-            if let Some(version) = entry.version() {
-                let visibility = &self.coordinator.visibility;
-                self.superseded
-                    .extend(visibility.claims(&entry.line, version));
-                visibility.taken(&entry.line, version);
-            }
-        }
-    }
-
     fn clock(&self) -> BoxFuture<'static, Done> {
         let timeout = self.coordinator.settings.prepare_timeout;
         Box::pin(async move {
@@ -320,90 +276,6 @@ impl Run {
         // What is left to do is the gateway's own business, and the caller's token is not for it.
         if !matches!(self.outcome.get().as_deref(), Some(Answered::Unknown)) {
             self.caller = None;
-        }
-    }
-
-    /// The batch has no say any more in what readers see of the entry.
-    fn forget(&self, entry: usize) {
-        let visibility = &self.coordinator.visibility;
-        let names = &visibility.names;
-        let Entry { line, action, .. } = &self.plan.entries[entry];
-        match action {
-            Action::CreateVersion { version, .. } => {
-                visibility.forget(line, Some(*version), &self.fate);
-            }
-            Action::DeleteVersions { ranges } => {
-                let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
-                let (visibility, line) = (visibility.clone(), line.clone());
-                let fate = self.fate.clone();
-                let forget = move || {
-                    for start in starts {
-                        visibility.forget(&line, Some(start), &fate);
-                    }
-                };
-                if !self.fate.is_revealed() {
-                    return forget();
-                }
-                // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
-                let rest = self.coordinator.settings.slot_cooldown;
-                tokio::spawn(async move {
-                    sleep(rest).await;
-                    forget();
-                });
-            }
-            // Removed after COMMIT, or undone after ABORT: who has asked the catalog before does not see it either.
-            Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
-            Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
-                names.gone(&line.table, &self.fate);
-            }
-            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
-                names.forget(&line.table, &self.fate);
-            }
-        }
-    }
-
-    /// What is there is somebody else's, or stays on a person's word.
-    fn show(&self, entry: usize) {
-        let Entry { line, action, .. } = &self.plan.entries[entry];
-        match action.is_about_name() {
-            true => {
-                let names = &self.coordinator.visibility.names;
-                names.forget(&line.table, &self.fate);
-            }
-            false => self.forget(entry),
-        }
-    }
-
-    /// The version is gone, and its number rests.
-    fn reserve(&mut self, entry: usize) {
-        let Some(version) = self.plan.entries[entry].version() else {
-            return;
-        };
-        self.reserved[entry] = true;
-        let line = self.plan.entries[entry].line.clone();
-        let rest = self.coordinator.settings.slot_cooldown;
-        let visibility = self.coordinator.visibility.clone();
-        let claim = Some((self.id, entry));
-        visibility.release(&line, version, &self.fate, rest, claim);
-        tokio::spawn(async move {
-            sleep(rest + Duration::from_millis(1)).await;
-            visibility.sweep(&line);
-        });
-    }
-
-    /// The table is free for others, unless another share of the batch is on it still.
-    fn unlock(&mut self, share: usize) {
-        self.unlocked[share] = true;
-        for &entry in &self.plan.shape.shares[share] {
-            if !self.reserved[entry] {
-                self.forget(entry);
-            }
-        }
-        let table = &self.plan.line(share).table;
-        let mut shares = 0..self.unlocked.len();
-        let others = |other: usize| !self.unlocked[other] && self.plan.line(other).table == *table;
-        if !shares.any(others) {
-            self.hold.free(table);
         }
     }
 
