@@ -282,7 +282,14 @@ impl Run {
             self.tell_hazards(&state);
             let event = tokio::select! {
                 biased;
-                Some(done) = pending.next() => self.learn(done),
+                Some(done) = pending.next() => match done.event {
+                    // It was found by undo already: the table is locked, or free without this hold.
+                    Event::Landed(entry) if !state.is_watched(entry) => {
+                        effects = Vec::new();
+                        continue;
+                    }
+                    _ => self.learn(done),
+                },
                 Some(call) = self.calls.recv() => {
                     match self.attend(call, &state).await {
                         Some(event) => event,

@@ -373,6 +373,10 @@ impl State {
                     self.check(entry, Check::told(), effects);
                     return false;
                 }
+                Progress::Again(check) => {
+                    self.check(entry, check, effects);
+                    return false;
+                }
                 _ => return false,
             }
         }
@@ -400,6 +404,11 @@ impl State {
                         let again = check.deleted;
                         effects.push(Effect::Delete { entry, again });
                         return;
+                    }
+                    if !check.rechecked && self.doubts_above(entry) {
+                        let rechecked = true;
+                        self.progress[entry] = Progress::Again(Check { rechecked, ..check });
+                        return self.proceed(effects);
                     }
                     Settled::Hazard(Hazard::BuiltOn)
                 }
@@ -453,7 +462,7 @@ impl State {
         match (&self.progress[entry], &self.phase) {
             (Progress::Removing, _) => true,
             (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => true,
-            (Progress::Checked(check), _) => !check.deleted,
+            (Progress::Checked(check) | Progress::Again(check), _) => !check.deleted,
             _ => self.is_hazard(entry),
         }
     }

@@ -104,12 +104,15 @@ impl Run {
         }
     }
 
-    /// The version is gone, and its number rests.
+    /// The version is gone: its number rests from when the table is unlocked, and it is hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
+        self.reserved[entry] = self.plan.entries[entry].version().is_some();
+    }
+
+    fn rest(&self, entry: usize) {
         let Some(version) = self.plan.entries[entry].version() else {
             return;
         };
-        self.reserved[entry] = true;
         let line = self.plan.entries[entry].line.clone();
         let rest = self.coordinator.settings.slot_cooldown;
         let visibility = self.coordinator.visibility.clone();
@@ -125,8 +128,9 @@ impl Run {
     pub(super) fn unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
-            if !self.reserved[entry] {
-                self.forget(entry);
+            match self.reserved[entry] {
+                true => self.rest(entry),
+                false => self.forget(entry),
             }
         }
         let table = &self.plan.line(share).table;

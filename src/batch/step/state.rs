@@ -59,6 +59,8 @@ pub(super) enum Progress {
     Watched,
     /// A person has said to delete it.
     Told,
+    /// It is looked at again when what came after it has been.
+    Again(Check),
     /// COMMIT is being carried out.
     Removing,
     /// It is settled, and that is being written.
@@ -74,6 +76,8 @@ pub(super) struct Check {
     pub(super) lost: bool,
     /// A delete has been asked for.
     pub(super) deleted: bool,
+    /// What seems to be built on it has been looked for again.
+    pub(super) rechecked: bool,
 }
 
 /// What it takes for a version to be deleted as ours.
@@ -151,7 +155,7 @@ impl State {
             Progress::Asked { .. } => "creating",
             Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
             Progress::Ours { .. } => "created",
-            Progress::Checked(_) | Progress::Told => "undoing",
+            Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
             Progress::Deleting(_) => "deleting",
             Progress::Watched => "gone, watched",
             Progress::Removing => "removing",
@@ -180,6 +184,11 @@ impl State {
         self.phase == Phase::Undoing
     }
 
+    /// A create of this entry is watched for.
+    pub fn is_watched(&self, entry: usize) -> bool {
+        self.progress[entry] == Progress::Watched
+    }
+
     /// What went wrong first, if anything did.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()
@@ -192,6 +201,21 @@ impl State {
             Progress::Settled(Settled::Hazard(why)) => Some((entry, *why)),
             _ => None,
         })
+    }
+
+    /// What was built on an entry may be the batch's own, landed since it was last looked for: it is looked for again.
+    pub(super) fn doubts_above(&mut self, entry: usize) -> bool {
+        let share = &self.shape.shares[self.share_of(entry)];
+        let above = share.iter().skip_while(|other| **other != entry).skip(1);
+        let mut doubts = false;
+        for &other in above {
+            let progress = &mut self.progress[other];
+            if let Progress::Settled(Settled::Unseen) | Progress::Watched = progress {
+                *progress = Progress::Doubtful { lost: true };
+                doubts = true;
+            }
+        }
+        doubts
     }
 
     pub(super) fn is_hazard(&self, entry: usize) -> bool {
@@ -236,6 +260,7 @@ impl Check {
             belief,
             lost,
             deleted: false,
+            rechecked: false,
         }
     }
 
@@ -258,6 +283,7 @@ impl Check {
             belief: Belief::Told,
             lost: false,
             deleted: false,
+            rechecked: false,
         }
     }
 
@@ -267,6 +293,7 @@ impl Check {
             belief: Belief::Likely,
             lost,
             deleted: false,
+            rechecked: false,
         }
     }
 }

@@ -506,3 +506,33 @@ fn recovery_shows_again_what_stays() {
         assert_eq!(effects, [Show(1)], "its table stays locked by the other");
     }
 }
+
+/// The last of a chain lands while undo looks for the one before it.
+#[test]
+fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
+    let settled = [None, Some(Settled::Unseen)];
+    let chain = Shape::versions(vec![vec![0, 1]]);
+    let (state, effects) = State::recovered(chain, Some(Decision::Abort), &settled);
+    assert_eq!(effects, [Reserve(1), find(0)]);
+    let built_on = Event::Found(0, present(Likeness::Alike, false));
+    let (state, effects) = step(state, built_on.clone());
+    assert_eq!(effects, [find(1)], "it may be our own that came late");
+    let found = |entry| Event::Found(entry, present(Likeness::Alike, true));
+    let again = false;
+    let (gone, effects) = step(state.clone(), found(1));
+    assert_eq!(effects, [Delete { entry: 1, again }]);
+    let absent = Event::Found(1, Finding::Absent);
+    let (gone, _) = run(gone, [Event::DeleteAsked(1), absent.clone()]);
+    let (gone, effects) = step(gone, Event::Noted(1));
+    assert_eq!(effects, [find(0)]);
+    let (_, effects) = step(gone, found(0));
+    assert_eq!(effects, [Delete { entry: 0, again }]);
+
+    let (state, _) = run(state, [absent, Event::Noted(1)]);
+    let (_, effects) = step(state, built_on);
+    assert_eq!(
+        effects,
+        [Note(0, Settled::Hazard(Hazard::BuiltOn))],
+        "it was somebody else"
+    );
+}
