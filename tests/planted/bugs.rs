@@ -146,7 +146,7 @@ pub const BUGS: &[Bug] = &[
         name: "reveal after the answer",
         file: SEEN,
         right: "        names.reveal(&self.fate, self.plan.names());\n",
-        wrong: "        let (names, fate, plan) = (names.clone(), self.fate.clone(), Arc::clone(&self.plan));\n        tokio::spawn(async move {\n            sleep(Duration::from_millis(50)).await;\n            names.reveal(&fate, plan.names());\n        });\n",
+        wrong: "        let (names, fate, plan) = (names.clone(), self.fate.clone(), std::sync::Arc::clone(&self.plan));\n        tokio::spawn(async move {\n            sleep(Duration::from_millis(50)).await;\n            names.reveal(&fate, plan.names());\n        });\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
