@@ -261,7 +261,8 @@ impl Visibility {
         });
     }
 
-    /// The version is gone: it stays hidden and its number reserved for `rest`.
+    /// The version is gone: it stays hidden and its number reserved for `rest`. Who has asked the catalog before it was
+    /// gone asks again, for `rest` may be shorter than that takes.
     pub fn release(
         &self,
         line: &Line,
@@ -271,6 +272,7 @@ impl Visibility {
         claim: Option<Claim>,
     ) {
         let until = Instant::now() + rest;
+        self.overtake(line);
         self.change(line, |slot| {
             if slot.is(version, fate) {
                 slot.what = What::Gone {

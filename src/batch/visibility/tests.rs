@@ -108,3 +108,14 @@ async fn a_reader_learns_that_its_answer_is_overtaken() {
     visibility.forget(&line("b"), None, &fate);
     assert_ne!(visibility.moment(&line("b")), before[1]);
 }
+
+/// A reader whose catalog answered before the undo, and who filters when the number rests no more.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_an_undo_is_asked_for_again_however_short_the_rest() {
+    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    visibility.hide(line.clone(), 2, &fate);
+    let asked = visibility.moment(&line);
+    visibility.release(&line, 2, &fate, Duration::ZERO, None);
+    assert!(visibility.hidden(&line).is_empty());
+    assert_ne!(visibility.moment(&line), asked);
+}
