@@ -213,13 +213,6 @@ pub const BUGS: &[Bug] = &[
         checkers: &[GATEWAY],
     },
     Bug {
-        name: "what pauses is created after the abort",
-        file: EFFECTS,
-        right: "                self.given_up.store(abort, Ordering::Relaxed);\n",
-        wrong: "                self.given_up.store(false && abort, Ordering::Relaxed);\n",
-        checkers: &[GATEWAY],
-    },
-    Bug {
         name: "a lost answer is taken for no answer at all",
         file: "src/batch/participant.rs",
         right: "        Err(_) => Created::Lost,\n    }\n}\n\n/// Asks for several",
