@@ -97,6 +97,8 @@ pub struct Run {
     pauses: Vec<u32>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
+    /// Those whose rest has begun.
+    resting: Vec<bool>,
     /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
     superseded: Vec<Claim>,
     /// The entries that were made known as waiting for a person.
@@ -221,6 +223,7 @@ impl Run {
             trouble: vec![None; entries],
             pauses: vec![0; entries],
             reserved: vec![false; entries],
+            resting: vec![false; entries],
             superseded: Vec::new(),
             hazards_told: vec![None; entries],
             written: true,

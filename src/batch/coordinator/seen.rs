@@ -107,6 +107,7 @@ impl Run {
     /// The version is gone: its number rests from when the table is unlocked, and it is hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
         self.reserved[entry] = self.plan.entries[entry].version().is_some();
+        self.resting[entry] = false;
     }
 
     fn rest(&self, entry: usize) {
@@ -128,9 +129,14 @@ impl Run {
     pub(super) fn unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
-            match self.reserved[entry] {
-                true => self.rest(entry),
-                false => self.forget(entry),
+            match (self.reserved[entry], self.resting[entry]) {
+                // Another entry of the share was undone once more: this one rests, or is watched for, as before.
+                (true, true) => {}
+                (true, false) => {
+                    self.rest(entry);
+                    self.resting[entry] = true;
+                }
+                (false, _) => self.forget(entry),
             }
         }
         let table = &self.plan.line(share).table;
