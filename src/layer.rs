@@ -5,6 +5,7 @@ pub mod authenticate;
 pub mod context;
 pub mod limits;
 pub mod metrics;
+pub mod rate;
 pub mod recognize;
 pub mod rescue;
 pub mod trace;

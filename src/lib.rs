@@ -7,7 +7,7 @@
 //!                                       │         ├ forward   one catalog owns it
 //!    metrics · trace · rescue · limits  │         ├ listing   above or across mounts
 //!      · recognize · authenticate       │         └ batch     all or nothing over several
-//!      · context                        ┘
+//!      · rate · context                 ┘
 //! ```
 //!
 //! In reading order:

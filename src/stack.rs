@@ -9,6 +9,7 @@ use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use crate::layer::context::{TakeContext, TakeContextLayer};
 use crate::layer::limits::{Limits, LimitsLayer};
 use crate::layer::metrics::{Metrics, MetricsLayer};
+use crate::layer::rate::{Rate, RateLayer, Rates};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
 use crate::layer::trace::{Trace, TraceLayer};
@@ -16,7 +17,8 @@ use crate::metrics::Requests;
 use crate::telemetry::Log;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
-pub type Stack = Metrics<Trace<Rescue<Limits<Recognize<Authenticate<TakeContext<Gateway>>>>>>>;
+pub type Stack =
+    Metrics<Trace<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Gateway>>>>>>>>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -28,6 +30,8 @@ pub struct Parts {
     pub in_flight: usize,
     /// Who may come in.
     pub verifier: Arc<Verifier>,
+    /// How often a caller may ask; `None`: as often as it likes.
+    pub rates: Option<Arc<Rates>>,
     /// What accompanies a request.
     pub context: TakeContextLayer,
 }
@@ -47,6 +51,8 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
+        // As soon as it is known whose request it is.
+        .layer(RateLayer::new(parts.rates))
         // After authentication, because claims win over headers.
         .layer(parts.context)
         .service(gateway)

@@ -188,7 +188,13 @@ fn the_example_loads_and_shows_the_defaults() {
         config.admin.token.as_ref().unwrap().expose(),
         "from-admin.token"
     );
-    assert_eq!(config.limits, Limits::default());
+    let rate = config.limits.rate.unwrap();
+    assert_eq!((rate.requests, rate.burst), (500, 1000));
+    let limits = Limits {
+        rate: None,
+        ..config.limits
+    };
+    assert_eq!(limits, Limits::default());
     assert_eq!(config.context, ContextConfig::default());
     let log = config.batch.log.clone();
     assert!(

@@ -17,6 +17,7 @@ use crate::gateway::{Gateway, World};
 use crate::keys::{Clock, Keys, SystemClock};
 use crate::layer::authenticate::Verifier;
 use crate::layer::context::TakeContextLayer;
+use crate::layer::rate::Rates;
 use crate::metrics::Metrics;
 use crate::protocol::context::ContextRules;
 use crate::protocol::identifier::{Identifier, IdentifierError};
@@ -62,6 +63,7 @@ impl Parts {
             access_log,
             in_flight: config.limits.in_flight,
             verifier: Arc::new(verifier(config, &keys, clock, &metrics)),
+            rates: Rates::renew(config.limits.rate, None),
             context: context(config),
         };
         Ok(Self {

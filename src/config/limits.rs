@@ -123,11 +123,11 @@ impl Section for Limits {
             wait(),
             "The same, for operations that move or scan data.",
         );
-        keys.later(
+        keys.key(
             "rate",
             &mut self.rate,
             maybe(shaped()),
-            "Requests of one subject; absent: unlimited. Over it: 429 with Retry-After.",
+            "Requests of one caller; absent: unlimited. Over it: 429 with Retry-After.",
         );
     }
 }

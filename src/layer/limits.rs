@@ -15,6 +15,7 @@ use tower::{Layer, Service};
 use crate::body::{Body, End};
 use crate::error::Error;
 use crate::exchange::{Exchange, Watcher};
+use crate::protocol::operation::recognize;
 
 /// Makes [`Limits`]; all that it makes share the places.
 #[derive(Clone)]
@@ -67,6 +68,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if !self.places.take() {
+            name(&mut request);
             return Either::Right(ready(Err(full())));
         }
         Exchange::of(&mut request).watch(Arc::clone(&self.places) as Arc<dyn Watcher>);
@@ -87,6 +89,15 @@ impl Places {
 impl Watcher for Places {
     fn over(&self, _: &Exchange, _: End) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Notes which operation is refused, so that the counters and the access log tell it. Only what is served is looked at
+/// closely, so this costs nothing until there is no place.
+fn name(request: &mut Request<Body>) {
+    if let Ok(target) = recognize(request.method(), request.uri().path()) {
+        let operation = target.operation;
+        Exchange::of(request).recognized(operation);
     }
 }
 

@@ -68,12 +68,37 @@ async fn requests_beyond_the_bound_are_told_to_come_again() {
     let refused = world.client().post(EXISTS, &json!({})).await;
     assert_eq!(refused.outcome(), (503, Some(17)));
     assert!(refused.header("retry-after").is_some());
+    let counted = r#"nsgate_requests_total{backend="none",code="503",operation="table_exists"}"#;
+    assert_eq!(world.metric(counted).await, 1.0, "by its name");
     for gate in [gate, other] {
         gate.open();
     }
     held.await.unwrap().ok();
     held_too.await.unwrap().ok();
     world.client().post(EXISTS, &json!({})).await.ok();
+}
+
+#[tokio::test]
+async fn a_caller_that_asks_too_often_is_told_when_to_come_again() {
+    let setup = Setup::two().section("limits: { rate: { per_subject: 1/h, burst: 3 } }");
+    let world = setup.start().await.seeded();
+    for _ in 0..3 {
+        world.client().post(EXISTS, &json!({})).await.ok();
+    }
+    for client in [
+        world.client(),
+        world.client_with(&json!({"tenant": "acme"})),
+    ] {
+        let refused = client.post(EXISTS, &json!({})).await;
+        assert_eq!(refused.outcome(), (429, Some(21)));
+        let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((3000..=3600).contains(&wait), "{wait}");
+    }
+    let other = world.client_with(&json!({"sub": "somebody else"}));
+    other.post(EXISTS, &json!({})).await.ok();
+    assert_eq!(world.catalog("west").seen_of("table_exists").len(), 4);
+    let counted = r#"nsgate_requests_total{backend="none",code="429",operation="table_exists"}"#;
+    assert_eq!(world.metric(counted).await, 2.0);
 }
 
 #[tokio::test]

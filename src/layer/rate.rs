@@ -1,0 +1,201 @@
+//! Refuses callers that ask more often than they may.
+//!
+//! A caller is the subject of its token, together with who issued it. Where there is no such subject it is the address
+//! the connection comes from; of an IPv6 address the first 64 bits, since a single host has all that follow. A batch is
+//! one request: what is in it is bounded by `batch.max_entries`.
+
+mod buckets;
+
+use std::future::{Ready, ready};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_util::future::Either;
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::{Quota, RateLimiter};
+use http::{Request, Response};
+use tower::{Layer, Service};
+
+use crate::backend::Peer;
+use crate::body::Body;
+use crate::config::RateLimit;
+use crate::error::Error;
+use crate::protocol::error::Code;
+use crate::protocol::principal::Principal;
+use buckets::Buckets;
+
+/// Callers that are remembered, at most: about 4 MB. Beyond it those are forgotten who used least of what they may.
+const CALLERS: usize = 1 << 17;
+
+/// Makes [`Rate`]; all that it makes share the buckets.
+#[derive(Clone)]
+pub struct RateLayer(Option<Arc<Rates>>);
+
+/// The service.
+#[derive(Clone)]
+pub struct Rate<S> {
+    inner: S,
+    rates: Option<Arc<Rates>>,
+}
+
+/// A token bucket for each caller.
+pub struct Rates {
+    setting: RateLimit,
+    limiter: Limiter<Since>,
+    hasher: RandomState,
+}
+
+type Limiter<C> = RateLimiter<u64, Buckets, C, NoOpMiddleware<Duration>>;
+
+/// Time since the limiter was made.
+struct Since(Instant);
+
+/// Whose bucket it is.
+#[derive(Hash)]
+enum Caller<'r> {
+    Subject { issuer: &'r str, subject: &'r str },
+    Address(IpAddr),
+    Unknown,
+}
+
+impl RateLayer {
+    /// `None`: every caller may ask as often as it likes, and the layer does nothing.
+    pub fn new(rates: Option<Arc<Rates>>) -> Self {
+        Self(rates)
+    }
+}
+
+impl<S> Layer<S> for RateLayer {
+    type Service = Rate<S>;
+
+    fn layer(&self, inner: S) -> Rate<S> {
+        Rate {
+            inner,
+            rates: self.0.clone(),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Rate<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if let Some(rates) = &self.rates
+            && let Err(wait) = rates.take(&Caller::of(&request))
+        {
+            return Either::Right(ready(Err(rates.refuse(wait))));
+        }
+        Either::Left(self.inner.call(request))
+    }
+}
+
+impl Rates {
+    /// The buckets for `setting`; those of `before`, as they are, where it is the same.
+    pub fn renew(setting: Option<RateLimit>, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+        let setting = setting?;
+        match before {
+            Some(before) if before.setting == setting => Some(Arc::clone(before)),
+            _ => Some(Arc::new(Self::remembering(CALLERS, setting))),
+        }
+    }
+
+    fn remembering(callers: usize, setting: RateLimit) -> Self {
+        Self {
+            setting,
+            limiter: RateLimiter::new(quota(setting), Buckets::new(callers), Since(Instant::now())),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Takes one request out of the caller's bucket, or says how long it must wait.
+    ///
+    /// The bucket is found by a hash with a secret key: nobody can choose a name that meets another's bucket, and
+    /// among the callers that are remembered two meet by accident once in billions of runs.
+    fn take(&self, caller: &Caller<'_>) -> Result<(), Duration> {
+        let key = self.hasher.hash_one(caller);
+        self.limiter
+            .check_key(&key)
+            .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
+    }
+
+    fn refuse(&self, wait: Duration) -> Error {
+        let wait = seconds(wait);
+        let RateLimit {
+            requests,
+            period,
+            burst,
+        } = self.setting;
+        let period = match period.as_secs() {
+            60 => "minute",
+            3600 => "hour",
+            _ => "second",
+        };
+        let words = format!(
+            "too many requests from this caller: {requests} per {period} are allowed, {burst} at once; try again in \
+             {wait} s"
+        );
+        Error::new(Code::Throttling, words).retry_after(wait)
+    }
+}
+
+/// Rounded up, for whoever comes back too early is refused again.
+fn seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+fn quota(setting: RateLimit) -> Quota {
+    let one = (setting.period / setting.requests.max(1)).max(Duration::from_nanos(1));
+    // What a whole bucket is worth in nanoseconds must fit in 64 bits, with room for a clock that goes on.
+    let most = u64::MAX / 4 / u64::try_from(one.as_nanos()).unwrap_or(u64::MAX);
+    let burst = u32::try_from(most).unwrap_or(u32::MAX).min(setting.burst);
+    Quota::with_period(one)
+        .unwrap_or(Quota::per_second(NonZeroU32::MIN))
+        .allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
+}
+
+impl<'r> Caller<'r> {
+    fn of(request: &'r Request<Body>) -> Self {
+        let extensions = request.extensions();
+        match extensions.get::<Principal>() {
+            Some(principal) if !principal.subject().is_empty() => Self::Subject {
+                issuer: principal.issuer(),
+                subject: principal.subject(),
+            },
+            _ => extensions
+                .get::<Peer>()
+                .map_or(Self::Unknown, |peer| Self::at(peer.address().ip())),
+        }
+    }
+
+    fn at(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+            ip @ IpAddr::V4(_) => ip,
+        })
+    }
+}
+
+impl Clock for Since {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests;
