@@ -29,6 +29,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
 pub use ask::read_answer;
 pub use catalog::Catalog;
+pub use credentials::Refusal;
 pub use failure::Failure;
 pub use health::Health;
 pub use peer::Peer;
@@ -197,7 +198,7 @@ impl Backend {
         Authority::Service
     }
 
-    /// Whether the gateway can speak for itself here: a service token or static headers are configured, or the
+    /// Whether the gateway can speak for itself here: a service token, OAuth or static headers are configured, or the
     /// catalog asks for none.
     pub fn has_service_credentials(&self) -> bool {
         match &self.kind {
@@ -251,7 +252,7 @@ impl Kind {
         request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self {
-            Self::Rest(rest) => rest.send_within(limit, request).await,
+            Self::Rest(rest) => rest.send(limit, request).await,
             #[cfg(feature = "dir")]
             Self::Dir(dir) => dir.send_within(limit, request).await,
             Self::Own(catalog) => catalog::send_within(&**catalog, limit, request).await,

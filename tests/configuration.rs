@@ -153,7 +153,7 @@ fn shipped(name: &str) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     for file in [
         "admin.token",
-        "lake.token",
+        "lake.secret",
         "idp-ca.pem",
         "lake-ca.pem",
         "client.crt",
@@ -242,7 +242,7 @@ fn the_example_loads_and_shows_the_defaults() {
 fn nothing_shown_of_a_configuration_holds_a_secret() {
     let config = shipped("gateway.yaml").config;
     for shown in [config.redacted().to_string(), format!("{config:?}")] {
-        for secret in ["from-admin.token", "from-lake.token", "from-WAREHOUSE"] {
+        for secret in ["from-admin.token", "from-lake.secret", "from-WAREHOUSE"] {
             assert!(!shown.contains(secret), "{secret} in {shown}");
         }
     }

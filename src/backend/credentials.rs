@@ -1,10 +1,26 @@
 //! Whose `Authorization` a catalog sees.
+//!
+//! With `oauth`, the gateway's own requests carry a token that it got with its client credentials; with
+//! `oauth.exchange`, a caller's request carries what the caller's token was traded for, and never that token itself.
+//! The gateway's own token never goes with a caller's request: the catalog would take the caller for the gateway.
+
+mod channel;
+mod refusal;
+mod server;
+mod slot;
+mod timing;
+mod tokens;
 
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
 use super::Authority;
 use crate::config::{Authorization, RestConfig};
+use crate::error::BoxError;
+
+pub use refusal::Refusal;
+use tokens::Tokens;
+pub(super) use tokens::{Found, Lent};
 
 /// A backend's static headers and its rule for the caller's token.
 pub(super) struct Credentials {
@@ -12,45 +28,78 @@ pub(super) struct Credentials {
     fixed: Vec<(HeaderName, HeaderValue)>,
     forward: bool,
     service: Option<HeaderValue>,
+    tokens: Option<Box<Tokens>>,
 }
 
 impl Credentials {
-    /// As `config` has it.
-    pub(super) fn new(config: &RestConfig) -> Self {
-        Self {
+    /// As `config` has it; contacts nobody.
+    pub(super) fn new(config: &RestConfig) -> Result<Self, BoxError> {
+        let tokens = config.oauth.as_ref().map(|oauth| {
+            let tokens = Tokens::new(oauth, config.tls.as_ref())
+                .map_err(|error| format!("oauth: {error}"))?;
+            Ok::<_, BoxError>(Box::new(tokens))
+        });
+        Ok(Self {
             fixed: config.headers.clone(),
             forward: config.authorization == Authorization::Forward,
             service: config.service_authorization.clone(),
-        }
+            tokens: tokens.transpose()?,
+        })
     }
 
     /// Whether the gateway has anything to show when it asks for itself.
     pub(super) fn has_service(&self) -> bool {
-        self.service.is_some() || !self.fixed.is_empty()
+        self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
-    /// Writes them. Without an authority the request is the caller's, and `headers` hold its own token.
-    pub(super) fn apply(&self, authority: Option<&Authority>, headers: &mut HeaderMap) {
-        let token = match authority {
-            Some(Authority::Service) => self.service.as_ref(),
-            Some(Authority::Caller(token)) if self.forward => token.as_ref(),
-            None if self.forward => headers.get(AUTHORIZATION),
-            Some(Authority::Caller(_)) | None => None,
-        };
-        match token {
-            // The common case: what is there stays there.
-            Some(_) if authority.is_none() => {}
-            Some(token) => {
-                let token = token.clone();
-                headers.insert(AUTHORIZATION, token);
-            }
-            None => {
-                headers.remove(AUTHORIZATION);
-            }
+    /// The token that a request needs from a token server; `None`: it needs none.
+    pub(super) fn token(
+        &self,
+        authority: Option<&Authority>,
+        headers: &HeaderMap,
+    ) -> Option<Found> {
+        let tokens = self.tokens.as_deref()?;
+        match authority {
+            Some(Authority::Service) => Some(tokens.own()),
+            Some(Authority::Caller(token)) => tokens.of_caller(token.as_ref()?),
+            None => tokens.of_caller(headers.get(AUTHORIZATION)?),
         }
-        let service = matches!(authority, Some(Authority::Service)) && self.service.is_some();
+    }
+
+    /// Writes them. Without an authority the request is the caller's, and `headers` hold its own token; `lent`: what
+    /// [`Credentials::token`] led to.
+    pub(super) fn apply(
+        &self,
+        authority: Option<&Authority>,
+        lent: Option<&Lent>,
+        headers: &mut HeaderMap,
+    ) {
+        let own = matches!(authority, Some(Authority::Service));
+        let token = match (&self.tokens, lent) {
+            (_, Some(lent)) => Some(lent.value.clone()),
+            // Whether a catalog is well is asked with the token that is there, or without one.
+            (Some(tokens), None) if own => tokens.own_now(),
+            (Some(tokens), None) if tokens.trades() => None,
+            _ => match authority {
+                Some(Authority::Service) => self.service.clone(),
+                Some(Authority::Caller(token)) if self.forward => token.clone(),
+                // The common case: what is there stays there.
+                None if self.forward => return self.fix(false, headers),
+                Some(Authority::Caller(_)) | None => None,
+            },
+        };
+        let keeps = own && token.is_some();
+        match token {
+            Some(token) => headers.insert(AUTHORIZATION, token),
+            None => headers.remove(AUTHORIZATION),
+        };
+        self.fix(keeps, headers);
+    }
+
+    /// Writes the static headers; `keeps`: what `authorization` says stays.
+    fn fix(&self, keeps: bool, headers: &mut HeaderMap) {
         for (name, value) in &self.fixed {
-            if !(service && *name == AUTHORIZATION) {
+            if !(keeps && *name == AUTHORIZATION) {
                 headers.insert(name.clone(), value.clone());
             }
         }
@@ -75,7 +124,7 @@ mod tests {
             config.headers.push((AUTHORIZATION, value));
         }
         config.service_authorization = service.then(|| HeaderValue::from_static(SERVICE));
-        Credentials::new(&config)
+        Credentials::new(&config).unwrap()
     }
 
     #[test]
@@ -101,7 +150,7 @@ mod tests {
         for (policy, fixed, own, authority, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_static(CALLER));
-            credentials(policy, fixed, own).apply(authority.as_ref(), &mut headers);
+            credentials(policy, fixed, own).apply(authority.as_ref(), None, &mut headers);
             let seen = headers.get(AUTHORIZATION).map(|v| v.to_str().unwrap());
             assert_eq!(seen, expected, "{policy:?} {fixed} {own} {authority:?}");
             assert_eq!(headers["x-api-key"], "k");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Refusal;
 use crate::error::{BoxError, Error};
 
 /// No answer, or none that could be read.
@@ -9,6 +10,8 @@ use crate::error::{BoxError, Error};
 pub enum Failure {
     /// Nothing of the request reached the catalog: refused, unknown host, TLS. It cannot have acted.
     NotSent(BoxError),
+    /// Nothing was sent, for want of a token of this catalog. It cannot have acted.
+    NoToken(Refusal),
     /// The exchange broke after some of the request may have been sent. The catalog may have acted.
     Lost(BoxError),
     /// No answer in time. The catalog may have acted, or may yet.
@@ -20,12 +23,14 @@ pub enum Failure {
 impl Failure {
     /// Whether the catalog can have acted on the request.
     pub fn may_have_acted(&self) -> bool {
-        !matches!(self, Self::NotSent(_))
+        !matches!(self, Self::NotSent(_) | Self::NoToken(_))
     }
 
-    /// What the caller is told: 503, code 17, naming the backend and not its address.
+    /// What the caller is told: 503, code 17, naming the backend and not its address; 401 or 403 where it is the
+    /// caller who gets no token of this catalog.
     pub fn into_error(self, backend: &str) -> Error {
         let said = match &self {
+            Self::NoToken(refusal) => return refusal.to_error(backend).with_cause(self),
             Self::NotSent(_) => "cannot be reached",
             Self::Lost(_) => "broke off before it had answered",
             Self::TimedOut => "did not answer in time",
@@ -39,6 +44,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(cause) => write!(f, "not sent: {}", Chain(cause.as_ref())),
+            Self::NoToken(refusal) => write!(f, "no token: {refusal}"),
             Self::Lost(cause) => write!(f, "lost: {}", Chain(cause.as_ref())),
             Self::TimedOut => f.write_str("timed out"),
             Self::TooLarge => f.write_str("answer too large"),

@@ -1,5 +1,7 @@
 //! A catalog behind HTTP: several addresses, pooled connections, exact failures.
 
+mod bearer;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::connection::{Broken, Connection, Streamed};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Lent};
 use super::pool::Endpoint;
 use super::{Authority, Failure, Peer, headers, tls};
 use crate::body::Body;
@@ -42,14 +44,14 @@ impl Rest {
         Ok(Self {
             endpoints: uris().map(endpoint).collect::<Result<_, _>>()?,
             preferred: AtomicUsize::new(0),
-            credentials: Credentials::new(config),
+            credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
             health: config.health.clone(),
         })
     }
 
-    /// See [`super::Backend::send`]. `limit` is the time to the response's headers.
+    /// With the token that is there for it. `limit` is the time to the response's headers.
     pub(super) async fn send_within(
         &self,
         limit: Duration,
@@ -102,7 +104,8 @@ impl Rest {
         let map = request.headers_mut();
         headers::strip(map, &self.context_prefix);
         headers::set_length(map, &method, length);
-        self.credentials.apply(extensions.get::<Authority>(), map);
+        self.credentials
+            .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
         if let Some(context) = extensions.get::<Context>() {
             headers::set_context(map, &self.context_prefix, context);
         }

@@ -170,7 +170,9 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
             };
             created(backend.name(), described, &answer)
         }
-        Err(failure @ Failure::NotSent(_)) => Created::Refused(unreachable(backend, &failure)),
+        Err(failure) if !failure.may_have_acted() => {
+            Created::Refused(unreachable(backend, &failure))
+        }
         Err(_) => Created::Lost,
     }
 }
@@ -181,7 +183,7 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
     let all = |created: Created| Some(vec![created; entries.len()]);
     let answer = match grouped(backend, entries, asker).await {
         Ok(answer) => answer,
-        Err(failure @ Failure::NotSent(_)) => {
+        Err(failure) if !failure.may_have_acted() => {
             return all(Created::Refused(unreachable(backend, &failure)));
         }
         Err(_) => return all(Created::Lost),

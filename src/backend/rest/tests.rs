@@ -70,6 +70,7 @@ fn kind(outcome: &Result<Response<Body>, Failure>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
         Err(Failure::NotSent(_)) => "not sent",
+        Err(Failure::NoToken(_)) => "no token",
         Err(Failure::Lost(_)) => "lost",
         Err(Failure::TimedOut) => "timed out",
         Err(Failure::TooLarge) => "too large",

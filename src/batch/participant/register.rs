@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, refusal, same_place};
 use super::{Asker, Created, Described, deregister, table, unreachable, versions};
-use crate::backend::{Answer, Backend, Failure};
+use crate::backend::{Answer, Backend};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
@@ -78,7 +78,7 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
         ask.body = Some(located(&entry.body, spelling));
         let answer = match backend.ask(ask).await {
             Ok(answer) => answer,
-            Err(failure @ Failure::NotSent(_)) => {
+            Err(failure) if !failure.may_have_acted() => {
                 return Created::Refused(unreachable(backend, &failure));
             }
             Err(_) => return Created::Lost,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::directory::{directory, shown_properties};
@@ -113,7 +114,7 @@ impl Section for BackendFile {
             maybe(header_value()),
             "Authorization of the gateway's own requests: health, undo, recovery.",
         );
-        keys.later(
+        keys.key(
             "oauth",
             &mut self.oauth,
             maybe(table()),
@@ -246,11 +247,13 @@ fn rest(
     if file.service_authorization.is_some() && file.oauth.is_some() {
         reader.problem_at("oauth", "stands beside service_authorization; keep the one that the gateway's own requests are to use");
     }
+    traded(&file, &headers, reader);
     let uri = uri?;
     let encrypted = file
         .endpoints
         .iter()
         .chain([&uri])
+        .chain(file.oauth.as_ref().map(|oauth| &oauth.token_url))
         .any(|uri| uri.scheme_str() == Some("https"));
     if file.tls.is_some() && !encrypted {
         reader.warn_at("tls", "has no effect on a catalog at http://; write https:// in properties.uri, or remove tls");
@@ -268,6 +271,19 @@ fn rest(
         breaker: file.breaker,
         retry: file.retry,
     })
+}
+
+/// A caller's token cannot be traded and stay behind, or be replaced.
+fn traded(file: &BackendFile, headers: &[(HeaderName, HeaderValue)], reader: &mut Reader<'_>) {
+    if !file.oauth.as_ref().is_some_and(|oauth| oauth.exchange) {
+        return;
+    }
+    if file.authorization == Authorization::None {
+        reader.problem_at("oauth.exchange", "trades the caller's token, and `authorization: none` keeps it from the catalog; remove one of the two");
+    }
+    if headers.iter().any(|(name, _)| *name == AUTHORIZATION) {
+        reader.problem_at("oauth.exchange", "trades the caller's token, and `headers.Authorization` replaces it; remove one of the two");
+    }
 }
 
 fn dir(properties: &BTreeMap<String, Text>, reader: &mut Reader<'_>) -> Option<DirConfig> {

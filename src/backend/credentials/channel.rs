@@ -1,0 +1,113 @@
+//! One POST to a token server: a connection of its own, a small answer, no redirect followed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http::header::{CONTENT_LENGTH, HOST};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Uri};
+use oauth2::{HttpRequest, HttpResponse};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::timing::FETCH_TIMEOUT;
+use crate::backend::connection::{Connection, Home, Streamed};
+use crate::backend::dial::Dialer;
+use crate::body::Body;
+use crate::error::BoxError;
+
+/// The longest answer, in bytes.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// The way to one token server.
+pub(super) struct Channel {
+    dialer: Dialer,
+    host: HeaderValue,
+    target: Uri,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Unanswered(BoxError);
+
+/// Fetches are minutes apart: a connection would be closed by then.
+struct NotKept;
+
+impl Channel {
+    /// To `uri`; trusts the system's authorities, and those of the PEM file `ca` beside them.
+    pub(super) fn new(uri: &Uri, ca: Option<&Path>) -> Result<Self, BoxError> {
+        let secure = uri.scheme_str() == Some("https");
+        let tls = secure.then(|| client_config(ca)).transpose()?;
+        let host = uri.authority().ok_or("a token endpoint needs a host")?;
+        let target = uri.path_and_query().cloned();
+        Ok(Self {
+            dialer: Dialer::new(uri, tls.as_ref(), FETCH_TIMEOUT)?,
+            host: HeaderValue::try_from(host.as_str())?,
+            target: target.unwrap_or(PathAndQuery::from_static("/")).into(),
+        })
+    }
+
+    /// For the log.
+    pub(super) fn host(&self) -> &str {
+        self.host.to_str().unwrap_or_default()
+    }
+
+    /// Sends it and reads the whole answer. How long it may take is for the caller to limit.
+    pub(super) async fn post(&self, request: HttpRequest) -> Result<HttpResponse, Unanswered> {
+        self.exchange(request).await.map_err(Unanswered)
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, BoxError> {
+        let mut request = request.map(Body::full);
+        *request.uri_mut() = self.target.clone();
+        let length = http_body::Body::size_hint(request.body()).lower();
+        let headers = request.headers_mut();
+        headers.insert(HOST, self.host.clone());
+        headers.insert(CONTENT_LENGTH, length.into());
+        let mut connection = Connection::open(self.dialer.dial().await?).await?;
+        let answered = connection.exchange(request).await;
+        let (head, body) = answered.map_err(|broken| broken.error)?.into_parts();
+        let body = Body::stream(Streamed::new(body, Box::new(connection), NotKept));
+        let body = body.collect_up_to(MAX_ANSWER).await?;
+        Ok(HttpResponse::from_parts(head, body.into()))
+    }
+}
+
+impl Home for NotKept {
+    fn give_back(&self, connection: Box<Connection>) {
+        drop(connection);
+    }
+}
+
+impl std::fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
+/// No client certificate is shown: it is for the catalog.
+fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (_, _) = roots.add_parsable_certificates(found.certs);
+    if let Some(file) = ca {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| named(&error))? {
+            let certificate = certificate.map_err(|error| named(&error))?;
+            roots.add(certificate).map_err(|error| named(&error))?;
+        }
+    }
+    if roots.is_empty() {
+        return Err("no certificate authority to trust the token server by: the system has none, and there is no tls.ca".into());
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,116 @@
+//! Why there is no token, and whose fault that is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::error::Error;
+use crate::protocol::error::Code;
+
+/// No token. Shared by everyone who waited for the same one.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub(super) fault: Fault,
+    /// For the log: never a token or a secret.
+    why: Arc<str>,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The token server does not accept the caller's token.
+    Token,
+    /// It accepts it, and gives this caller nothing for this catalog.
+    Caller,
+    /// It gives the gateway nothing, or does not answer.
+    Server,
+}
+
+impl Refusal {
+    pub(super) fn new(fault: Fault, why: impl Into<Arc<str>>) -> Self {
+        let why = why.into();
+        Self { fault, why }
+    }
+
+    /// The token server gives the gateway nothing, or does not answer.
+    pub(super) fn server(why: impl Into<Arc<str>>) -> Self {
+        Self::new(Fault::Server, why)
+    }
+
+    /// It does not answer while a request waits.
+    pub(in crate::backend) fn late() -> Self {
+        Self::server("the token server did not answer in time")
+    }
+
+    /// What `error` of a token response means (RFC 6749, section 5.2; RFC 8693, section 2.2.2).
+    ///
+    /// `trading`: a caller's token was offered. A server that does not like one says `invalid_request`, as RFC 8693
+    /// wants it, or `invalid_grant` or `invalid_token`, as older ones do.
+    pub(super) fn answered(error: &str, trading: bool) -> Self {
+        let fault = match error {
+            "invalid_request" | "invalid_grant" | "invalid_token" if trading => Fault::Token,
+            "invalid_target" | "invalid_scope" | "access_denied" if trading => Fault::Caller,
+            _ => Fault::Server,
+        };
+        // The description may repeat what was sent; the code is one of a few words.
+        let known = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
+        let said: String = error.chars().filter(|c| known(*c)).take(60).collect();
+        Self::new(fault, format!("the token server answers {said:?}"))
+    }
+
+    /// What the caller is told: whose token it is about, never where it was asked for.
+    pub(in crate::backend) fn to_error(&self, backend: &str) -> Error {
+        match self.fault {
+            Fault::Token => Error::new(
+                Code::Unauthenticated,
+                format!("the token cannot be traded for one of backend `{backend}`"),
+            )
+            .challenge(HeaderValue::from_static(r#"Bearer error="invalid_token""#)),
+            Fault::Caller => Error::new(
+                Code::PermissionDenied,
+                format!("the caller gets no token of backend `{backend}`"),
+            ),
+            Fault::Server => Error::unavailable(format!(
+                "no token of backend `{backend}` can be had at the moment"
+            ))
+            .retry_after(1),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_as_whose_fault_it_is() {
+        let cases = [
+            ("invalid_request", true, 401),
+            ("invalid_grant", true, 401),
+            ("invalid_token", true, 401),
+            ("invalid_target", true, 403),
+            ("invalid_scope", true, 403),
+            ("access_denied", true, 403),
+            ("invalid_client", true, 503),
+            ("unauthorized_client", true, 503),
+            ("unsupported_grant_type", true, 503),
+            ("temporarily_unavailable", true, 503),
+            ("invalid_request", false, 503),
+            ("invalid_scope", false, 503),
+        ];
+        for (error, trading, status) in cases {
+            let told = Refusal::answered(error, trading).to_error("lake");
+            assert_eq!(told.status().as_u16(), status, "{error} {trading}");
+            assert!(told.message().contains("`lake`"), "{error}");
+        }
+    }
+}

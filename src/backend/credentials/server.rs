@@ -1,0 +1,242 @@
+//! A token server as one client of it sees it: client credentials (RFC 6749, section 4.4) and token exchange
+//! (RFC 8693), few requests at a time, left alone for a while after failures.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderValue;
+use oauth2::basic::{BasicClient, BasicTokenResponse, BasicTokenType};
+use oauth2::{
+    AsyncHttpClient, ClientId, ClientSecret, EndpointNotSet, EndpointSet, HttpRequest,
+    HttpResponse, RequestTokenError, Scope, TokenResponse as _, TokenUrl,
+};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::channel::{Channel, Unanswered};
+use super::refusal::{Fault, Refusal};
+use super::slot::Token;
+use super::timing::{Backoff, FETCH_TIMEOUT, Life};
+use crate::config::{ClientTls, OAuth};
+use crate::error::BoxError;
+
+/// Requests, and so connections, at a time.
+const AT_A_TIME: usize = 32;
+/// The longest token, in bytes: catalogs take headers of about this size.
+const MAX_TOKEN: usize = 8 << 10;
+
+const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+const CLIENT_CREDENTIALS: &[u8] = b"grant_type=client_credentials";
+const TOKEN_EXCHANGE: &[u8] =
+    b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange";
+
+type Client =
+    BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+type Failed = RequestTokenError<Unanswered, oauth2::basic::BasicErrorResponse>;
+
+/// A token server.
+pub(super) struct Server {
+    client: Client,
+    channel: Arc<Channel>,
+    scope: Option<Scope>,
+    audience: Option<String>,
+    places: Semaphore,
+    backoff: Mutex<Backoff>,
+}
+
+/// What a token is asked for with.
+pub(super) enum Grant {
+    /// The gateway's own credentials.
+    Own,
+    /// The token of a caller, without its scheme; sensitive.
+    Trade(HeaderValue),
+}
+
+impl Server {
+    /// Reads `tls.ca`, contacts nobody.
+    pub(super) fn new(config: &OAuth, tls: Option<&ClientTls>) -> Result<Self, BoxError> {
+        let client = BasicClient::new(ClientId::new(config.client_id.clone()))
+            .set_client_secret(ClientSecret::new(config.client_secret.expose().to_owned()))
+            .set_token_uri(TokenUrl::new(config.token_url.to_string())?);
+        let ca = tls.and_then(|tls| tls.ca.as_deref());
+        let channel = Channel::new(&config.token_url, ca)?;
+        Ok(Self {
+            client,
+            channel: Arc::new(channel),
+            scope: config.scope.clone().map(Scope::new),
+            audience: config.audience.clone(),
+            places: Semaphore::new(AT_A_TIME),
+            backoff: Mutex::default(),
+        })
+    }
+
+    /// Asks for a token, for five seconds at most, and not at all for a while after failures.
+    pub(super) async fn ask(&self, grant: &Grant) -> Result<Token, Refusal> {
+        if !self.backoff().admit(Instant::now()) {
+            return Err(Refusal::server(
+                "the token server failed a moment ago and is left alone",
+            ));
+        }
+        let answer = timeout(FETCH_TIMEOUT, self.fetch(grant)).await;
+        let answer = answer.unwrap_or_else(|_| Err(Refusal::late()));
+        match &answer {
+            Err(refusal) if refusal.fault == Fault::Server => {
+                self.backoff().failed(Instant::now());
+                tracing::warn!(token_server = self.channel.host(), why = %refusal, "no token for a catalog");
+            }
+            _ => self.backoff().succeeded(),
+        }
+        answer
+    }
+
+    async fn fetch(&self, grant: &Grant) -> Result<Token, Refusal> {
+        // Never closed.
+        let _place = self.places.acquire().await;
+        let asked = Instant::now();
+        let mut request = self.client.exchange_client_credentials();
+        if let Some(scope) = &self.scope {
+            request = request.add_scope(scope.clone());
+        }
+        if let Some(audience) = &self.audience {
+            request = request.add_extra_param("audience", audience);
+        }
+        if let Grant::Trade(token) = grant {
+            let token = token.to_str().unwrap_or_default();
+            request = request
+                .add_extra_param("subject_token", token)
+                .add_extra_param("subject_token_type", ACCESS_TOKEN)
+                .add_extra_param("requested_token_type", ACCESS_TOKEN);
+        }
+        let trading = matches!(grant, Grant::Trade(_));
+        let post = Post {
+            channel: Arc::clone(&self.channel),
+            trading,
+        };
+        let answer = request.request_async(&post).await;
+        let answer = answer.map_err(|failed| refusal(&failed, trading))?;
+        token(&answer, asked, grant)
+    }
+
+    fn backoff(&self) -> MutexGuard<'_, Backoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way out for oauth2.
+struct Post {
+    channel: Arc<Channel>,
+    trading: bool,
+}
+
+impl AsyncHttpClient<'_> for Post {
+    type Error = Unanswered;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Unanswered>> + Send>>;
+
+    fn call(&self, mut request: HttpRequest) -> Self::Future {
+        if self.trading {
+            name_exchange(&mut request);
+        }
+        let channel = Arc::clone(&self.channel);
+        Box::pin(async move { channel.post(request).await })
+    }
+}
+
+/// oauth2 has no grants beyond those of RFC 6749 (its section 4.5), and an exchange is a client's own request with
+/// another grant type: the name is changed on the way out.
+fn name_exchange(request: &mut HttpRequest) {
+    let body = request.body_mut();
+    if body.starts_with(CLIENT_CREDENTIALS) {
+        body.splice(..CLIENT_CREDENTIALS.len(), TOKEN_EXCHANGE.iter().copied());
+    }
+}
+
+fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
+    if *answer.token_type() != BasicTokenType::Bearer {
+        return Err(Refusal::server(
+            "the token server gave a token that is no bearer token",
+        ));
+    }
+    let secret = answer.access_token().secret();
+    if secret.is_empty() || secret.len() > MAX_TOKEN {
+        return Err(Refusal::server(
+            "the token server gave an empty token, or one that is too long",
+        ));
+    }
+    let value = HeaderValue::try_from(format!("Bearer {secret}"));
+    let mut value = value.map_err(|_| {
+        Refusal::server("the token server gave a token that does not fit into a header")
+    })?;
+    value.set_sensitive(true);
+    let most = match grant {
+        Grant::Own => None,
+        Grant::Trade(token) => time_left(token.as_bytes()),
+    };
+    let life = Life::new(asked, answer.expires_in(), most);
+    Ok(Token { value, life })
+}
+
+/// How long a caller's token still lives, as far as it says so. It was verified at the door; what is read here can
+/// only shorten the life of what it is traded for.
+fn time_left(token: &[u8]) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: f64,
+    }
+    let payload = token.split(|byte| *byte == b'.').nth(1)?;
+    let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+    let claims: Claims = serde_json::from_slice(&payload).ok()?;
+    let expires = Duration::try_from_secs_f64(claims.exp).ok()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(expires.saturating_sub(now))
+}
+
+fn refusal(failed: &Failed, trading: bool) -> Refusal {
+    match failed {
+        RequestTokenError::ServerResponse(said) => {
+            Refusal::answered(said.error().as_ref(), trading)
+        }
+        RequestTokenError::Request(cause) => {
+            Refusal::server(format!("the token server cannot be asked: {cause}"))
+        }
+        // Where it went wrong, not what was there: that may be a token.
+        RequestTokenError::Parse(wrong, _) => Refusal::server(format!(
+            "the token server's answer cannot be understood at `{}`",
+            wrong.path()
+        )),
+        RequestTokenError::Other(_) => {
+            Refusal::server("the token server's answer is empty or no JSON")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    #[test]
+    fn what_a_callers_token_says_of_its_end_is_only_believed_where_it_says_it() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let made = |claims: String| format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(claims));
+        let left = |claims: String| time_left(made(claims).as_bytes());
+        let soon = left(format!(r#"{{"exp":{}}}"#, now.as_secs() + 60)).unwrap();
+        assert!(soon > Duration::from_secs(50) && soon <= Duration::from_secs(60));
+        assert_eq!(left(r#"{"exp":1}"#.to_owned()), Some(Duration::ZERO));
+        for unsaid in [
+            r#"{}"#,
+            r#"{"exp":"1"}"#,
+            r#"{"exp":-1}"#,
+            r#"{"exp":1e300}"#,
+            "no",
+        ] {
+            assert_eq!(left(unsaid.to_owned()), None, "{unsaid}");
+        }
+        for opaque in ["", "opaque", "a.b", "..", "a.!.c"] {
+            assert_eq!(time_left(opaque.as_bytes()), None, "{opaque}");
+        }
+    }
+}

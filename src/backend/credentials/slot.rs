@@ -1,0 +1,177 @@
+//! One token: used while it is good, fetched anew before it ends, by one fetch at a time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use http::HeaderValue;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::refusal::Refusal;
+use super::timing::{Backoff, FETCH_TIMEOUT, Life, REFETCH};
+
+/// The place of one token.
+#[derive(Default)]
+pub(super) struct Slot {
+    token: ArcSwapOption<Token>,
+    flight: Mutex<Flight>,
+    over: watch::Sender<()>,
+}
+
+/// A token as it is sent, and its times.
+#[derive(Debug)]
+pub(super) struct Token {
+    /// Of `Authorization`; sensitive.
+    pub(super) value: HeaderValue,
+    pub(super) life: Life,
+}
+
+/// The fetch.
+#[derive(Default)]
+struct Flight {
+    under_way: bool,
+    backoff: Backoff,
+    /// Why the last one brought nothing.
+    refusal: Option<Refusal>,
+}
+
+/// What there is for a request.
+pub(super) enum Look {
+    /// A token.
+    Token(HeaderValue),
+    /// None, and it was asked for a moment ago.
+    Refused(Refusal),
+    /// None yet.
+    Wait(Wait),
+}
+
+/// A fetch that is under way.
+pub(super) struct Wait {
+    slot: Arc<Slot>,
+    over: watch::Receiver<()>,
+}
+
+/// Ends the fetch, also when it panics.
+struct Landing(Arc<Slot>);
+
+impl Slot {
+    /// The token, or the fetch that is to bring it: `fetch` is called where nobody fetches yet.
+    pub(super) fn look<F>(self: &Arc<Self>, fetch: impl FnOnce() -> F) -> Look
+    where
+        F: Future<Output = Result<Token, Refusal>> + Send + 'static,
+    {
+        let now = Instant::now();
+        if let Some(token) = &*self.token.load()
+            && now < token.life.until
+        {
+            if now >= token.life.refresh {
+                self.begin(&mut self.flight(), now, fetch);
+            }
+            return Look::Token(token.value.clone());
+        }
+        let mut flight = self.flight();
+        // It may have come in the meantime.
+        if let Some(value) = self.usable() {
+            return Look::Token(value);
+        }
+        if !self.begin(&mut flight, now, fetch)
+            && let Some(refusal) = &flight.refusal
+        {
+            return Look::Refused(refusal.clone());
+        }
+        // Subscribed while the lock is held, so that the end of the fetch cannot be missed.
+        Look::Wait(Wait {
+            slot: Arc::clone(self),
+            over: self.over.subscribe(),
+        })
+    }
+
+    /// A catalog has refused `value`. Whether another may be better: it was forgotten, unless it was new.
+    pub(super) fn refused(&self, value: &HeaderValue) -> bool {
+        let held = self.token.load_full();
+        match held {
+            Some(token) if token.value == *value => {
+                let old = token.life.from + REFETCH <= Instant::now();
+                if old {
+                    self.token.compare_and_swap(&token, None);
+                }
+                old
+            }
+            _ => true,
+        }
+    }
+
+    /// False: nobody is fetching, since the last fetch failed a moment ago.
+    fn begin<F>(
+        self: &Arc<Self>,
+        flight: &mut Flight,
+        now: Instant,
+        fetch: impl FnOnce() -> F,
+    ) -> bool
+    where
+        F: Future<Output = Result<Token, Refusal>> + Send + 'static,
+    {
+        if flight.under_way {
+            return true;
+        }
+        if flight.backoff.is_closed(now) {
+            return false;
+        }
+        flight.under_way = true;
+        // In a task of its own: a request that goes away must not stop what others wait for.
+        let (landing, fetch) = (Landing(Arc::clone(self)), fetch());
+        tokio::spawn(async move { landing.0.take(fetch.await) });
+        true
+    }
+
+    fn take(&self, answer: Result<Token, Refusal>) {
+        let mut flight = self.flight();
+        match answer {
+            Ok(token) => {
+                self.token.store(Some(Arc::new(token)));
+                flight.backoff.succeeded();
+                flight.refusal = None;
+            }
+            Err(refusal) => {
+                flight.backoff.failed(Instant::now());
+                flight.refusal = Some(refusal);
+            }
+        }
+    }
+
+    fn usable(&self) -> Option<HeaderValue> {
+        let held = self.token.load();
+        let token = held.as_ref()?;
+        (Instant::now() < token.life.until).then(|| token.value.clone())
+    }
+
+    fn flight(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wait {
+    /// The token, when it has come, or why it has not.
+    pub(super) async fn over(mut self) -> Result<HeaderValue, Refusal> {
+        let came = timeout(FETCH_TIMEOUT, self.over.changed()).await;
+        if let Some(value) = self.slot.usable() {
+            return Ok(value);
+        }
+        let refusal = self.slot.flight().refusal.clone();
+        Err(match (came, refusal) {
+            (Err(_), _) => Refusal::late(),
+            (Ok(_), Some(refusal)) => refusal,
+            (Ok(_), None) => Refusal::server("the token server gave a token that had ended"),
+        })
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.0.flight().under_way = false;
+        self.0.over.send_modify(|()| {});
+    }
+}
+
+#[cfg(test)]
+mod tests;

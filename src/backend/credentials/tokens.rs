@@ -1,0 +1,136 @@
+//! The tokens of one backend: the gateway's own, and those that callers' tokens were traded for.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use http::HeaderValue;
+use quick_cache::sync::Cache;
+
+use super::refusal::Refusal;
+use super::server::{Grant, Server};
+use super::slot::{Look, Slot, Token, Wait};
+use crate::config::{ClientTls, OAuth};
+use crate::error::BoxError;
+
+/// Callers' tokens that are remembered; at 8 KiB a token never more than 64 MiB, and usually a tenth of that.
+const CALLERS: usize = 8192;
+
+/// Tokens from one server.
+pub(super) struct Tokens {
+    server: Arc<Server>,
+    own: Arc<Slot>,
+    /// By the SHA-256 of the caller's token; `None`: they are not traded.
+    traded: Option<Cache<[u8; 32], Arc<Slot>>>,
+}
+
+/// A token that goes with one request. A request extension.
+#[derive(Clone)]
+pub(in crate::backend) struct Lent {
+    pub(super) value: HeaderValue,
+    slot: Arc<Slot>,
+}
+
+/// A token that is on its way.
+pub(in crate::backend) struct Coming {
+    wait: Wait,
+    slot: Arc<Slot>,
+}
+
+/// What there is for one request.
+pub(in crate::backend) enum Found {
+    Token(Lent),
+    Coming(Coming),
+    Refused(Refusal),
+}
+
+impl Tokens {
+    pub(super) fn new(config: &OAuth, tls: Option<&ClientTls>) -> Result<Self, BoxError> {
+        Ok(Self {
+            server: Arc::new(Server::new(config, tls)?),
+            own: Arc::default(),
+            traded: config.exchange.then(|| Cache::new(CALLERS)),
+        })
+    }
+
+    pub(super) fn trades(&self) -> bool {
+        self.traded.is_some()
+    }
+
+    /// The gateway's own.
+    pub(super) fn own(&self) -> Found {
+        Found::of(&self.own, self.own.look(|| self.ask(Grant::Own)))
+    }
+
+    /// The gateway's own, if it is there.
+    pub(super) fn own_now(&self) -> Option<HeaderValue> {
+        match self.own.look(|| self.ask(Grant::Own)) {
+            Look::Token(value) => Some(value),
+            Look::Refused(_) | Look::Wait(_) => None,
+        }
+    }
+
+    fn ask(&self, grant: Grant) -> impl Future<Output = Result<Token, Refusal>> + Send + use<> {
+        let server = Arc::clone(&self.server);
+        async move { server.ask(&grant).await }
+    }
+
+    /// What the caller's `Authorization` is traded for; `None` where it holds nothing that could be.
+    pub(super) fn of_caller(&self, authorization: &HeaderValue) -> Option<Found> {
+        let token = bearer(authorization)?;
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token).as_ref());
+        let made = self
+            .traded
+            .as_ref()?
+            .get_or_insert_with(&hash, || Ok::<_, std::convert::Infallible>(Arc::default()));
+        let slot = match made {
+            Ok(slot) => slot,
+            Err(never) => match never {},
+        };
+        let grant = || {
+            // A part of a header's value is one.
+            let mut token = HeaderValue::from_bytes(token).unwrap_or(HeaderValue::from_static(""));
+            token.set_sensitive(true);
+            Grant::Trade(token)
+        };
+        Some(Found::of(&slot, slot.look(|| self.ask(grant()))))
+    }
+}
+
+impl Found {
+    fn of(slot: &Arc<Slot>, look: Look) -> Self {
+        let slot = || Arc::clone(slot);
+        match look {
+            Look::Token(value) => Self::Token(Lent {
+                value,
+                slot: slot(),
+            }),
+            Look::Wait(wait) => Self::Coming(Coming { wait, slot: slot() }),
+            Look::Refused(refusal) => Self::Refused(refusal),
+        }
+    }
+}
+
+impl Coming {
+    /// Waits for it, five seconds at most.
+    pub(in crate::backend) async fn over(self) -> Result<Lent, Refusal> {
+        let value = self.wait.over().await?;
+        let slot = self.slot;
+        Ok(Lent { value, slot })
+    }
+}
+
+impl Lent {
+    /// A catalog has refused it. Whether another may be better.
+    pub(in crate::backend) fn refused(&self) -> bool {
+        self.slot.refused(&self.value)
+    }
+}
+
+/// The token of an `Authorization` header.
+fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = authorization.as_bytes().split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}

@@ -1,0 +1,85 @@
+//! Requests that need a token from a token server, and what happens when the catalog refuses it.
+
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use tokio::time::{Instant, timeout};
+
+use super::Rest;
+use crate::backend::credentials::{Found, Lent};
+use crate::backend::{Authority, Failure};
+use crate::body::Body;
+use crate::protocol::operation::{Access, Operation};
+
+impl Rest {
+    /// See [`crate::backend::Backend::send`]. `limit` is the time to the response's headers.
+    pub(in crate::backend) async fn send(
+        &self,
+        limit: Duration,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        match self.token(&request) {
+            None => self.send_within(limit, request).await,
+            // Boxed since it would make the future of every request large.
+            Some(found) => Box::pin(self.send_with(found, limit, request)).await,
+        }
+    }
+
+    fn token(&self, request: &Request<Body>) -> Option<Found> {
+        let authority = request.extensions().get::<Authority>();
+        self.credentials.token(authority, request.headers())
+    }
+
+    /// A token that the catalog refuses is forgotten, and a read is sent once more with a new one. A write is not:
+    /// whoever answers 401 should not have acted, and that is not enough to do it twice.
+    async fn send_with(
+        &self,
+        found: Found,
+        limit: Duration,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        let deadline = Instant::now() + limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let lent = come(found, limit).await?;
+        let mut spare = None;
+        if reads(&request) {
+            spare = super::copy(&request);
+        }
+        if let Some(spare) = &mut spare {
+            *spare.extensions_mut() = request.extensions().clone();
+        }
+        request.extensions_mut().insert(lent.clone());
+        let response = self.send_within(left(), request).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !lent.refused() {
+            return Ok(response);
+        }
+        let Some(mut spare) = spare else {
+            return Ok(response);
+        };
+        let Some(found) = self.token(&spare) else {
+            return Ok(response);
+        };
+        let Ok(lent) = come(found, left()).await else {
+            return Ok(response);
+        };
+        spare.extensions_mut().insert(lent);
+        drop(response);
+        self.send_within(left(), spare).await
+    }
+}
+
+async fn come(found: Found, limit: Duration) -> Result<Lent, Failure> {
+    match found {
+        Found::Token(lent) => Ok(lent),
+        Found::Refused(refusal) => Err(Failure::NoToken(refusal)),
+        Found::Coming(coming) => timeout(limit, coming.over())
+            .await
+            .unwrap_or_else(|_| Err(crate::backend::Refusal::late()))
+            .map_err(Failure::NoToken),
+    }
+}
+
+fn reads(request: &Request<Body>) -> bool {
+    let operation = request.extensions().get::<Operation>();
+    operation.is_some_and(|operation| operation.access() == Access::Read)
+}
