@@ -6,6 +6,7 @@ mod batches;
 mod pages;
 mod problem;
 mod readiness;
+mod reload;
 mod resolve;
 
 use std::convert::Infallible;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use tower::Service;
 
 pub use readiness::Readiness;
+pub use reload::{Reloads, Waiting};
 
 use problem::Problem;
 
@@ -28,6 +30,7 @@ use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Secret;
 use crate::gateway::World;
+use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::protocol::error::Code;
 
@@ -41,12 +44,22 @@ pub struct Shown {
     pub metrics: Arc<Metrics>,
     /// Whether requests can be served.
     pub readiness: Arc<Readiness>,
+    /// The batches that are not over.
+    pub batches: Arc<Batches>,
+    /// The configuration in use.
+    pub current: Arc<ArcSwap<Current>>,
+    /// Who reads it again.
+    pub reloads: Arc<Reloads>,
+}
+
+/// What the pages show of the configuration in use.
+pub struct Current {
     /// The configuration without its secrets.
     pub config: Value,
     /// The backends and their mounts.
-    pub world: Arc<ArcSwap<World>>,
-    /// The batches that are not over.
-    pub batches: Arc<Batches>,
+    pub world: Arc<World>,
+    /// The issuers' keys.
+    pub keys: Arc<Keys>,
     /// What guards the pages that are not for everybody.
     pub token: Option<Secret>,
 }
@@ -83,11 +96,14 @@ impl Admin {
             let id = id.to_owned();
             return resolve::resolve(&shown.batches, &id, request).await;
         }
+        if path == "/reload" {
+            return reload::reload(&shown.reloads, request.method()).await;
+        }
         let page = match path {
             "/metrics" => pages::metrics(shown),
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
-            "/config" => Page::json(StatusCode::OK, &shown.config),
+            "/config" => Page::json(StatusCode::OK, &shown.current.load().config),
             "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
             "/batches" => Page::json(StatusCode::OK, &batches::list(shown)),
             _ => match path.strip_prefix("/batches/") {
@@ -110,7 +126,8 @@ impl Admin {
     }
 
     fn may_see(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.0.token else {
+        let current = self.0.current.load();
+        let Some(token) = &current.token else {
             return true;
         };
         let mut given = headers.get_all(AUTHORIZATION).iter();
@@ -160,7 +177,7 @@ impl Page {
 }
 
 fn no_such_page(path: &str) -> Page {
-    let words = "there is no such page; there are /metrics /live /ready /config /backends /batches /batches/ID";
+    let words = "there is no such page; there are /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
     Problem::new(Code::Unsupported, words)
         .with_status(StatusCode::NOT_FOUND)
         .at(path)

@@ -3,31 +3,35 @@
 //! It alone sees the whole configuration and may import everything.
 
 mod build;
+mod in_use;
+mod lasting;
+mod reloader;
 mod signals;
+mod snapshot;
 
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
 
 pub use build::routes;
 
-use crate::admin::{Admin, Shown};
-use crate::batch::Batches;
+use crate::admin::{Admin, Readiness, Reloads, Shown};
 use crate::batch::log::LogError;
-use crate::config::Config;
-use crate::connection::Protocols;
-use crate::listener::{Listener, Serving};
+use crate::config::load::{Loaded, Origin};
+use crate::config::reload::Digests;
+use crate::listener::Listener;
 use crate::telemetry::{self, Log};
-use build::Parts;
-use signals::Signals;
+use in_use::InUse;
+use lasting::Lasting;
+use reloader::Reloader;
+use signals::{Hangups, Signals};
+use snapshot::{Snapshot, Unbuilt};
 
-/// Connections to the admin address at a time.
-const ADMIN_CONNECTIONS: usize = 64;
 const RECOVERING: &str = "the batches of the last run are being taken over";
 const DRAINING: &str = "the gateway is stopping";
 
@@ -48,6 +52,12 @@ impl Failure {
             Self::BatchLog(_) => 3,
         }
     }
+
+    fn unbuilt(origin: &Origin, parts: Vec<Unbuilt>) -> Self {
+        let problems = parts.into_iter();
+        let problems = problems.map(|part| origin.problem(&part.key, part.message).to_string());
+        Self::Configuration(problems.collect::<Vec<_>>().join("\n"))
+    }
 }
 
 impl fmt::Display for Failure {
@@ -61,17 +71,18 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the drain.
+/// Serves what was read from the file at `path` until SIGTERM or SIGINT, then drains; a second signal ends the drain.
+/// The file is read again on SIGHUP, when somebody asks for it, and when it or a file that it names has changed.
 ///
 /// # Errors
 /// It cannot start, or the batch log fails while it runs.
-pub fn run(config: Config) -> Result<(), Failure> {
+pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure> {
     // An error means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let log = telemetry::start(&config.telemetry);
-    let runtime = runtime(config.listen.workers)
+    let log = telemetry::start(&loaded.config.telemetry);
+    let runtime = runtime(loaded.config.listen.workers)
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(serve(config, log.clone()));
+    let result = runtime.block_on(serve(path.to_owned(), loaded, digests, log.clone()));
     // What still runs here is not worth waiting for: every answer has been given or given up.
     runtime.shutdown_background();
     log.flush();
@@ -95,41 +106,45 @@ fn runtime(workers: usize) -> std::io::Result<Runtime> {
         .build()
 }
 
-async fn serve(config: Config, log: Log) -> Result<(), Failure> {
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::Configuration(format!("cannot listen for signals: {error}")))?;
+async fn serve(path: PathBuf, loaded: Loaded, digests: Digests, log: Log) -> Result<(), Failure> {
+    let Loaded { config, origin, .. } = loaded;
+    let unheard = |error| Failure::Configuration(format!("cannot listen for signals: {error}"));
+    let mut signals = Signals::listen().map_err(unheard)?;
+    let hangups = Hangups::listen().map_err(unheard)?;
     let front = bind("listen.address", config.listen.address).await?;
     let back = bind("admin.address", config.admin.address).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
-    let parts = Parts::build(&config, log, log_failed).await?;
+    let lasting = Lasting::open(&config, log, log_failed)?;
+    let snapshot = Snapshot::build(&lasting, config, digests, None).await;
+    let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
+    let in_use = Arc::new(InUse::new(lasting, snapshot));
+    in_use.start();
 
-    let mut background = JoinSet::new();
-    parts.start_background(&mut background);
-    let readiness = Arc::clone(&parts.readiness);
+    let (reloads, asked) = Reloads::new();
+    let readiness = Arc::new(Readiness::default());
     readiness.hold(RECOVERING);
     let (stop_admin, admin_stopped) = watch::channel(false);
     say(&format!("nsgate admin on http://{}", back.address()));
-    let admin = serve_admin(&config, &parts, back, admin_stopped);
-    let admin = tokio::spawn(admin);
+    let admin = admin(&in_use, &readiness, &reloads);
+    let admin = tokio::spawn(back.serve(in_use.serving_admin(), admin, raised(admin_stopped)));
 
-    recover(&parts).await?;
+    recover(&in_use).await?;
     readiness.lift(RECOVERING);
-    if config.auth.anonymous {
+    if in_use.snapshot().config.auth.anonymous {
         say("nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for");
         tracing::warn!("`auth.anonymous` is true: everyone is let in");
     }
     say(&format!("nsgate listening on http://{}", front.address()));
     let (stop, stopped) = watch::channel(false);
-    let mut serving = tokio::spawn(front.serve(
-        serving(&config, &parts),
-        parts.stack.clone(),
-        raised(stopped),
-    ));
+    let mut serving = tokio::spawn(front.serve(in_use.serving(), in_use.stack(), raised(stopped)));
+    let reloader = Reloader::new(path, Arc::clone(&in_use), reloads, asked, hangups);
+    let reloading = tokio::spawn(reloader.run());
 
     let mut ended = tokio::select! {
         () = signals.next() => Ok(()),
         Ok(error) = &mut log_failure => Err(Failure::BatchLog(error)),
     };
+    reloading.abort();
     if ended.is_ok() {
         readiness.hold(DRAINING);
         tracing::info!("stopping: no more connections, what runs may end");
@@ -146,7 +161,12 @@ async fn serve(config: Config, log: Log) -> Result<(), Failure> {
     let _ = stop_admin.send(true);
     let _ = admin.await;
     if ended.is_ok() {
-        ended = parts.batches.close().await.map_err(Failure::BatchLog);
+        ended = in_use
+            .lasting
+            .batches
+            .close()
+            .await
+            .map_err(Failure::BatchLog);
     }
     ended
 }
@@ -158,9 +178,8 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
 }
 
 /// Locks and hides what the last run left unfinished, before anything is served.
-async fn recover(parts: &Parts) -> Result<(), Failure> {
-    let world = parts.world.load_full();
-    let batches: &Batches = &parts.batches;
+async fn recover(in_use: &InUse) -> Result<(), Failure> {
+    let world = Arc::clone(&in_use.snapshot().world);
     let by_name = |name: &str| {
         let found = world
             .backends
@@ -168,7 +187,8 @@ async fn recover(parts: &Parts) -> Result<(), Failure> {
             .find(|backend| **backend.name() == *name);
         found.cloned()
     };
-    let unfinished = batches.recover(by_name).await.map_err(Failure::BatchLog)?;
+    let recovered = in_use.lasting.batches.recover(by_name).await;
+    let unfinished = recovered.map_err(Failure::BatchLog)?;
     if unfinished > 0 {
         tracing::info!(
             batches = unfinished,
@@ -178,40 +198,14 @@ async fn recover(parts: &Parts) -> Result<(), Failure> {
     Ok(())
 }
 
-fn serving(config: &Config, parts: &Parts) -> Serving {
-    let limits = &config.limits;
-    Serving {
-        connections: limits.connections,
-        header_timeout: limits.header_timeout,
-        // Longer than the gateway itself keeps a client waiting for a catalog.
-        stall_timeout: limits.data_timeout + limits.response_timeout,
-        drain_timeout: config.listen.drain_timeout,
-        protocols: Protocols::new(limits),
-        gauge: Some(parts.metrics.connections().clone()),
-    }
-}
-
-fn serve_admin(
-    config: &Config,
-    parts: &Parts,
-    listener: Listener,
-    stopped: watch::Receiver<bool>,
-) -> impl Future<Output = usize> + use<> {
-    let admin = Admin::new(Shown {
-        metrics: Arc::clone(&parts.metrics),
-        readiness: Arc::clone(&parts.readiness),
-        config: config.redacted(),
-        world: Arc::clone(&parts.world),
-        batches: Arc::clone(&parts.batches),
-        token: config.admin.token.clone(),
-    });
-    let serving = Serving {
-        connections: ADMIN_CONNECTIONS,
-        gauge: None,
-        drain_timeout: std::time::Duration::from_secs(1),
-        ..serving(config, parts)
-    };
-    listener.serve(serving, admin, raised(stopped))
+fn admin(in_use: &InUse, readiness: &Arc<Readiness>, reloads: &Arc<Reloads>) -> Admin {
+    Admin::new(Shown {
+        metrics: Arc::clone(&in_use.lasting.metrics),
+        readiness: Arc::clone(readiness),
+        batches: Arc::clone(&in_use.lasting.batches),
+        current: in_use.shown(),
+        reloads: Arc::clone(reloads),
+    })
 }
 
 async fn raised(mut flag: watch::Receiver<bool>) {

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod listen;
 pub mod load;
 pub mod mount;
+pub mod reload;
 pub mod schema;
 pub mod secret;
 pub mod telemetry;

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use http::{Request, Response};
 use tower::Service;
 
@@ -35,7 +34,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
 
-/// What requests are routed by. Immutable: a request takes one snapshot and keeps it.
+/// What requests are routed by. Immutable: a request keeps the one it began with.
 pub struct World {
     /// Which mount owns which identifier.
     pub routes: route::Table,
@@ -50,7 +49,7 @@ pub struct Gateway {
 }
 
 struct Shared {
-    world: Arc<ArcSwap<World>>,
+    world: Arc<World>,
     batches: Arc<Batches>,
     /// The longest JSON body that is read.
     json_body: usize,
@@ -73,8 +72,8 @@ impl World {
 }
 
 impl Gateway {
-    /// Serves whatever `world` holds when a request comes.
-    pub fn new(world: Arc<ArcSwap<World>>, batches: Arc<Batches>, limits: &Limits) -> Self {
+    /// Serves `world`. Another world needs another gateway.
+    pub fn new(world: Arc<World>, batches: Arc<Batches>, limits: &Limits) -> Self {
         Self {
             shared: Arc::new(Shared {
                 world,
@@ -97,10 +96,7 @@ impl Service<Request<Body>> for Gateway {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move {
-            let world = shared.world.load_full();
-            shared.serve(&world, request).await
-        })
+        Box::pin(async move { shared.serve(&shared.world, request).await })
     }
 }
 

@@ -11,6 +11,7 @@ mod pace;
 mod set;
 mod source;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -38,8 +39,40 @@ impl Keys {
         clock: &Arc<dyn Clock>,
         metrics: &metrics::Auth,
     ) -> Result<Self, BoxError> {
-        let issuers = auth.issuers.iter().map(|issuer| {
-            let issuer = Issuer::new(issuer, Arc::clone(clock), metrics)?;
+        let none = Self {
+            issuers: Vec::new(),
+        };
+        none.succeeded(auth, clock, metrics, |_| true)
+    }
+
+    /// The keys of another configuration. An issuer of which nothing has changed, the files it names included, stays
+    /// what it is; one whose keys come from where they came from begins with those that are known. `same` tells
+    /// whether a file is what it was.
+    ///
+    /// # Errors
+    /// As for [`Keys::new`].
+    pub fn succeeded(
+        &self,
+        auth: &config::Auth,
+        clock: &Arc<dyn Clock>,
+        metrics: &metrics::Auth,
+        same: impl Fn(&Path) -> bool,
+    ) -> Result<Self, BoxError> {
+        let issuers = auth.issuers.iter().map(|wanted| {
+            let old = self
+                .issuers
+                .iter()
+                .find(|old| old.config().issuer == wanted.issuer);
+            if let Some(old) = old
+                && old.config() == wanted
+                && wanted.keys.ca.as_deref().is_none_or(&same)
+            {
+                return Ok(Arc::clone(old));
+            }
+            let issuer = Issuer::new(wanted, Arc::clone(clock), metrics)?;
+            if let Some(old) = old {
+                issuer.inherit(old);
+            }
             Ok(Arc::new(issuer))
         });
         Ok(Self {
@@ -47,9 +80,21 @@ impl Keys {
         })
     }
 
+    /// Whether these are the same issuers, and not only issuers of the same names.
+    pub fn are(&self, others: &Self) -> bool {
+        self.issuers.len() == others.issuers.len()
+            && self.issuers.iter().all(|issuer| others.has(issuer))
+    }
+
+    /// Whether it is this very issuer that is meant.
+    pub fn has(&self, issuer: &Arc<Issuer>) -> bool {
+        self.issuers.iter().any(|known| Arc::ptr_eq(known, issuer))
+    }
+
     /// Fetches the keys, and goes on as long as it is polled. Needs a tokio runtime.
     pub async fn keep_fresh(&self) {
-        join_all(self.issuers.iter().map(Issuer::keep_fresh)).await;
+        let issuers = self.issuers.iter();
+        join_all(issuers.map(|issuer| Issuer::keep_fresh(Arc::downgrade(issuer)))).await;
     }
 
     /// The issuers whose keys have not come yet: while there are any, the gateway is not ready.

@@ -37,7 +37,8 @@
 //!
 //! What holds throughout:
 //!
-//! - A request takes one snapshot of the routes ([`gateway::World`]) and keeps it.
+//! - A configuration makes a whole new stack ([`stack::Current`]); a request stays in the one that it entered, and
+//!   keeps its routes ([`gateway::World`]).
 //! - What one layer learns reaches the next as a typed request extension or in the [`exchange::Exchange`], never as a
 //!   header.
 //! - Parts fail with their own error types, which become [`error::Error`] at their edge and a response in

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use http::{Request, Response};
 use prometheus::IntGauge;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,7 +33,7 @@ pub struct Listener {
     address: SocketAddr,
 }
 
-/// How a listener serves.
+/// How a listener serves: connections that are open go on as they began, new ones and all waits follow what is set.
 #[derive(Clone)]
 pub struct Serving {
     /// Open connections, at most.
@@ -50,9 +51,8 @@ pub struct Serving {
 }
 
 struct Connections<S> {
-    serving: Arc<Serving>,
+    serving: Arc<ArcSwap<Serving>>,
     stack: S,
-    patience: Patience,
     tasks: JoinSet<()>,
     watched: HashMap<Id, (Arc<Pulse>, Watch)>,
 }
@@ -72,7 +72,12 @@ impl Listener {
 
     /// Serves until `stop` is ready, then stops accepting, lets what runs end within `drain_timeout`, and ends the rest.
     /// Answers how many connections had to be ended.
-    pub async fn serve<S>(self, serving: Serving, stack: S, stop: impl Future<Output = ()>) -> usize
+    pub async fn serve<S>(
+        self,
+        serving: Arc<ArcSwap<Serving>>,
+        stack: S,
+        stop: impl Future<Output = ()>,
+    ) -> usize
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
             + Clone
@@ -80,10 +85,9 @@ impl Listener {
             + 'static,
         S::Future: Send + 'static,
     {
-        let drain_timeout = serving.drain_timeout;
         let mut connections = Connections::new(serving, stack);
         connections.accept(self.socket, stop).await;
-        connections.drain(drain_timeout).await
+        connections.drain().await
     }
 }
 
@@ -95,14 +99,9 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    fn new(serving: Serving, stack: S) -> Self {
+    fn new(serving: Arc<ArcSwap<Serving>>, stack: S) -> Self {
         Self {
-            patience: Patience {
-                headers: serving.header_timeout,
-                idle: IDLE,
-                stalled: serving.stall_timeout,
-            },
-            serving: Arc::new(serving),
+            serving,
             stack,
             tasks: JoinSet::new(),
             watched: HashMap::new(),
@@ -113,12 +112,13 @@ where
         let mut stop = std::pin::pin!(stop);
         let mut round = self.rounds();
         loop {
+            let room = self.tasks.len() < self.serving.load().connections;
             tokio::select! {
                 biased;
                 () = &mut stop => return,
                 Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
-                _ = round.tick() => self.look_after(),
-                accepted = socket.accept(), if self.tasks.len() < self.serving.connections => match accepted {
+                _ = round.tick() => self.look_after(&mut round),
+                accepted = socket.accept(), if room => match accepted {
                     Ok((stream, address)) => self.open(stream, address),
                     Err(error) => give_way(&error).await,
                 },
@@ -127,9 +127,13 @@ where
     }
 
     /// Fine enough for a deadline to be kept to an eighth.
-    fn rounds(&self) -> Interval {
+    fn period(&self) -> Duration {
         let (least, most) = (Duration::from_millis(10), Duration::from_secs(1));
-        let mut rounds = interval((self.patience.headers / 8).clamp(least, most));
+        (self.serving.load().header_timeout / 8).clamp(least, most)
+    }
+
+    fn rounds(&self) -> Interval {
+        let mut rounds = interval(self.period());
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         rounds
     }
@@ -140,7 +144,7 @@ where
             return;
         }
         let pulse = Pulse::new();
-        let (serving, stack) = (Arc::clone(&self.serving), self.stack.clone());
+        let (serving, stack) = (self.serving.load_full(), self.stack.clone());
         let own = Arc::clone(&pulse);
         let task = self.tasks.spawn(async move {
             let peer = Peer::new(address, false);
@@ -158,14 +162,24 @@ where
         self.show();
     }
 
-    fn look_after(&mut self) {
+    fn look_after(&mut self, round: &mut Interval) {
+        if round.period() != self.period() {
+            *round = self.rounds();
+        }
+        let serving = self.serving.load();
+        let patience = Patience {
+            headers: serving.header_timeout,
+            idle: IDLE,
+            stalled: serving.stall_timeout,
+        };
         let now = Instant::now();
         for (pulse, watch) in self.watched.values_mut() {
-            pulse.order(watch.look(pulse, self.patience, now));
+            pulse.order(watch.look(pulse, patience, now));
         }
     }
 
-    async fn drain(mut self, limit: Duration) -> usize {
+    async fn drain(mut self) -> usize {
+        let limit = self.serving.load().drain_timeout;
         for (pulse, _) in self.watched.values() {
             pulse.order(Order::Finish);
         }
@@ -186,13 +200,13 @@ where
                     Some(ended) => self.forget(ended),
                     None => return,
                 },
-                _ = round.tick() => self.look_after(),
+                _ = round.tick() => self.look_after(&mut round),
             }
         }
     }
 
     fn show(&self) {
-        if let Some(gauge) = &self.serving.gauge {
+        if let Some(gauge) = &self.serving.load().gauge {
             gauge.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
         }
     }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use nsgate::app;
 use nsgate::config::load::{self, Loaded};
+use nsgate::config::reload::Reading;
 use nsgate::config::schema;
 
 use cli::{Cli, Command, ConfigFile};
@@ -63,7 +64,10 @@ impl Failure {
 }
 
 fn serve(file: &ConfigFile) -> Result<String, Failure> {
-    let run = app::run(loaded(file)?.config);
+    let Reading { loaded, digests } = Reading::of(&file.config);
+    let loaded = loaded.map_err(Failure::bad_input)?;
+    warn(&loaded);
+    let run = app::run(&file.config, loaded, digests);
     run.map(|()| String::new()).map_err(|failure| Failure {
         exit_code: failure.exit_code(),
         message: failure.to_string(),
@@ -87,13 +91,18 @@ fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {
     nsgate::dev_token::run(&args).map_err(Failure::bad_input)
 }
 
-/// The configuration, its warnings said.
-fn loaded(file: &ConfigFile) -> Result<Loaded, Failure> {
-    let loaded = load::from_path(&file.config).map_err(Failure::bad_input)?;
+/// Says what the author of a configuration should know.
+fn warn(loaded: &Loaded) {
     let mut warnings = String::new();
     for warning in &loaded.warnings {
         let _ = writeln!(warnings, "{warning}");
     }
     let _ = std::io::stderr().write_all(warnings.as_bytes());
+}
+
+/// The configuration, its warnings said.
+fn loaded(file: &ConfigFile) -> Result<Loaded, Failure> {
+    let loaded = load::from_path(&file.config).map_err(Failure::bad_input)?;
+    warn(&loaded);
     Ok(loaded)
 }

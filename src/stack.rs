@@ -1,8 +1,12 @@
 //! THE list of layers that every request goes through, outermost first.
 
+mod current;
+
 use std::sync::Arc;
 
 use tower::ServiceBuilder;
+
+pub use current::Current;
 
 use crate::gateway::Gateway;
 use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
@@ -27,7 +31,7 @@ pub struct Parts {
     /// Where each request gets a line; `None`: nowhere.
     pub access_log: Option<Log>,
     /// Requests served at a time.
-    pub in_flight: usize,
+    pub limits: LimitsLayer,
     /// Who may come in.
     pub verifier: Arc<Verifier>,
     /// How often a caller may ask; `None`: as often as it likes.
@@ -46,7 +50,7 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         // Everything further in may fail; nothing further out can.
         .layer(RescueLayer)
         // Before any work is done for a request that is too many.
-        .layer(LimitsLayer::new(parts.in_flight))
+        .layer(parts.limits)
         // Before authentication: who has no token learns which routes exist, and nothing else.
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.

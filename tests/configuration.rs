@@ -181,7 +181,9 @@ fn shipped(name: &str) -> Loaded {
 
 #[test]
 fn the_example_loads_and_shows_the_defaults() {
-    let Loaded { config, warnings } = shipped("gateway.yaml");
+    let Loaded {
+        config, warnings, ..
+    } = shipped("gateway.yaml");
     assert_eq!(warnings, []);
     assert_eq!(config.listen, Listen::default());
     assert_eq!(
@@ -264,7 +266,9 @@ fn nothing_shown_of_a_configuration_holds_a_secret() {
 
 #[test]
 fn the_quickstart_loads_without_a_warning() {
-    let Loaded { config, warnings } = shipped("quickstart.yaml");
+    let Loaded {
+        config, warnings, ..
+    } = shipped("quickstart.yaml");
     assert_eq!(warnings, []);
     assert_eq!(
         config.auth.issuers[0].issuer,

@@ -4,7 +4,6 @@ use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, Request};
 use nsgate::backend::Backend;
@@ -71,7 +70,7 @@ impl House {
             routes: route::Table::new(mounts),
             backends: backends.clone(),
         };
-        let world = Arc::new(ArcSwap::from_pointee(world));
+        let world = Arc::new(world);
         let gateway = Gateway::new(world, Arc::clone(&batches), &limits);
         Self {
             batches,

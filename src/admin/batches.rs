@@ -102,7 +102,7 @@ pub(super) async fn show(shown: &Shown, id: &str) -> Page {
 }
 
 fn configured(shown: &Shown) -> Vec<std::sync::Arc<str>> {
-    let world = shown.world.load();
+    let world = &shown.current.load().world;
     let names = world.backends.iter().map(|backend| backend.name().clone());
     names.collect()
 }

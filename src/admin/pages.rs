@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EXPOSITION, Page, Problem, Shown};
+use super::{EXPOSITION, Page, Problem, Shown, reload};
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
@@ -23,17 +23,21 @@ pub(super) fn metrics(shown: &Shown) -> Page {
 }
 
 pub(super) fn ready(shown: &Shown) -> Page {
-    let missing = shown.readiness.missing();
+    let missing = shown.readiness.missing(&shown.current.load().keys);
     let status = match missing.is_empty() {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let page = json!({ "ready": missing.is_empty(), "missing": missing });
+    let mut page = json!({ "ready": missing.is_empty(), "missing": missing });
+    // An unsound file in use nowhere is no reason to stop serving with what is.
+    if let Some(last) = shown.reloads.last() {
+        page["last_reload"] = reload::summary(&last);
+    }
     Page::json(status, &page)
 }
 
 pub(super) fn backends(shown: &Shown) -> Value {
-    let world = shown.world.load();
+    let world = &shown.current.load().world;
     let backends = world.backends.iter().enumerate().map(|(index, backend)| {
         let mounts = world.routes.mounts().iter();
         let mounts = mounts.filter(|mount| mount.backend == index).map(|mount| {

@@ -2,27 +2,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::keys::Keys;
+
 /// What stands in the way of serving. Empty: ready.
 #[derive(Default)]
 pub struct Readiness {
     /// Set and lifted by the composition root.
     reasons: Mutex<Vec<&'static str>>,
-    /// Asked each time.
-    probes: Vec<Probe>,
 }
 
-/// Answers with what is missing, in words for an operator.
-type Probe = Box<dyn Fn() -> Vec<String> + Send + Sync>;
-
 impl Readiness {
-    /// Ready, unless `probe` finds something missing.
-    pub fn new(probe: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
-        Self {
-            reasons: Mutex::default(),
-            probes: vec![Box::new(probe)],
-        }
-    }
-
     /// Not ready from now on, for this reason.
     pub fn hold(&self, reason: &'static str) {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,11 +24,12 @@ impl Readiness {
         reasons.retain(|held| *held != reason);
     }
 
-    /// Everything that is missing.
-    pub fn missing(&self) -> Vec<String> {
+    /// Everything that is missing, in words for an operator.
+    pub fn missing(&self, keys: &Keys) -> Vec<String> {
         let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         let held = reasons.iter().map(|reason| (*reason).to_owned());
-        held.chain(self.probes.iter().flat_map(|probe| probe()))
-            .collect()
+        let keys = keys.missing();
+        let keys = keys.map(|issuer| format!("the keys of {issuer} have not come yet"));
+        held.chain(keys).collect()
     }
 }

@@ -4,12 +4,14 @@ use serde_json::from_slice;
 use super::*;
 use crate::backend::Backend;
 use crate::batch::log::disk::DiskLog;
-use crate::config::{BackendConfig, BatchConfig, Limits};
+use crate::config::{Auth, BackendConfig, BatchConfig, Issuer, Limits};
+use crate::keys::{Clock, SystemClock};
 use crate::protocol::identifier::Identifier;
 use crate::route::{Mount, Table};
 
 /// A catalog that nobody has asked yet, mounted at `[prod]`.
-async fn admin(token: Option<&str>, missing: fn() -> Vec<String>) -> Admin {
+/// Trusts these issuers, whose keys have not come.
+async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
     let metrics = Arc::new(Metrics::new());
     let lake = BackendConfig::rest("lake", "http://127.0.0.1:1".parse().unwrap());
     let limits = Limits::default();
@@ -31,13 +33,24 @@ async fn admin(token: Option<&str>, missing: fn() -> Vec<String>) -> Admin {
         BatchConfig::default(),
         metrics.batch().clone(),
     );
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let issuers = issuers.iter().map(|name| Issuer::new(name, "catalog"));
+    let auth = Auth {
+        issuers: issuers.collect(),
+        anonymous: false,
+    };
+    let keys = Keys::new(&auth, &clock, metrics.auth()).unwrap();
     Admin::new(Shown {
         metrics,
-        readiness: Arc::new(Readiness::new(missing)),
-        config: json!({ "listen": {} }),
-        world: Arc::new(ArcSwap::from_pointee(world)),
+        readiness: Arc::default(),
         batches: Arc::new(batches),
-        token: token.map(Secret::new),
+        current: Arc::new(ArcSwap::from_pointee(Current {
+            config: json!({ "listen": {} }),
+            world: Arc::new(world),
+            keys: Arc::new(keys),
+            token: token.map(Secret::new),
+        })),
+        reloads: Reloads::new().0,
     })
 }
 
@@ -64,7 +77,7 @@ async fn page(admin: &Admin, path: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn every_page_answers_and_only_to_reading() {
-    let admin = admin(None, Vec::new).await;
+    let admin = admin(None, &[]).await;
     for path in [
         "/metrics",
         "/live",
@@ -90,13 +103,13 @@ async fn every_page_answers_and_only_to_reading() {
 
 #[tokio::test]
 async fn what_stands_in_the_way_of_serving_is_said() {
-    let admin = admin(None, || {
-        vec!["keys of issuer https://idp.example".to_owned()]
-    })
-    .await;
+    let admin = admin(None, &["https://idp.example"]).await;
     admin.0.readiness.hold("recovery");
     let (status, said) = page(&admin, "/ready").await;
-    let missing = json!(["recovery", "keys of issuer https://idp.example"]);
+    let missing = json!([
+        "recovery",
+        "the keys of https://idp.example have not come yet"
+    ]);
     assert_eq!((status, &said["missing"]), (503, &missing));
     admin.0.readiness.lift("recovery");
     assert_eq!(
@@ -110,7 +123,7 @@ async fn what_stands_in_the_way_of_serving_is_said() {
 
 #[tokio::test]
 async fn backends_are_shown_with_their_mounts() {
-    let admin = admin(None, Vec::new).await;
+    let admin = admin(None, &[]).await;
     let expected = json!({ "backends": [{
         "name": "lake", "implementation": "rest", "up": true, "error": null,
         "mounts": [{ "namespace": ["prod"], "backend_namespace": [] }],
@@ -120,7 +133,7 @@ async fn backends_are_shown_with_their_mounts() {
 
 #[tokio::test]
 async fn the_token_guards_all_but_what_scrapers_need() {
-    let admin = admin(Some("sesame"), Vec::new).await;
+    let admin = admin(Some("sesame"), &[]).await;
     let given = [
         (None, 401),
         (Some("Bearer sesamE"), 401),
@@ -166,7 +179,7 @@ async fn decide(admin: &Admin, kind: &str, body: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn what_is_no_decision_is_refused_with_what_one_is() {
-    let admin = admin(None, Vec::new).await;
+    let admin = admin(None, &[]).await;
     let long = format!(r#"{{"decision": "abort", "why": "{}"}}"#, "x".repeat(3000));
     let huge = format!(
         r#"{{"decision": "abort", "why": "{}"}}"#,
@@ -210,7 +223,7 @@ async fn what_is_no_decision_is_refused_with_what_one_is() {
 
 #[tokio::test]
 async fn a_decision_is_posted_and_guarded_by_the_token() {
-    let admin = admin(Some("sesame"), Vec::new).await;
+    let admin = admin(Some("sesame"), &[]).await;
     let path = "/batches/x/resolve";
     assert_eq!(ask(&admin, "POST", path, None).await.0, 401);
     let token = Some("Bearer sesame");
@@ -234,7 +247,7 @@ async fn a_decision_is_posted_and_guarded_by_the_token() {
 
 #[tokio::test]
 async fn an_error_has_the_contracts_shape() {
-    let admin = admin(None, Vec::new).await;
+    let admin = admin(None, &[]).await;
     for (path, code) in [("/nothing", 0), ("/batches/x", 10), ("/batches/x/y", 0)] {
         let (status, said) = page(&admin, path).await;
         assert_eq!(status, 404, "{path}");

@@ -1,100 +1,25 @@
-//! From a [`Config`] to the parts that serve.
+//! From a [`Config`] to the parts that a [`Snapshot`](super::snapshot::Snapshot) is made of.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-
-use super::Failure;
-use crate::admin::Readiness;
-use crate::backend::{Backend, health};
-use crate::batch::Batches;
-use crate::batch::log::LogError;
-use crate::batch::log::disk::DiskLog;
-use crate::config::{Config, Mount};
-use crate::gateway::{Gateway, World};
-use crate::keys::{Clock, Keys, SystemClock};
-use crate::layer::authenticate::Verifier;
+use super::snapshot::Unbuilt;
+use crate::backend::Backend;
+use crate::config::{BackendConfig, Config, Implementation, Mount};
+use crate::connection::Protocols;
+use crate::gateway::World;
 use crate::layer::context::TakeContextLayer;
-use crate::layer::rate::Rates;
+use crate::listener::Serving;
 use crate::metrics::Metrics;
 use crate::protocol::context::ContextRules;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::route;
-use crate::stack::{self, Stack};
-use crate::telemetry::Log;
 
-/// Everything that serves, put together and not yet started.
-pub(super) struct Parts {
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) readiness: Arc<Readiness>,
-    pub(super) world: Arc<ArcSwap<World>>,
-    pub(super) batches: Arc<Batches>,
-    pub(super) stack: Stack,
-    keys: Arc<Keys>,
-}
-
-impl Parts {
-    /// `log_failed` is told when the batch log cannot be written any more.
-    pub(super) async fn build(
-        config: &Config,
-        log: Log,
-        log_failed: oneshot::Sender<LogError>,
-    ) -> Result<Self, Failure> {
-        let metrics = Arc::new(Metrics::new());
-        metrics.config_in_use();
-        let batch_log = DiskLog::open(&config.batch.log, move |error| {
-            let _ = log_failed.send(error);
-        });
-        let batch_log = Arc::new(batch_log.map_err(Failure::BatchLog)?);
-        let batches = Arc::new(Batches::new(
-            batch_log,
-            config.batch.clone(),
-            metrics.batch().clone(),
-        ));
-        let world = Arc::new(ArcSwap::from_pointee(world(config, &metrics).await?));
-        let gateway = Gateway::new(Arc::clone(&world), Arc::clone(&batches), &config.limits);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let keys = keys(config, &clock, &metrics)?;
-        let access_log = config.telemetry.access_log.then_some(log);
-        let parts = stack::Parts {
-            requests: Arc::clone(metrics.requests()),
-            access_log,
-            in_flight: config.limits.in_flight,
-            verifier: Arc::new(verifier(config, &keys, clock, &metrics)),
-            rates: Rates::renew(config.limits.rate, None),
-            context: context(config),
-        };
-        Ok(Self {
-            metrics,
-            readiness: Arc::new(Readiness::new({
-                let keys = Arc::clone(&keys);
-                move || {
-                    let missing = keys.missing();
-                    missing
-                        .map(|issuer| format!("the keys of {issuer} have not come yet"))
-                        .collect()
-                }
-            })),
-            keys,
-            world,
-            batches,
-            stack: stack::stack(parts, gateway),
-        })
-    }
-
-    /// What goes on besides requests, for as long as `tasks` lives.
-    pub(super) fn start_background(&self, tasks: &mut JoinSet<()>) {
-        for backend in &self.world.load().backends {
-            tasks.spawn(health::watch(Arc::clone(backend)));
-        }
-        let batches = Arc::clone(&self.batches);
-        tasks.spawn(async move { batches.forget_old().await });
-        let keys = Arc::clone(&self.keys);
-        tasks.spawn(async move { keys.keep_fresh().await });
-    }
-}
+/// Connections to the admin address at a time.
+const ADMIN_CONNECTIONS: usize = 64;
+/// What is asked of the admin address is over in no time.
+const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// The route table of a configuration. Backends are counted in the order of their names.
 ///
@@ -115,35 +40,84 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
     Ok(route::Table::new(mounts.collect::<Result<_, _>>()?))
 }
 
-fn keys(config: &Config, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Result<Arc<Keys>, Failure> {
-    let keys = Keys::new(&config.auth, clock, metrics.auth());
-    let keys = keys.map_err(|error| Failure::Configuration(format!("auth.issuers: {error}")))?;
-    Ok(Arc::new(keys))
-}
-
-fn verifier(config: &Config, keys: &Keys, clock: Arc<dyn Clock>, metrics: &Metrics) -> Verifier {
-    let verifier = Verifier::new(keys, clock, metrics.auth().clone());
-    match config.auth.anonymous {
-        true => verifier.anonymous(),
-        false => verifier,
+/// Routes and backends. A backend of which nothing has changed is taken from `before` with its connections, its health
+/// and all that it has learned; `same` tells whether a file is what it was.
+pub(super) async fn world(
+    config: &Config,
+    metrics: &Metrics,
+    before: Option<(&Config, &World)>,
+    same: impl Fn(&Path) -> bool,
+) -> Result<World, Vec<Unbuilt>> {
+    let mut problems = Vec::new();
+    let mut backends = Vec::with_capacity(config.backends.len());
+    for (name, wanted) in &config.backends {
+        let kept = before.and_then(|(before, world)| {
+            let unchanged = before.backends.get(name) == Some(wanted)
+                && waits(before) == waits(config)
+                && files(wanted).all(&same);
+            let found = world.backends.iter().find(|old| &**old.name() == name);
+            found.filter(|_| unchanged).cloned()
+        });
+        if let Some(kept) = kept {
+            backends.push(kept);
+            continue;
+        }
+        match Backend::open(wanted, &config.limits, metrics).await {
+            Ok(backend) => backends.push(Arc::new(backend)),
+            Err(error) => problems.push(Unbuilt::new(format!("backends.{name}"), error)),
+        }
+    }
+    let routes = routes(config).map_err(|error| vec![Unbuilt::new("mounts", error)])?;
+    match problems.is_empty() {
+        true => Ok(World { routes, backends }),
+        false => Err(problems),
     }
 }
 
-fn context(config: &Config) -> TakeContextLayer {
+/// What of the limits a backend is made with.
+fn waits(config: &Config) -> (Duration, Duration) {
+    (config.limits.response_timeout, config.limits.data_timeout)
+}
+
+/// The files that a backend reads when it is opened.
+fn files(backend: &BackendConfig) -> impl Iterator<Item = &Path> {
+    let tls = match &backend.implementation {
+        Implementation::Rest(rest) => rest.tls.as_ref(),
+        Implementation::Dir(_) => None,
+    };
+    let identity = tls.and_then(|tls| tls.identity.as_ref());
+    let ca = tls.and_then(|tls| tls.ca.as_ref());
+    let pair = identity.map(|identity| [&identity.certificate, &identity.private_key]);
+    let files = ca.into_iter().chain(pair.into_iter().flatten());
+    files.map(|path| path.as_path())
+}
+
+pub(super) fn context(config: &Config) -> TakeContextLayer {
     let from = &config.context;
     let rules = ContextRules::new(from.prefixes.clone(), from.max_entries, from.max_bytes);
     TakeContextLayer::new(rules.showing(config.telemetry.access_log_context.clone()))
 }
 
-async fn world(config: &Config, metrics: &Metrics) -> Result<World, Failure> {
-    let routes =
-        routes(config).map_err(|error| Failure::Configuration(format!("mounts: {error}")))?;
-    let mut backends = Vec::with_capacity(config.backends.len());
-    for (name, backend) in &config.backends {
-        let opened = Backend::open(backend, &config.limits, metrics).await;
-        let opened =
-            opened.map_err(|error| Failure::Configuration(format!("backends.{name}: {error}")))?;
-        backends.push(Arc::new(opened));
+/// How clients are served.
+pub(super) fn serving(config: &Config, metrics: &Metrics) -> Serving {
+    let limits = &config.limits;
+    Serving {
+        connections: limits.connections,
+        header_timeout: limits.header_timeout,
+        // Longer than the gateway itself keeps a client waiting for a catalog.
+        stall_timeout: limits.data_timeout + limits.response_timeout,
+        drain_timeout: config.listen.drain_timeout,
+        protocols: Protocols::new(limits),
+        gauge: Some(metrics.connections().clone()),
     }
-    Ok(World { routes, backends })
+}
+
+/// How operators are served.
+pub(super) fn serving_admin(config: &Config, metrics: &Metrics) -> Serving {
+    Serving {
+        connections: ADMIN_CONNECTIONS,
+        gauge: None,
+        drain_timeout: ADMIN_DRAIN,
+        ..serving(config, metrics)
+    }
 }

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT.
+//! SIGTERM and SIGINT, and SIGHUP.
 
 use std::io;
 
@@ -8,6 +8,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+}
+
+/// The signal that asks it to read its configuration again.
+pub(super) struct Hangups(Signal);
+
+impl Hangups {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for the next one; several that came meanwhile are one.
+    pub(super) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
+        }
+    }
 }
 
 impl Signals {

@@ -1,7 +1,7 @@
 //! Whether a catalog is well, found out by asking it now and then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::{Backend, Kind};
@@ -39,11 +39,12 @@ impl Health {
     }
 }
 
-/// Asks `backend` at its interval until this future is dropped.
-pub async fn watch(backend: Arc<Backend>) {
-    loop {
+/// Asks `backend` at its interval for as long as there is one.
+pub async fn watch(backend: Weak<Backend>) {
+    while let Some(backend) = backend.upgrade() {
         let interval = check(&backend).await;
         backend.metrics.up(backend.is_up());
+        drop(backend);
         tokio::time::sleep(interval).await;
     }
 }

@@ -5,10 +5,11 @@ pub mod problem;
 pub(in crate::config) mod reader;
 pub(in crate::config) mod yaml;
 
+use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-pub use problem::{Place, Problem, Problems};
+pub use problem::{Origin, Place, Problem, Problems};
 
 use super::keys::{self, Section};
 use super::{Config, check};
@@ -24,6 +25,10 @@ pub struct Loaded {
     pub config: Config,
     /// What its author should know.
     pub warnings: Vec<Problem>,
+    /// The file itself, if it was one, and the files that it names.
+    pub files: BTreeSet<PathBuf>,
+    /// Where its keys stand.
+    pub origin: Origin,
 }
 
 /// Reads the file at `path`; placeholders are taken from this process's environment.
@@ -32,10 +37,17 @@ pub struct Loaded {
 /// Everything that is wrong with the file.
 pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
-    let text = read(path).map_err(|(place, message)| alone(&name, place, message))?;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = absolute.parent().unwrap_or(Path::new(""));
-    from_str(&text, &name, base, &|name| std::env::var(name).ok())
+    let read = read(path).map_err(|(place, message)| alone(&name, place, message));
+    let mut loaded =
+        read.and_then(|text| from_str(&text, &name, base, &|name| std::env::var(name).ok()));
+    let files = match &mut loaded {
+        Ok(loaded) => &mut loaded.files,
+        Err(problems) => &mut problems.files,
+    };
+    files.insert(absolute.clone());
+    loaded
 }
 
 /// Reads `text` as if it stood in `file_name` in the folder `base`; `env` is the environment.
@@ -48,7 +60,8 @@ pub fn from_str(
     base: &Path,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Loaded, Problems> {
-    let (config, found) = load(text, base, env);
+    let (config, reader) = load(text, base, env);
+    let (found, places, files) = reader.finish();
     let named = |found: Found| Problem {
         file: file_name.to_owned(),
         place: Some(found.place),
@@ -61,13 +74,27 @@ pub fn from_str(
         .map(named)
         .partition(|problem| problem.warning);
     if errors.is_empty() {
-        Ok(Loaded { config, warnings })
+        let file = file_name.to_owned();
+        Ok(Loaded {
+            config,
+            warnings,
+            files,
+            origin: Origin { file, places },
+        })
     } else {
-        Err(Problems { errors, warnings })
+        Err(Problems {
+            errors,
+            warnings,
+            files,
+        })
     }
 }
 
-fn load(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> (Config, Vec<Found>) {
+fn load<'e>(
+    text: &str,
+    base: &'e Path,
+    env: &'e dyn Fn(&str) -> Option<String>,
+) -> (Config, Reader<'e>) {
     let mut config = Config::blank();
     config.batch.log = reader::resolve(base, &config.batch.log);
     let mut reader = Reader::new(base, env);
@@ -94,7 +121,7 @@ fn load(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> (Confi
             "there is nothing in this file; write at least `auth`, `backends` and `mounts`",
         ),
     }
-    (config, reader.finish())
+    (config, reader)
 }
 
 fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
@@ -135,6 +162,7 @@ fn alone(file: &str, place: Option<Place>, message: String) -> Problems {
     Problems {
         errors: vec![problem],
         warnings: Vec::new(),
+        files: BTreeSet::new(),
     }
 }
 

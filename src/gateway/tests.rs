@@ -55,7 +55,7 @@ async fn setup_with(a: Vec<Act>, b: Vec<Act>, change: impl Fn(&mut BackendConfig
         BatchConfig::default(),
         metrics.batch().clone(),
     );
-    let world = Arc::new(ArcSwap::from_pointee(world));
+    let world = Arc::new(world);
     Setup {
         gateway: Gateway::new(world, Arc::new(batches), &limits),
         a,

@@ -1,6 +1,6 @@
 //! One issuer's keys: what is known now, and the one fetch that may be under way.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
@@ -18,6 +18,7 @@ use crate::token::{Header, Policy};
 
 /// An issuer whose tokens are accepted.
 pub struct Issuer {
+    config: config::Issuer,
     policy: Policy,
     source: Source,
     clock: Arc<dyn Clock>,
@@ -58,6 +59,7 @@ impl Issuer {
         metrics: &metrics::Auth,
     ) -> Result<Self, BoxError> {
         Ok(Self {
+            config: config.clone(),
             policy: Policy::new(config),
             source: Source::new(config)?,
             clock,
@@ -67,6 +69,26 @@ impl Issuer {
             outcome: watch::Sender::new(Outcome::default()),
             metrics: metrics.issuer(&config.issuer),
         })
+    }
+
+    /// Begins with what `old` knows, if both have their keys from the same place.
+    pub(super) fn inherit(&self, old: &Self) {
+        if self.config.keys.source != old.config.keys.source {
+            return;
+        }
+        let body = old.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if body.is_empty() {
+            return;
+        }
+        // What could be read once can be read again; what fits no algorithm any more is left out.
+        let body = body.clone();
+        let _ = self.take(Fetched { body, age: None });
+        self.metrics.inherit(&old.metrics);
+    }
+
+    /// What it is made from.
+    pub fn config(&self) -> &config::Issuer {
+        &self.config
     }
 
     /// What the issuer's tokens must say.
@@ -132,9 +154,11 @@ impl Issuer {
         }
     }
 
-    pub(super) async fn keep_fresh(self: &Arc<Self>) {
-        loop {
-            let wait = self.refresh().await;
+    /// Fetches the keys again and again, for as long as the issuer is of use to somebody else.
+    pub async fn keep_fresh(issuer: Weak<Self>) {
+        while let Some(issuer) = issuer.upgrade() {
+            let wait = issuer.refresh().await;
+            drop(issuer);
             tokio::time::sleep(wait).await;
         }
     }

@@ -30,7 +30,7 @@ pub struct Limits<S> {
 
 struct Places {
     taken: AtomicUsize,
-    all: usize,
+    all: AtomicUsize,
 }
 
 impl LimitsLayer {
@@ -38,8 +38,13 @@ impl LimitsLayer {
     pub fn new(in_flight: usize) -> Self {
         Self(Arc::new(Places {
             taken: AtomicUsize::new(0),
-            all: in_flight,
+            all: AtomicUsize::new(in_flight),
         }))
+    }
+
+    /// From now on, at most `in_flight`; those that are being served go on.
+    pub fn set(&self, in_flight: usize) {
+        self.0.all.store(in_flight, Ordering::Relaxed);
     }
 }
 
@@ -78,7 +83,7 @@ where
 
 impl Places {
     fn take(&self) -> bool {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < self.all {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.all.load(Ordering::Relaxed) {
             return true;
         }
         self.taken.fetch_sub(1, Ordering::Relaxed);

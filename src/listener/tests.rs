@@ -49,6 +49,7 @@ impl Server {
             protocols: Protocols::new(&limits),
             gauge: None,
         };
+        let serving = Arc::new(ArcSwap::from_pointee(serving));
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();
         let done = tokio::spawn(async move {

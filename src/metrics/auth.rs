@@ -95,6 +95,12 @@ impl Auth {
 }
 
 impl Issuer {
+    /// The keys are those that `other` got.
+    pub fn inherit(&self, other: &Self) {
+        let got = *other.age.got.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.age.got.lock().unwrap_or_else(PoisonError::into_inner) = got;
+    }
+
     /// New keys came, or did not.
     pub fn refreshed(&self, success: bool) {
         if success {

@@ -18,6 +18,7 @@ mod identity;
 mod limits;
 mod listing;
 mod operator;
+mod reload;
 mod rewriting;
 mod routing;
 mod streaming;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::catalog::Catalog;
 use crate::catalog::faults::PATIENCE;
-use crate::client::Client;
+use crate::client::{Client, Reply};
 use crate::token;
 
 /// What a world is made of.
@@ -105,7 +105,19 @@ impl Setup {
 
     /// Starts the gateway over these catalogs.
     pub async fn over(self, catalogs: Vec<(&'static str, Catalog)>) -> World {
+        self.over_with(catalogs, &[]).await
+    }
+
+    /// The same, with these files beside its configuration.
+    pub async fn over_with(
+        self,
+        catalogs: Vec<(&'static str, Catalog)>,
+        files: &[(&str, &str)],
+    ) -> World {
         let folder = TempDir::new().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
         let yaml = self.yaml(&catalogs);
         std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
         let keys = token::key_set().to_string();
@@ -226,7 +238,32 @@ impl World {
 
     /// Asks the gateway to stop, as a supervisor does.
     pub fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.gateway.child.id());
+        self.signal("TERM");
+    }
+
+    /// Asks the gateway to read its configuration again, as an operator does.
+    pub fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
+    /// Its configuration as it stands in the file.
+    pub fn configuration(&self) -> String {
+        std::fs::read_to_string(self.folder().join("gateway.yaml")).unwrap()
+    }
+
+    /// Puts other text into the configuration file; nobody is told.
+    pub fn configure(&self, yaml: &str) {
+        std::fs::write(self.folder().join("gateway.yaml"), yaml).unwrap();
+    }
+
+    /// Asks for a reload of this configuration.
+    pub async fn reload(&self, yaml: &str) -> Reply {
+        self.configure(yaml);
+        self.admin().post_nothing("/reload").await
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.gateway.child.id());
         let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
         assert!(status.success());
     }

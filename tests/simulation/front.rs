@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use http::{HeaderValue, Method, Request};
 use nsgate::backend::Backend;
 use nsgate::batch::{Batches, OpenBatch};
@@ -141,7 +140,7 @@ impl Front {
             let inner = &mut *world.lock();
             inner.history.counts.add("batches taken over", taken as u64);
         }
-        let routed = Arc::new(ArcSwap::from_pointee(gateway::World { routes, backends }));
+        let routed = Arc::new(gateway::World { routes, backends });
         let service = Gateway::new(routed, Arc::clone(&batches), &limits);
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running {
             generation,

@@ -105,7 +105,7 @@ pub(in crate::config) fn file() -> Scalar<PathBuf> {
         "the path of a file",
         string_schema(),
         |text| {
-            let path = text.resolve(printable(text)?);
+            let path = text.resolve_named(printable(text)?);
             match std::fs::File::open(&path).and_then(|file| file.metadata()) {
                 Ok(found) if found.is_file() => Ok(path),
                 Ok(_) => Err(format!("{} is not a file", path.display())),

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
+use super::reader::Named;
+
 /// A file named by `${file:PATH}` holds at most this many bytes.
 const MAX_FILE: u64 = 64 << 10;
 
@@ -20,6 +22,8 @@ pub(super) struct Sources<'e> {
     pub(super) base: &'e Path,
     /// The environment.
     pub(super) env: &'e dyn Fn(&str) -> Option<String>,
+    /// The files that were asked for.
+    pub(super) named: Named,
 }
 
 /// Hides the braces of placeholders from the YAML parser. [`unmask`] brings them back.
@@ -97,7 +101,9 @@ pub(super) fn expand<'t>(raw: &'t str, sources: &Sources<'_>) -> Result<Cow<'t, 
 
 fn resolve(name: &str, sources: &Sources<'_>) -> Result<String, String> {
     if let Some(path) = name.strip_prefix("file:") {
-        return read(&sources.base.join(path));
+        let path = sources.base.join(path);
+        sources.named.note(&path);
+        return read(&path);
     }
     let legal = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -141,7 +147,12 @@ mod tests {
 
     fn expand_in(raw: &str, base: &Path) -> Result<String, String> {
         let env = |name: &str| (name == "KEY").then(|| "k3y".to_owned());
-        expand(raw, &Sources { base, env: &env }).map(Cow::into_owned)
+        let sources = Sources {
+            base,
+            env: &env,
+            named: Named::default(),
+        };
+        expand(raw, &sources).map(Cow::into_owned)
     }
 
     #[test]

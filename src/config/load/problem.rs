@@ -1,6 +1,10 @@
 //! What is wrong with a configuration, and where: one line each, in the form editors jump to.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::path::PathBuf;
+
+use super::reader;
 
 /// A position in the file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +37,28 @@ pub struct Problems {
     pub errors: Vec<Problem>,
     /// What was found besides.
     pub warnings: Vec<Problem>,
+    /// The file itself and the files that it names, as far as it was read.
+    pub files: BTreeSet<PathBuf>,
+}
+
+/// Where the keys of a configuration stand, for problems that show only when parts are made from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub(super) file: String,
+    pub(super) places: HashMap<String, Place>,
+}
+
+impl Origin {
+    /// A problem with what stands at the full key `key`.
+    pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
+        Problem {
+            file: self.file.clone(),
+            place: Some(reader::nearest(&self.places, key)),
+            key: key.to_owned(),
+            message: message.into(),
+            warning: false,
+        }
+    }
 }
 
 impl Place {

@@ -1,7 +1,9 @@
 //! What reading a tree needs at hand: the key it is at, the sources of placeholders, and the problems so far.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::placeholder::{self, Sources};
 use super::problem::Place;
@@ -35,12 +37,22 @@ pub(in crate::config) struct Text {
     pub(in crate::config) plain: bool,
     /// The folder relative paths start from.
     pub(in crate::config) base: PathBuf,
+    /// Where files go that it names.
+    pub(in crate::config) named: Named,
 }
+
+/// The files that a configuration names, whether they are there or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::config) struct Named(Rc<RefCell<BTreeSet<PathBuf>>>);
 
 impl<'e> Reader<'e> {
     pub(in crate::config) fn new(base: &'e Path, env: &'e dyn Fn(&str) -> Option<String>) -> Self {
         Self {
-            sources: Sources { base, env },
+            sources: Sources {
+                base,
+                env,
+                named: Named::default(),
+            },
             path: String::new(),
             places: HashMap::new(),
             found: Vec::new(),
@@ -100,16 +112,7 @@ impl<'e> Reader<'e> {
 
     /// Where the full key `key` stands, or the nearest key above it.
     pub(in crate::config) fn place(&self, key: &str) -> Place {
-        let mut key = key;
-        loop {
-            if let Some(&place) = self.places.get(key) {
-                return place;
-            }
-            match key.rfind(['.', '[']) {
-                Some(end) => key = &key[..end],
-                None => return self.places.get("").copied().unwrap_or(Place::START),
-            }
-        }
+        nearest(&self.places, key)
     }
 
     /// The text at `node`, or `None` after a problem was recorded. `expects` says what belongs there.
@@ -127,6 +130,7 @@ impl<'e> Reader<'e> {
                 raw: raw.clone(),
                 plain,
                 base: self.sources.base.to_owned(),
+                named: self.sources.named.clone(),
             }),
             Err(message) => {
                 self.problem(node.place, message);
@@ -150,11 +154,13 @@ impl<'e> Reader<'e> {
         self.problem(place, format!("{is}; write {expects}{remove}"));
     }
 
-    /// Everything found, sorted by place.
-    pub(in crate::config) fn finish(mut self) -> Vec<Found> {
+    /// Everything found, sorted by place; where the keys stand; the files that were named.
+    pub(in crate::config) fn finish(
+        mut self,
+    ) -> (Vec<Found>, HashMap<String, Place>, BTreeSet<PathBuf>) {
         self.found.sort();
         self.found.dedup();
-        self.found
+        (self.found, self.places, self.sources.named.0.take())
     }
 
     fn record(&mut self, place: Place, key: String, message: String, warning: bool) {
@@ -186,6 +192,33 @@ impl Text {
     /// `path` as it is meant: relative ones start from the folder of the configuration file.
     pub(in crate::config) fn resolve(&self, path: &str) -> PathBuf {
         resolve(&self.base, path)
+    }
+
+    /// The same for a file that is read: when it changes, the configuration has changed.
+    pub(in crate::config) fn resolve_named(&self, path: &str) -> PathBuf {
+        let path = self.resolve(path);
+        self.named.note(&path);
+        path
+    }
+}
+
+impl Named {
+    pub(in crate::config) fn note(&self, path: &Path) {
+        self.0.borrow_mut().insert(path.to_owned());
+    }
+}
+
+/// Where `key` stands among `places`, or the nearest key above it.
+pub(in crate::config) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
+    let mut key = key;
+    loop {
+        if let Some(&place) = places.get(key) {
+            return place;
+        }
+        match key.rfind(['.', '[']) {
+            Some(end) => key = &key[..end],
+            None => return places.get("").copied().unwrap_or(Place::START),
+        }
     }
 }
 

@@ -70,7 +70,7 @@ fn over(at: &[&str], answer: &'static str, gzip: bool, meanwhile: Meanwhile) -> 
     };
     let routes = route::Table::new(vec![mount]);
     let backends = vec![Arc::new(backend)];
-    let world = Arc::new(ArcSwap::from_pointee(World { routes, backends }));
+    let world = Arc::new(World { routes, backends });
     Over {
         gateway: Gateway::new(world, Arc::new(batches), &limits),
         names,

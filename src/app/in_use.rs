@@ -1,0 +1,91 @@
+//! The configuration in use, wherever something follows it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::lasting::Lasting;
+use super::snapshot::Snapshot;
+use crate::admin::Current;
+use crate::listener::Serving;
+use crate::stack::{self, Stack};
+
+/// What lasts, and the snapshot that is in use with it.
+pub(super) struct InUse {
+    pub(super) lasting: Lasting,
+    /// Replaced by one reload at a time.
+    snapshot: ArcSwap<Snapshot>,
+    stack: Arc<ArcSwap<Stack>>,
+    serving: Arc<ArcSwap<Serving>>,
+    serving_admin: Arc<ArcSwap<Serving>>,
+    shown: Arc<ArcSwap<Current>>,
+}
+
+impl InUse {
+    /// Nothing goes on besides requests before [`InUse::start`].
+    pub(super) fn new(lasting: Lasting, snapshot: Snapshot) -> Self {
+        Self {
+            stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
+            serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
+            serving_admin: Arc::new(ArcSwap::from_pointee(snapshot.serving_admin.clone())),
+            shown: Arc::new(ArcSwap::from_pointee(shown(&snapshot))),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            lasting,
+        }
+    }
+
+    /// Begins what goes on besides requests.
+    pub(super) fn start(&self) {
+        let batches = Arc::clone(&self.lasting.batches);
+        tokio::spawn(async move { batches.forget_old().await });
+        self.snapshot.load().start(None);
+        self.lasting.metrics.config_in_use();
+    }
+
+    /// The snapshot in use.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
+    pub(super) fn replace(&self, snapshot: Snapshot) {
+        let config = &snapshot.config;
+        self.lasting.in_flight.set(config.limits.in_flight);
+        self.serving.store(Arc::new(snapshot.serving.clone()));
+        let serving_admin = snapshot.serving_admin.clone();
+        self.serving_admin.store(Arc::new(serving_admin));
+        self.shown.store(Arc::new(shown(&snapshot)));
+        snapshot.start(Some(&self.snapshot.load()));
+        self.stack.store(Arc::new(snapshot.stack.clone()));
+        self.snapshot.store(Arc::new(snapshot));
+    }
+
+    /// For the listener: a service that follows.
+    pub(super) fn stack(&self) -> stack::Current<Stack> {
+        stack::Current::of(Arc::clone(&self.stack))
+    }
+
+    /// For the listener.
+    pub(super) fn serving(&self) -> Arc<ArcSwap<Serving>> {
+        Arc::clone(&self.serving)
+    }
+
+    /// For the listener of operators.
+    pub(super) fn serving_admin(&self) -> Arc<ArcSwap<Serving>> {
+        Arc::clone(&self.serving_admin)
+    }
+
+    /// For the pages.
+    pub(super) fn shown(&self) -> Arc<ArcSwap<Current>> {
+        Arc::clone(&self.shown)
+    }
+}
+
+fn shown(snapshot: &Snapshot) -> Current {
+    Current {
+        config: snapshot.redacted(),
+        world: Arc::clone(&snapshot.world),
+        keys: Arc::clone(&snapshot.keys),
+        token: snapshot.config.admin.token.clone(),
+    }
+}

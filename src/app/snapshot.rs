@@ -1,0 +1,150 @@
+//! What a configuration makes. It is built whole or not at all, put into use at once, and gone when nothing uses it.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::build;
+use super::lasting::Lasting;
+use crate::backend::health;
+use crate::config::Config;
+use crate::config::reload::Digests;
+use crate::gateway::{Gateway, World};
+use crate::keys::{Issuer, Keys};
+use crate::layer::authenticate::Verifier;
+use crate::layer::rate::Rates;
+use crate::listener::Serving;
+use crate::stack::{self, Stack};
+
+/// Everything that another configuration replaces.
+pub(super) struct Snapshot {
+    pub(super) config: Config,
+    /// What was in the files that the configuration names.
+    pub(super) digests: Digests,
+    pub(super) world: Arc<World>,
+    pub(super) keys: Arc<Keys>,
+    verifier: Arc<Verifier>,
+    rates: Option<Arc<Rates>>,
+    pub(super) stack: Stack,
+    pub(super) serving: Serving,
+    pub(super) serving_admin: Serving,
+}
+
+/// Why a part could not be made.
+#[derive(Debug)]
+pub(super) struct Unbuilt {
+    /// The key that it is made from.
+    pub(super) key: String,
+    pub(super) message: String,
+}
+
+impl Snapshot {
+    /// Makes everything `config` asks for; contacts nobody, starts nothing. What has not changed since `before` is taken
+    /// from there.
+    pub(super) async fn build(
+        lasting: &Lasting,
+        config: Config,
+        digests: Digests,
+        before: Option<&Self>,
+    ) -> Result<Self, Vec<Unbuilt>> {
+        let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
+        let metrics = &lasting.metrics;
+        let old_world = before.map(|before| (&before.config, &*before.world));
+        let world = build::world(&config, metrics, old_world, same).await;
+        let keys = match before {
+            Some(before) => {
+                let (clock, auth) = (&lasting.clock, metrics.auth());
+                before.keys.succeeded(&config.auth, clock, auth, same)
+            }
+            None => Keys::new(&config.auth, &lasting.clock, metrics.auth()),
+        };
+        let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
+        let (world, keys) = match (world, keys) {
+            (Ok(world), Ok(keys)) => (Arc::new(world), Arc::new(keys)),
+            (world, keys) => {
+                let problems = world.err().into_iter().flatten();
+                return Err(problems.chain(keys.err()).collect());
+            }
+        };
+        let verifier = verifier(lasting, &config, &keys, before);
+        let old_rates = before.and_then(|before| before.rates.as_ref());
+        let rates = Rates::renew(config.limits.rate, old_rates);
+        let gateway = Gateway::new(
+            Arc::clone(&world),
+            Arc::clone(&lasting.batches),
+            &config.limits,
+        );
+        let parts = stack::Parts {
+            requests: Arc::clone(metrics.requests()),
+            access_log: config.telemetry.access_log.then(|| lasting.log.clone()),
+            limits: lasting.in_flight.clone(),
+            verifier: Arc::clone(&verifier),
+            rates: rates.clone(),
+            context: build::context(&config),
+        };
+        Ok(Self {
+            stack: stack::stack(parts, gateway),
+            serving: build::serving(&config, metrics),
+            serving_admin: build::serving_admin(&config, metrics),
+            config,
+            digests,
+            world,
+            keys,
+            verifier,
+            rates,
+        })
+    }
+
+    /// Begins what goes on besides requests, for what was not in `before`. Each ends by itself when what it looks after
+    /// is gone: a backend that batches still work on is looked after until they are over.
+    pub(super) fn start(&self, before: Option<&Self>) {
+        for backend in &self.world.backends {
+            let known = |old: &Self| old.world.backends.iter().any(|b| Arc::ptr_eq(b, backend));
+            if !before.is_some_and(known) {
+                tokio::spawn(health::watch(Arc::downgrade(backend)));
+            }
+        }
+        for issuer in self.keys.issuers() {
+            if !before.is_some_and(|old| old.keys.has(issuer)) {
+                tokio::spawn(Issuer::keep_fresh(Arc::downgrade(issuer)));
+            }
+        }
+    }
+
+    /// What operators may see of its configuration.
+    pub(super) fn redacted(&self) -> Value {
+        self.config.redacted()
+    }
+}
+
+/// Remembered tokens are believed as long as nothing about who may come in has changed.
+fn verifier(
+    lasting: &Lasting,
+    config: &Config,
+    keys: &Keys,
+    before: Option<&Snapshot>,
+) -> Arc<Verifier> {
+    let same = |before: &&Snapshot| {
+        before.keys.are(keys) && before.config.auth.anonymous == config.auth.anonymous
+    };
+    if let Some(before) = before.filter(same) {
+        return Arc::clone(&before.verifier);
+    }
+    let clock = Arc::clone(&lasting.clock);
+    let verifier = Verifier::new(keys, clock, lasting.metrics.auth().clone());
+    Arc::new(match config.auth.anonymous {
+        true => verifier.anonymous(),
+        false => verifier,
+    })
+}
+
+impl Unbuilt {
+    pub(super) fn new(key: impl Into<String>, error: impl fmt::Display) -> Self {
+        Self {
+            key: key.into(),
+            message: error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A configuration that is read again is in use whole or not at all, and nobody who is being served notices.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::catalog::faults::PATIENCE;
+use crate::world::{Setup, World};
+
+const COUNT: &str = "/v1/table/west%24t1/count_rows";
+const ELSEWHERE: &str = "/v1/table/there%24t1/count_rows";
+
+/// The configuration with one text for another, which must be there.
+fn with(yaml: &str, old: &str, new: &str) -> String {
+    assert!(yaml.contains(old), "{old} is not in\n{yaml}");
+    yaml.replace(old, new)
+}
+
+/// `[there]` instead of `[west]`, in the same namespace of the same catalog.
+fn moved(yaml: &str) -> String {
+    with(
+        yaml,
+        "namespace: [west], backend: west",
+        "namespace: [there], backend: west",
+    )
+}
+
+async fn status(world: &World, target: &str) -> u16 {
+    world.client().post(target, &json!({})).await.status
+}
+
+/// Waits until a reload has ended so often, whatever became of it.
+async fn reloaded(world: &World, result: &str, times: f64) {
+    let sample = format!("nsgate_config_reloads_total{{result=\"{result}\"}}");
+    let over = async {
+        while world.metric(&sample).await < times {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, over).await;
+    assert!(waited.is_ok(), "no such reload:\n{}", world.log());
+}
+
+/// Waits until the gateway has logged this.
+async fn logged(world: &World, words: &str) {
+    let written = async {
+        while !world.log().contains(words) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, written).await;
+    assert!(waited.is_ok(), "{words} is not in\n{}", world.log());
+}
+
+#[tokio::test]
+async fn routes_change_at_once_and_the_answer_says_what_changed() {
+    let world = World::two().await;
+    let yaml = world.configuration();
+    assert_eq!(
+        [status(&world, COUNT).await, status(&world, ELSEWHERE).await],
+        [200, 404]
+    );
+    let reply = world.reload(&moved(&yaml)).await.ok().json();
+    assert_eq!(reply["reloaded"], true);
+    assert_eq!(reply["changed"], json!(["mounts"]));
+    assert_eq!(
+        [status(&world, COUNT).await, status(&world, ELSEWHERE).await],
+        [404, 200]
+    );
+    let config = world.admin().get("/config").await.ok().json();
+    assert_eq!(config["mounts"][0]["namespace"], json!(["there"]));
+    let ready = world.admin().get("/ready").await.ok().json();
+    assert_eq!(ready["last_reload"]["result"], "success");
+    assert_eq!(ready["last_reload"]["trigger"], "request");
+}
+
+#[tokio::test]
+async fn an_unsound_configuration_changes_nothing_and_every_problem_has_its_place() {
+    let world = World::two().await;
+    let yaml = world.configuration();
+    let broken = with(&moved(&yaml), "workers: 2", "workers: many\n  wrokers: 2");
+    let reply = world.reload(&broken).await;
+    assert_eq!(reply.outcome(), (422, Some(13)));
+    let problems = reply.json()["problems"].as_array().unwrap().clone();
+    let starts: Vec<_> = problems
+        .iter()
+        .map(|line| {
+            line.as_str()
+                .unwrap()
+                .split(": ")
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "gateway.yaml:3:12 listen.workers",
+            "gateway.yaml:4:3 listen.wrokers"
+        ]
+    );
+    assert_eq!(
+        [status(&world, COUNT).await, status(&world, ELSEWHERE).await],
+        [200, 404]
+    );
+    let ready = world.admin().get("/ready").await.ok().json();
+    assert_eq!(ready["ready"], true);
+    assert_eq!(ready["last_reload"]["result"], "failure");
+    assert_eq!(ready["last_reload"]["problems"], json!(problems));
+    let failures = world.metric("nsgate_config_reloads_total{result=\"failure\"}");
+    assert!((failures.await - 1.0).abs() < 0.1);
+    logged(&world, "gateway.yaml:3:12").await;
+    world.reload(&yaml).await.ok();
+    let ready = world.admin().get("/ready").await.ok().json();
+    assert_eq!(ready["last_reload"]["result"], "success");
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_named_and_the_rest_is_in_use() {
+    let world = World::two().await;
+    let yaml = moved(&world.configuration());
+    let asked = with(
+        &yaml,
+        "batch: { log: batches.redb }",
+        "batch: { log: other.redb, max_entries: 7 }",
+    );
+    let asked = with(
+        &asked,
+        "  address: 127.0.0.1:0\n  workers: 2",
+        "  address: 127.0.0.1:1\n  workers: 2",
+    );
+    let reply = world.reload(&asked).await.ok().json();
+    let fixed = reply["restart_needed"].as_array().unwrap().iter();
+    let keys: Vec<_> = fixed.map(|fixed| fixed["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["listen.address", "batch.log"]);
+    assert_eq!(reply["changed"], json!(["batch.max_entries", "mounts"]));
+    assert_eq!(status(&world, ELSEWHERE).await, 200);
+    let config = world.admin().get("/config").await.ok().json();
+    assert_eq!(config["listen"]["address"], "127.0.0.1:0");
+    logged(&world, "needs a restart").await;
+}
+
+#[tokio::test]
+async fn a_signal_and_a_changed_file_are_asked_for_reloads_too() {
+    let setup = Setup::two().backend("west", "context_prefix: ${file:prefix}");
+    let catalogs = [
+        ("west", crate::catalog::Catalog::start().await),
+        ("east", crate::catalog::Catalog::start().await),
+    ];
+    let world = setup
+        .over_with(catalogs.into(), &[("prefix", "x-one-")])
+        .await
+        .seeded();
+    world.configure(&moved(&world.configuration()));
+    world.hang_up();
+    reloaded(&world, "success", 1.0).await;
+    assert_eq!(status(&world, ELSEWHERE).await, 200);
+    // As Kubernetes does it: another file under the same name.
+    std::fs::write(world.folder().join("prefix.new"), "x-two-").unwrap();
+    std::fs::rename(
+        world.folder().join("prefix.new"),
+        world.folder().join("prefix"),
+    )
+    .unwrap();
+    reloaded(&world, "success", 2.0).await;
+    let config = world.admin().get("/config").await.ok().json();
+    assert_eq!(config["backends"]["west"]["context_prefix"], "x-two-");
+    let ready = world.admin().get("/ready").await.ok().json();
+    assert_eq!(ready["last_reload"]["trigger"], "file");
+    // A file that is gone makes the configuration unsound; that it is back is a change like any other.
+    std::fs::remove_file(world.folder().join("prefix")).unwrap();
+    reloaded(&world, "failure", 1.0).await;
+    std::fs::write(world.folder().join("prefix"), "x-three-").unwrap();
+    reloaded(&world, "success", 3.0).await;
+    assert_eq!(status(&world, ELSEWHERE).await, 200);
+}
+
+#[tokio::test]
+async fn reloads_are_asked_for_with_post_and_the_token() {
+    let setup = Setup::two().section("admin: { address: 127.0.0.1:0, token: open-sesame }");
+    let world = setup.start().await.seeded();
+    let yaml = world.configuration();
+    assert_eq!(world.reload(&yaml).await.status, 401);
+    let with_token = world.admin().header("authorization", "Bearer open-sesame");
+    let get = with_token.get("/reload").await;
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    world.configure(&with(&yaml, "open-sesame", "close-sesame"));
+    let reply = with_token.post_nothing("/reload").await.ok();
+    assert_eq!(reply.json()["changed"], json!(["admin.token"]));
+    assert_eq!(with_token.get("/config").await.status, 401);
+    let with_token = world.admin().header("authorization", "Bearer close-sesame");
+    with_token.get("/config").await.ok();
+}
