@@ -95,7 +95,7 @@ async fn settled(world: &World) {
 }
 
 /// Both tables show `versions`, in the catalogs too.
-async fn assert_both(world: &World, versions: &[u64], case: &str) {
+pub async fn assert_both(world: &World, versions: &[u64], case: &str) {
     for name in ["west", "east"] {
         assert_eq!(
             visible(world, name).await,

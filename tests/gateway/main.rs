@@ -11,6 +11,7 @@ mod agreement;
 mod batches;
 mod catalog;
 mod client;
+mod credentials;
 mod drain;
 mod failures;
 mod headers;

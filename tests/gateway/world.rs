@@ -155,10 +155,12 @@ impl Setup {
             let lines = lines.map_or("", |(_, lines)| lines);
             let _ = write!(
                 yaml,
-                "  {name}:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n    \
-                 service_authorization: Bearer service-of-{name}\n{lines}",
+                "  {name}:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n{lines}",
                 catalog.uri()
             );
+            if !lines.contains("oauth:") {
+                let _ = writeln!(yaml, "    service_authorization: Bearer service-of-{name}");
+            }
             if !lines.contains("health:") {
                 yaml.push_str("    health: { interval: 1h }\n");
             }

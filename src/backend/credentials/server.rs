@@ -94,6 +94,11 @@ impl Server {
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<Token, Refusal> {
+        if let Grant::Trade(token) = grant
+            && time_left(token.as_bytes()) == Some(Duration::ZERO)
+        {
+            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
+        }
         // Never closed.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
@@ -176,6 +181,11 @@ fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<T
         Grant::Trade(token) => time_left(token.as_bytes()),
     };
     let life = Life::new(asked, answer.expires_in(), most);
+    if life.until <= Instant::now() {
+        return Err(Refusal::server(
+            "the token server gave a token that has ended",
+        ));
+    }
     Ok(Token { value, life })
 }
 

@@ -33,6 +33,8 @@ struct Flight {
     backoff: Backoff,
     /// Why the last one brought nothing.
     refusal: Option<Refusal>,
+    /// When a token was last forgotten because a catalog refused it.
+    forgot: Option<Instant>,
 }
 
 /// What there is for a request.
@@ -86,19 +88,21 @@ impl Slot {
         })
     }
 
-    /// A catalog has refused `value`. Whether another may be better: it was forgotten, unless it was new.
+    /// A catalog has refused `value`. Whether another may be better: it was forgotten, unless that was tried a moment
+    /// ago.
     pub(super) fn refused(&self, value: &HeaderValue) -> bool {
+        let mut flight = self.flight();
         let held = self.token.load_full();
-        match held {
-            Some(token) if token.value == *value => {
-                let old = token.life.from + REFETCH <= Instant::now();
-                if old {
-                    self.token.compare_and_swap(&token, None);
-                }
-                old
-            }
-            _ => true,
+        if held.is_none_or(|token| token.value != *value) {
+            return true;
         }
+        let now = Instant::now();
+        if flight.forgot.is_some_and(|last| now < last + REFETCH) {
+            return false;
+        }
+        flight.forgot = Some(now);
+        self.token.store(None);
+        true
     }
 
     /// False: nobody is fetching, since the last fetch failed a moment ago.
@@ -161,7 +165,7 @@ impl Wait {
         Err(match (came, refusal) {
             (Err(_), _) => Refusal::late(),
             (Ok(_), Some(refusal)) => refusal,
-            (Ok(_), None) => Refusal::server("the token server gave a token that had ended"),
+            (Ok(_), None) => Refusal::server("the token had ended when it was to be used"),
         })
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// How long a fetch may take, and how long a request waits for one.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// A token younger than this that a catalog refuses is kept: a new one would be no better.
+/// Between two fetches that a catalog's refusals cause: where the newest token is refused, another is no better.
 pub(super) const REFETCH: Duration = Duration::from_secs(10);
 /// How long a token lives when its server does not say.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
@@ -18,8 +18,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// The times of one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
-    /// When it was got.
-    pub(super) from: Instant,
     /// From when on a new one is fetched while this one is still used.
     pub(super) refresh: Instant,
     /// Until when it is used.
@@ -34,7 +32,6 @@ impl Life {
         let used = life - MARGIN.min(life / 10);
         let used = most.map_or(used, |most| used.min(most));
         Self {
-            from: asked,
             refresh: asked + used.mul_f64(0.8),
             until: asked + used,
         }

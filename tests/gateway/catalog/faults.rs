@@ -56,7 +56,7 @@ impl Gate {
         self.0.1.send_replace(true);
     }
 
-    pub(super) async fn pass(&self) {
+    pub async fn pass(&self) {
         self.0.0.send_modify(|arrived| *arrived += 1);
         let mut open = self.0.1.subscribe();
         let _ = open.wait_for(|&open| open).await;
