@@ -80,13 +80,22 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     // An error means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = telemetry::start(&loaded.config.telemetry);
+    let _last_lines = LastLines(log.clone());
     let runtime = runtime(loaded.config.listen.workers)
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(serve(path.to_owned(), loaded, digests, log.clone()));
+    let result = runtime.block_on(serve(path.to_owned(), loaded, digests, log));
     // What still runs here is not worth waiting for: every answer has been given or given up.
     runtime.shutdown_background();
-    log.flush();
     result
+}
+
+/// Writes what was logged last, also when this thread panics.
+struct LastLines(Log);
+
+impl Drop for LastLines {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
 }
 
 /// One thread needs no scheduler that can move work between threads.

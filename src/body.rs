@@ -36,7 +36,9 @@ pub trait Observer: Send {
 pub enum End {
     /// To its last byte.
     Complete,
-    /// It broke, or its reader went away.
+    /// It broke.
+    Broken,
+    /// Its reader went away.
     Aborted,
 }
 
@@ -177,7 +179,7 @@ impl http_body::Body for Body {
                     // A reader need not ask again once it knows the end.
                     self.source.is_end_stream().then_some(End::Complete)
                 }
-                Some(Err(_)) => Some(End::Aborted),
+                Some(Err(_)) => Some(End::Broken),
                 None => Some(End::Complete),
             };
             if let Some(end) = end {

@@ -4,31 +4,66 @@
 //! `Arc<Exchange>`. A fact is written once, by the part that learns it. The end comes exactly once: when the
 //! response's body ended, or when nobody is left who could answer.
 
+mod waits;
+
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 
 use crate::body::{Body, End, Observer};
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::protocol::principal::Principal;
+use crate::protocol::trace::SpanContext;
+use waits::Waits;
+
+/// Of a context entry so many bytes are shown.
+const MAX_SHOWN: usize = 256;
 
 /// A request on its way.
 pub struct Exchange {
     began: Instant,
-    id: OnceLock<HeaderValue>,
+    head: OnceLock<Head>,
     operation: OnceLock<Operation>,
+    mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<str>>,
-    subject: OnceLock<Arc<str>>,
+    caller: OnceLock<Principal>,
     context: Mutex<Vec<(String, String)>>,
+    /// Why the gateway itself refused or failed.
+    code: OnceLock<Code>,
     /// 0 until there is a response.
     status: AtomicU16,
-    upstream_nanos: AtomicU64,
+    /// When there was one.
+    answered: OnceLock<Duration>,
+    waits: Waits,
     request_bytes: AtomicU64,
     response_bytes: AtomicU64,
     over: AtomicBool,
     watchers: [OnceLock<Arc<dyn Watcher>>; WATCHERS],
 }
+
+/// What is known of a request from its head alone.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Its id.
+    pub id: HeaderValue,
+    /// The gateway's own span.
+    pub span: SpanContext,
+    /// The caller's span, where it sent one.
+    pub parent: Option<SpanContext>,
+    /// The client's IP address.
+    pub client: Option<HeaderValue>,
+    /// Its method.
+    pub method: Method,
+    /// How the client speaks.
+    pub version: Version,
+}
+
+/// A catalog is waited for, as long as this lives.
+pub struct Waiting(Arc<Exchange>);
 
 /// Wants to know when an exchange is over.
 pub trait Watcher: Send + Sync {
@@ -49,13 +84,16 @@ impl Exchange {
     fn begin() -> Self {
         Self {
             began: Instant::now(),
-            id: OnceLock::new(),
+            head: OnceLock::new(),
             operation: OnceLock::new(),
+            mount: OnceLock::new(),
             backend: OnceLock::new(),
-            subject: OnceLock::new(),
+            caller: OnceLock::new(),
             context: Mutex::default(),
+            code: OnceLock::new(),
             status: AtomicU16::new(0),
-            upstream_nanos: AtomicU64::new(0),
+            answered: OnceLock::new(),
+            waits: Waits::default(),
             request_bytes: AtomicU64::new(0),
             response_bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -89,9 +127,9 @@ impl Exchange {
         body.observe(Box::new(Answered(Arc::clone(self))))
     }
 
-    /// The request's id was chosen.
-    pub fn identified(&self, id: HeaderValue) {
-        let _ = self.id.set(id);
+    /// Its head was read.
+    pub fn headed(&self, head: Head) {
+        let _ = self.head.set(head);
     }
 
     /// It was recognized.
@@ -99,25 +137,41 @@ impl Exchange {
         let _ = self.operation.set(operation);
     }
 
+    /// This mount owns what it names.
+    pub fn routed(&self, mount: &Identifier) {
+        let _ = self.mount.set(mount.clone());
+    }
+
     /// This backend has the last word on it.
     pub fn served_by(&self, backend: &Arc<str>) {
         let _ = self.backend.set(Arc::clone(backend));
     }
 
-    /// Catalogs were waited for; adds up.
-    pub fn waited(&self, upstream: Duration) {
-        let nanos = u64::try_from(upstream.as_nanos()).unwrap_or(u64::MAX);
-        self.upstream_nanos.fetch_add(nanos, Ordering::Relaxed);
+    /// A catalog is waited for until what this returns is dropped.
+    #[must_use]
+    pub fn waiting(self: &Arc<Self>) -> Waiting {
+        self.waits.began(self.age());
+        Waiting(Arc::clone(self))
     }
 
     /// Its caller is known.
-    pub fn authenticated(&self, subject: &Arc<str>) {
-        let _ = self.subject.set(Arc::clone(subject));
+    pub fn authenticated(&self, caller: &Principal) {
+        let _ = self.caller.set(caller.clone());
     }
 
-    /// Entries of its context that the access log shows; those of the body come later than the others.
+    /// Entries of its context that the access log shows; those of the body come later than the others. Long values
+    /// are cut.
     pub fn described(&self, entries: impl IntoIterator<Item = (String, String)>) {
-        self.entries().extend(entries);
+        let cut = entries.into_iter().map(|(key, mut value)| {
+            value.truncate(value.floor_char_boundary(MAX_SHOWN));
+            (key, value)
+        });
+        self.entries().extend(cut);
+    }
+
+    /// The gateway itself refused it, or failed on it.
+    pub fn failed(&self, code: Code) {
+        let _ = self.code.set(code);
     }
 
     /// It is answered with this status.
@@ -125,14 +179,29 @@ impl Exchange {
         self.status.store(status.as_u16(), Ordering::Relaxed);
     }
 
-    /// The request's id.
-    pub fn id(&self) -> Option<&HeaderValue> {
-        self.id.get()
+    /// Its response begins now, for whoever wants to know how long that took.
+    pub fn timed(&self) {
+        let _ = self.answered.set(self.age());
+    }
+
+    /// What its head says.
+    pub fn head(&self) -> Option<&Head> {
+        self.head.get()
+    }
+
+    /// The request's id; empty before it was chosen.
+    pub fn id(&self) -> &str {
+        self.head().map_or("", Head::id)
     }
 
     /// What was asked.
     pub fn operation(&self) -> Option<Operation> {
         self.operation.get().copied()
+    }
+
+    /// Whose namespace it is about, as clients spell it; `None`: nobody's, or several'.
+    pub fn mount(&self) -> Option<&Identifier> {
+        self.mount.get()
     }
 
     /// Which backend served it; `None`: the gateway alone.
@@ -141,8 +210,8 @@ impl Exchange {
     }
 
     /// Who asked.
-    pub fn subject(&self) -> Option<&Arc<str>> {
-        self.subject.get()
+    pub fn caller(&self) -> Option<&Principal> {
+        self.caller.get()
     }
 
     /// The entries of its context to show.
@@ -152,6 +221,11 @@ impl Exchange {
 
     fn entries(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the gateway said was wrong; `None` where nothing was, or a catalog said it.
+    pub fn code(&self) -> Option<Code> {
+        self.code.get().copied()
     }
 
     /// The response's status; `None` if there was none.
@@ -164,9 +238,14 @@ impl Exchange {
         self.began.elapsed()
     }
 
-    /// How long catalogs were waited for.
-    pub fn upstream(&self) -> Duration {
-        Duration::from_nanos(self.upstream_nanos.load(Ordering::Relaxed))
+    /// How old it was when its response began, if anybody noted that.
+    pub fn timed_at(&self) -> Option<Duration> {
+        self.answered.get().copied()
+    }
+
+    /// How long catalogs were waited for, those that were asked side by side once, until `age`.
+    pub fn upstream(&self, age: Duration) -> Duration {
+        self.waits.total(age)
     }
 
     /// Bytes of the request's body that were read.
@@ -192,6 +271,19 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.end(End::Aborted);
+    }
+}
+
+impl Head {
+    /// The id as text.
+    pub fn id(&self) -> &str {
+        self.id.to_str().unwrap_or("")
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waits.ended(self.0.age());
     }
 }
 

@@ -12,3 +12,4 @@ pub mod query;
 pub mod rename;
 pub mod rewrite;
 pub mod shape;
+pub mod trace;

@@ -3,19 +3,22 @@
 //! Lines go through a bounded queue to a thread that writes them to standard error. If nobody reads there fast
 //! enough, lines are lost and counted; a request is never held up.
 
+mod time;
+
 use std::io::{self, Write as _};
+use std::panic::{self, PanicHookInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::SubscriberExt as _;
+
+pub use time::rfc3339;
 
 use crate::config::{LogFormat, LogLevel, Telemetry};
 
@@ -33,11 +36,17 @@ const FLUSH: Duration = Duration::from_secs(2);
 pub struct Log {
     queue: SyncSender<Entry>,
     lost: Arc<AtomicU64>,
-    format: LogFormat,
+}
+
+/// What becomes a line on the log's own thread.
+pub trait Record: Send {
+    /// Adds the line, its end included.
+    fn write(&self, format: LogFormat, to: &mut Vec<u8>);
 }
 
 enum Entry {
     Line(Vec<u8>),
+    Record(Box<dyn Record>),
     Flush(SyncSender<()>),
 }
 
@@ -47,6 +56,7 @@ pub fn start(settings: &Telemetry) -> Log {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level(settings.level))
         .with_target(false)
+        .with_timer(time::Now)
         .with_writer(log.clone());
     // A second start in one process, as tests do, keeps the first subscriber.
     let _ = match settings.log {
@@ -60,7 +70,16 @@ pub fn start(settings: &Telemetry) -> Log {
             tracing::subscriber::set_global_default(subscriber.with(ours(settings.level)))
         }
     };
+    panic::set_hook(Box::new(say_panic));
     log
+}
+
+/// A panic is a record like any other: the standard hook writes past the log, and waits where nobody reads.
+fn say_panic(panic: &PanicHookInfo<'_>) {
+    let location = panic.location().map(ToString::to_string);
+    let location = location.unwrap_or_default();
+    let cause = panic.payload_as_str().unwrap_or("without a message");
+    tracing::error!(location, cause, "panic");
 }
 
 /// What is worth a line. Libraries speak of their insides already at `info`, an embedded catalog of every file it
@@ -76,14 +95,6 @@ fn ours(settings: LogLevel) -> Targets {
         .with_target(env!("CARGO_CRATE_NAME"), level)
 }
 
-/// Now, as the records have it (RFC 3339, UTC).
-pub fn timestamp() -> String {
-    let mut text = String::with_capacity(32);
-    // A clock before 1970 leaves it empty.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
-    text
-}
-
 impl Log {
     /// A log that writes to `sink` from a thread of its own.
     pub fn to(sink: impl io::Write + Send + 'static, format: LogFormat) -> Self {
@@ -91,24 +102,24 @@ impl Log {
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
         let writer = thread::Builder::new().name("log".to_owned());
-        if let Err(error) = writer.spawn(move || write(sink, &entries, &counter)) {
+        if let Err(error) = writer.spawn(move || write(sink, format, &entries, &counter)) {
             let _ = writeln!(io::stderr(), "there will be no log: {error}");
         }
-        Self {
-            queue,
-            lost,
-            format,
-        }
-    }
-
-    /// How records look.
-    pub fn format(&self) -> LogFormat {
-        self.format
+        Self { queue, lost }
     }
 
     /// Writes a line, its end included, soon.
     pub fn line(&self, line: Vec<u8>) {
-        if self.queue.try_send(Entry::Line(line)).is_err() {
+        self.queue(Entry::Line(line));
+    }
+
+    /// Writes the line that `record` becomes, soon.
+    pub fn record(&self, record: Box<dyn Record>) {
+        self.queue(Entry::Record(record));
+    }
+
+    fn queue(&self, entry: Entry) {
+        if self.queue.try_send(entry).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -116,9 +127,16 @@ impl Log {
     /// Waits, two seconds at most, until the lines so far are written.
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.queue.send(Entry::Flush(done)).is_ok() {
-            let _ = written.recv_timeout(FLUSH);
+        let until = Instant::now() + FLUSH;
+        let mut entry = Entry::Flush(done);
+        while let Err(refused) = self.queue.try_send(entry) {
+            match refused {
+                TrySendError::Full(back) if Instant::now() < until => entry = back,
+                _ => return,
+            }
+            thread::sleep(LINGER);
         }
+        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -142,11 +160,11 @@ impl io::Write for Log {
     }
 }
 
-fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) {
+fn write(mut sink: impl io::Write, format: LogFormat, entries: &Receiver<Entry>, lost: &AtomicU64) {
     let mut chunk = Vec::new();
     let mut behind = false;
     while let Ok(first) = entries.recv() {
-        if !behind && matches!(first, Entry::Line(_)) {
+        if !behind && !matches!(first, Entry::Flush(_)) {
             thread::sleep(LINGER);
         }
         let mut next = Some(first);
@@ -154,6 +172,7 @@ fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) 
         while let Some(entry) = next {
             match entry {
                 Entry::Line(line) => chunk.extend_from_slice(&line),
+                Entry::Record(record) => record.write(format, &mut chunk),
                 Entry::Flush(done) => flushed = Some(done),
             }
             let full = chunk.len() >= CHUNK || flushed.is_some();
@@ -162,10 +181,7 @@ fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) 
         behind = chunk.len() >= CHUNK;
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let _ = writeln!(
-                chunk,
-                "{lost} log lines were lost: nobody read them fast enough"
-            );
+            chunk.extend_from_slice(losses(lost, format).as_bytes());
         }
         // Nobody can be told that standard error is gone.
         let _ = sink.write_all(&chunk).and_then(|()| sink.flush());
@@ -173,6 +189,18 @@ fn write(mut sink: impl io::Write, entries: &Receiver<Entry>, lost: &AtomicU64) 
         if let Some(done) = flushed {
             let _ = done.send(());
         }
+    }
+}
+
+/// Says that lines are missing here.
+fn losses(lost: u64, format: LogFormat) -> String {
+    let now = rfc3339(SystemTime::now());
+    let message = "log lines were lost: nobody read them fast enough";
+    match format {
+        LogFormat::Json => format!(
+            "{{\"timestamp\":\"{now}\",\"level\":\"WARN\",\"message\":\"{message}\",\"lost\":{lost}}}\n"
+        ),
+        LogFormat::Text => format!("{now}  WARN {message} lost={lost}\n"),
     }
 }
 
@@ -223,9 +251,10 @@ mod tests {
         let lines = written.matches("12345678\n").count();
         let lost = written
             .lines()
-            .filter_map(|line| line.split_once(" log lines were lost"));
+            .filter(|line| line.contains("log lines were lost"))
+            .map(|line| line.split_once(" lost=").unwrap().1);
         let lost = lost
-            .map(|(count, _)| count.parse::<usize>().unwrap())
+            .map(|count| count.parse::<usize>().unwrap())
             .sum::<usize>();
         assert!(lost > 0);
         assert_eq!(lines + lost, SENT);
@@ -255,8 +284,22 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_in_utc() {
-        let now = timestamp();
-        assert!(now.ends_with('Z') && now.contains('T'), "{now}");
+    fn a_loss_is_told_in_the_form_of_the_other_lines() {
+        let line: serde_json::Value = serde_json::from_str(&losses(7, LogFormat::Json)).unwrap();
+        assert_eq!((&line["lost"], &line["level"]), (&7.into(), &"WARN".into()));
+    }
+
+    #[test]
+    fn the_end_of_the_program_waits_no_longer_than_it_says_for_a_reader_that_is_gone() {
+        let sink = Sink::default();
+        let held = sink.0.lock().unwrap();
+        let log = Log::to(sink.clone(), LogFormat::Text);
+        for _ in 0..3 * QUEUE {
+            log.line(b"12345678\n".to_vec());
+        }
+        let began = Instant::now();
+        log.flush();
+        assert!(began.elapsed() < 5 * FLUSH);
+        drop(held);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 use crate::admin::{Reloads, Waiting};
 use crate::config::load::{Loaded, Problems};
 use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
-use crate::telemetry::timestamp;
+use crate::telemetry::rfc3339;
 
 /// How often files are looked at. A change counts once the file has stayed the same from one look to the next.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ impl Reloader {
 
     async fn reload(&mut self, trigger: Trigger) -> Report {
         let report = Report {
-            at: timestamp(),
+            at: rfc3339(SystemTime::now()),
             trigger,
             outcome: self.attempt().await,
         };

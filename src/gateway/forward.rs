@@ -3,7 +3,6 @@
 //! Where the mount keeps the path, the bytes of path, query and body go upstream as they came.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
@@ -16,7 +15,7 @@ use crate::batch::names::{Unseen, unsettled};
 use crate::batch::{Batches, Level};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Waiting};
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Lock, Operation};
@@ -34,6 +33,9 @@ pub(super) async fn forward(
     let kind = operation.kind().unwrap_or(Kind::Table);
     let mount = world.routes.owner(id, kind)?;
     let backend = world.backend(mount);
+    if let Some(exchange) = request.extensions().get::<Arc<Exchange>>() {
+        exchange.routed(&mount.namespace);
+    }
     let said = admit(shared, world, mount, id, &mut request).await?;
     let there = if mount.keeps_path() {
         id.clone()
@@ -121,22 +123,16 @@ impl Owner<'_> {
         let key = || hold::key(backend, there);
         let held = match operation {
             Operation::ListTableVersions => {
-                let clock = Clock::start(&request);
-                let answer = Box::pin(batches.list_versions(backend, key(), request)).await;
-                clock.stop(backend);
-                return answer;
+                let _waiting = waiting(backend, &request);
+                return Box::pin(batches.list_versions(backend, key(), request)).await;
             }
             Operation::DescribeTableVersion => {
-                let clock = Clock::start(&request);
-                let answer = Box::pin(batches.describe_version(backend, key(), request)).await;
-                clock.stop(backend);
-                return answer;
+                let _waiting = waiting(backend, &request);
+                return Box::pin(batches.describe_version(backend, key(), request)).await;
             }
             Operation::ListTables | Operation::ListAllTables => {
-                let clock = Clock::start(&request);
-                let answer = Box::pin(list_tables(batches, backend, there, request)).await;
-                clock.stop(backend);
-                return answer;
+                let _waiting = waiting(backend, &request);
+                return Box::pin(list_tables(batches, backend, there, request)).await;
             }
             Operation::CreateTableVersion => {
                 let held = versions::hold_for_create(shared, backend, there, &mut request).await?;
@@ -195,32 +191,17 @@ pub(super) async fn send(
     backend: &Backend,
     request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let clock = Clock::start(&request);
+    let waiting = waiting(backend, &request);
     let outcome = backend.send(request).await;
-    clock.stop(backend);
+    drop(waiting);
     outcome.map_err(|failure| failure.into_error(backend.name()))
 }
 
-/// Tells the exchange who served it and how long that took.
-struct Clock {
-    exchange: Option<Arc<Exchange>>,
-    began: Instant,
-}
-
-impl Clock {
-    fn start(request: &Request<Body>) -> Self {
-        Self {
-            exchange: request.extensions().get::<Arc<Exchange>>().cloned(),
-            began: Instant::now(),
-        }
-    }
-
-    fn stop(self, backend: &Backend) {
-        if let Some(exchange) = self.exchange {
-            exchange.served_by(backend.name());
-            exchange.waited(self.began.elapsed());
-        }
-    }
+/// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
+fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
+    let exchange = request.extensions().get::<Arc<Exchange>>()?;
+    exchange.served_by(backend.name());
+    Some(exchange.waiting())
 }
 
 /// Checks the request's body against its route and spells the identifiers in it as the catalog does.

@@ -1,7 +1,6 @@
 //! Requests about the tree that clients see, where more than one catalog has a part in it.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
@@ -44,7 +43,7 @@ pub(super) async fn answer(
             .cloned()
             .unwrap_or_default(),
     };
-    let asked = Instant::now();
+    let waiting = exchange.map(Exchange::waiting);
     let answer = listing::answer(
         &world.routes,
         world.backends.as_slice(),
@@ -52,8 +51,6 @@ pub(super) async fn answer(
         question,
     )
     .await;
-    if let Some(exchange) = exchange {
-        exchange.waited(asked.elapsed());
-    }
+    drop(waiting);
     answer
 }

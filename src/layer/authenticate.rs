@@ -108,7 +108,7 @@ where
 
 fn admit(request: &mut Request<Body>, principal: Principal) {
     if !principal.is_anonymous() {
-        Exchange::of(request).authenticated(principal.subject());
+        Exchange::of(request).authenticated(&principal);
     }
     request.extensions_mut().insert(principal);
 }

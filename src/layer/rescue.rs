@@ -101,6 +101,7 @@ where
             Err(panic) => Err(panicked(panic.as_ref())),
         };
         Poll::Ready(Ok(result.unwrap_or_else(|error| {
+            this.exchange.failed(error.code());
             report(&error, this.exchange);
             respond(&error, this.uri.path())
         })))
@@ -136,7 +137,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 
 /// Tells the log what the caller is not told.
 fn report(error: &Error, exchange: &Exchange) {
-    let id = exchange.id().and_then(|id| id.to_str().ok()).unwrap_or("");
+    let id = exchange.id();
     let operation = exchange
         .operation()
         .map_or("", |operation| operation.name());

@@ -4,7 +4,6 @@
 //! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
 
 mod access;
-mod parent;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,11 +15,12 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tracing::Span;
 
+use crate::backend::Peer;
 use crate::body::Body;
-use crate::exchange::{Exchange, Watcher};
+use crate::exchange::{Exchange, Head, Watcher};
+use crate::protocol::trace::SpanContext;
 use crate::telemetry::Log;
 use access::AccessLog;
-use parent::Parent;
 
 /// The id of a request, from the caller, to the catalog and back.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -50,6 +50,8 @@ pin_project! {
         inner: F,
         id: HeaderValue,
         span: Span,
+        // Where the time of the response is wanted.
+        timed: Option<Arc<Exchange>>,
     }
 }
 
@@ -86,17 +88,20 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let id = label(request.headers_mut());
         let exchange = Exchange::of(&mut request);
-        exchange.identified(id.clone());
-        if let Some(log) = &self.access_log {
+        let head = head(&mut request);
+        let id = head.id.clone();
+        exchange.headed(head);
+        let timed = self.access_log.as_ref().map(|log| {
             exchange.watch(Arc::clone(log) as Arc<dyn Watcher>);
-        }
+            exchange
+        });
         let span = tracing::debug_span!("request", id = id.to_str().unwrap_or(""));
         Tracing {
             inner: span.in_scope(|| self.inner.call(request)),
             id,
             span,
+            timed,
         }
     }
 }
@@ -112,24 +117,38 @@ where
         let _in_span = this.span.enter();
         let Ok(mut response) = ready!(this.inner.poll(cx));
         response.headers_mut().insert(REQUEST_ID, this.id.clone());
+        if let Some(exchange) = this.timed {
+            exchange.timed();
+        }
         Poll::Ready(Ok(response))
     }
 }
 
-/// Sets `x-request-id` and `traceparent` as the catalog is to see them; answers the id.
-fn label(headers: &mut HeaderMap) -> HeaderValue {
-    let continued = only(headers, &TRACEPARENT).and_then(Parent::parse);
-    if continued.is_none() {
+/// What the head says; sets `x-request-id` and `traceparent` as the catalog is to see them.
+fn head(request: &mut Request<Body>) -> Head {
+    let client = request.extensions().get::<Peer>();
+    let client = client.map(|peer| peer.forwarded_for().clone());
+    let (method, version) = (request.method().clone(), request.version());
+    let headers = request.headers_mut();
+    let parent = only(headers, &TRACEPARENT).and_then(SpanContext::parse);
+    if parent.is_none() {
         // The state belongs to a trace that ends here.
         headers.remove(TRACESTATE);
     }
-    let parent = continued.map_or_else(Parent::start, |parent| parent.child());
-    let traceparent = parent.header();
+    let span = parent.map_or_else(SpanContext::start, SpanContext::child);
+    let traceparent = span.header();
     let id = only(headers, &REQUEST_ID).filter(|id| is_sane(id)).cloned();
     let id = id.unwrap_or_else(|| traceparent.trace_id());
     headers.insert(TRACEPARENT, traceparent.value());
     headers.insert(REQUEST_ID, id.clone());
-    id
+    Head {
+        id,
+        span,
+        parent,
+        client,
+        method,
+        version,
+    }
 }
 
 /// The value of a header that was sent exactly once.

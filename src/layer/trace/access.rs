@@ -1,17 +1,46 @@
-//! One line for each request, written when it is over.
+//! One line for each request, noted when it is over and written by the log's own thread.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use http::Version;
 use serde::{Serialize, Serializer};
 
 use crate::body::End;
 use crate::config::LogFormat;
-use crate::exchange::{Exchange, Watcher};
-use crate::telemetry::{Log, timestamp};
+use crate::exchange::{Exchange, Head, Watcher};
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+use crate::telemetry::{Log, Record, rfc3339};
+
+/// Of a name that somebody else has chosen so many bytes are shown.
+const MAX_SHOWN: usize = 256;
 
 /// The access log.
 pub(super) struct AccessLog(Log);
+
+/// What is noted of a request: no more than a line needs, since many may wait for a slow reader.
+struct Noted {
+    ended: SystemTime,
+    how: End,
+    head: Option<Head>,
+    operation: Option<Operation>,
+    mount: Option<Identifier>,
+    backend: Option<Arc<str>>,
+    /// Subject and issuer.
+    caller: Option<(Arc<str>, Arc<str>)>,
+    context: Vec<(String, String)>,
+    code: Option<Code>,
+    status: Option<u16>,
+    whole: Duration,
+    answered: Duration,
+    upstream: Duration,
+    request_bytes: u64,
+    response_bytes: u64,
+}
 
 /// A line. Times are in milliseconds, lengths in bytes.
 #[derive(Serialize)]
@@ -20,23 +49,41 @@ struct Line<'a> {
     level: &'static str,
     message: &'static str,
     id: &'a str,
-    operation: &'a str,
+    trace: String,
+    /// The gateway's own span: the catalog's parent.
+    span: String,
+    operation: &'static str,
+    /// The namespace of the mount as clients spell it; empty where no mount or more than one had a part in it.
+    mount: Cow<'a, str>,
     backend: &'a str,
     /// 499 where the client left before there was an answer.
     status: u16,
+    /// The contract's code, where the gateway refused or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
     /// Whether the client has the whole answer.
     complete: bool,
+    /// Who ended it too early: `connection` or `catalog`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aborted_by: Option<&'static str>,
     duration_ms: f64,
-    /// The gateway's own part of it.
+    /// The gateway's own part of the time to the response.
     gateway_ms: f64,
     /// How long catalogs were waited for.
     catalog_ms: f64,
+    /// How long the response's body took: as fast as catalog and client are together.
+    transfer_ms: f64,
     request_bytes: u64,
     response_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<&'a str>,
+    subject: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a str>,
+    protocol: &'static str,
     #[serde(serialize_with = "as_object", skip_serializing_if = "<[_]>::is_empty")]
-    context: Vec<(String, String)>,
+    context: &'a [(String, String)],
 }
 
 impl AccessLog {
@@ -47,73 +94,135 @@ impl AccessLog {
 
 impl Watcher for AccessLog {
     fn over(&self, exchange: &Exchange, how: End) {
-        let line = Line::of(exchange, how);
-        self.0.line(match self.0.format() {
-            LogFormat::Json => line.json(),
-            LogFormat::Text => line.text(),
-        });
+        self.0.record(Box::new(Noted::of(exchange, how)));
+    }
+}
+
+impl Noted {
+    fn of(exchange: &Exchange, how: End) -> Self {
+        let whole = exchange.age();
+        let caller = exchange.caller();
+        Self {
+            ended: SystemTime::now(),
+            how,
+            head: exchange.head().cloned(),
+            operation: exchange.operation(),
+            mount: exchange.mount().cloned(),
+            backend: exchange.backend().cloned(),
+            caller: caller
+                .map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
+            context: exchange.context(),
+            code: exchange.code(),
+            status: exchange.status().map(|status| status.as_u16()),
+            whole,
+            answered: exchange.timed_at().unwrap_or(whole),
+            upstream: exchange.upstream(whole),
+            request_bytes: exchange.request_bytes(),
+            response_bytes: exchange.response_bytes(),
+        }
+    }
+}
+
+impl Record for Noted {
+    fn write(&self, format: LogFormat, to: &mut Vec<u8>) {
+        let line = Line::of(self);
+        match format {
+            LogFormat::Json => {
+                // Strings and numbers are always JSON, and a vector takes all of it.
+                let _ = serde_json::to_writer(&mut *to, &line);
+                to.push(b'\n');
+            }
+            LogFormat::Text => to.extend_from_slice(line.text().as_bytes()),
+        }
     }
 }
 
 impl<'a> Line<'a> {
-    fn of(exchange: &'a Exchange, how: End) -> Self {
-        let (whole, upstream) = (exchange.age(), exchange.upstream());
+    fn of(noted: &'a Noted) -> Self {
+        let head = noted.head.as_ref();
+        let client = head.and_then(|head| head.client.as_ref()?.to_str().ok());
+        let caller = noted.caller.as_ref();
         Self {
-            timestamp: timestamp(),
+            timestamp: rfc3339(noted.ended),
             level: "INFO",
             message: "request",
-            id: exchange.id().and_then(|id| id.to_str().ok()).unwrap_or(""),
-            operation: exchange
-                .operation()
-                .map_or("unrecognized", |operation| operation.name()),
-            backend: exchange.backend().map_or("none", |backend| backend),
-            status: exchange.status().map_or(499, |status| status.as_u16()),
-            complete: how == End::Complete,
-            duration_ms: millis(whole),
-            // Catalogs that are asked side by side are waited for longer than the request takes.
-            gateway_ms: millis(whole.saturating_sub(upstream)),
-            catalog_ms: millis(upstream),
-            request_bytes: exchange.request_bytes(),
-            response_bytes: exchange.response_bytes(),
-            subject: exchange.subject().map(|subject| &**subject),
-            context: exchange.context(),
+            id: head.map_or("", Head::id),
+            trace: head.map_or_else(String::new, |head| format!("{:032x}", head.span.trace())),
+            span: head.map_or_else(String::new, |head| format!("{:016x}", head.span.span())),
+            operation: noted.operation.map_or("unrecognized", Operation::name),
+            mount: noted
+                .mount
+                .as_ref()
+                .map_or(Cow::Borrowed(""), |mount| Cow::Owned(mount.to_string())),
+            backend: noted.backend.as_deref().unwrap_or("none"),
+            status: noted.status.unwrap_or(499),
+            code: noted.code.map(Code::number),
+            complete: noted.how == End::Complete,
+            aborted_by: match noted.how {
+                End::Complete => None,
+                End::Broken => Some("catalog"),
+                End::Aborted => Some("connection"),
+            },
+            duration_ms: millis(noted.whole),
+            gateway_ms: millis(noted.answered.saturating_sub(noted.upstream)),
+            catalog_ms: millis(noted.upstream),
+            transfer_ms: millis(noted.whole.saturating_sub(noted.answered)),
+            request_bytes: noted.request_bytes,
+            response_bytes: noted.response_bytes,
+            subject: caller.map(|(subject, _)| shown(subject)),
+            issuer: caller.map(|(_, issuer)| shown(issuer)),
+            client,
+            protocol: head.map_or("", |head| protocol(head.version)),
+            context: &noted.context,
         }
     }
 
-    fn json(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).expect("strings and numbers are always JSON");
-        line.push(b'\n');
-        line
-    }
-
-    fn text(&self) -> Vec<u8> {
+    /// Values that others have chosen are quoted, so that none can end the line or look like a field.
+    fn text(&self) -> String {
         let mut line = format!(
-            "{} {:>5} {} id={} operation={} backend={} status={} duration={}ms gateway={}ms catalog={}ms request_bytes={} response_bytes={}",
+            "{} {:>5} {} id={} trace={} span={} operation={} mount={:?} backend={} status={}",
             self.timestamp,
             self.level,
             self.message,
             self.id,
+            self.trace,
+            self.span,
             self.operation,
+            self.mount,
             self.backend,
             self.status,
+        );
+        // Writing to a string does not fail.
+        if let Some(code) = self.code {
+            let _ = write!(line, " code={code}");
+        }
+        if let Some(who) = self.aborted_by {
+            let _ = write!(line, " complete=false aborted_by={who}");
+        }
+        let _ = write!(
+            line,
+            " duration={}ms gateway={}ms catalog={}ms transfer={}ms request_bytes={} response_bytes={}",
             self.duration_ms,
             self.gateway_ms,
             self.catalog_ms,
+            self.transfer_ms,
             self.request_bytes,
             self.response_bytes,
         );
-        if !self.complete {
-            line.push_str(" complete=false");
+        for (key, value) in [("subject", &self.subject), ("issuer", &self.issuer)] {
+            if let Some(value) = value {
+                let _ = write!(line, " {key}={value:?}");
+            }
         }
-        // Writing to a string does not fail. Values are quoted, so that none can end the line or look like a field.
-        if let Some(subject) = self.subject {
-            let _ = write!(line, " subject={subject:?}");
+        if let Some(client) = self.client {
+            let _ = write!(line, " client={client}");
         }
-        for (key, value) in &self.context {
-            let _ = write!(line, " context.{key}={value:?}");
+        let _ = write!(line, " protocol={}", self.protocol);
+        for (key, value) in self.context {
+            let _ = write!(line, " context.{key}={:?}", shown(value));
         }
         line.push('\n');
-        line.into_bytes()
+        line
     }
 }
 
@@ -122,6 +231,25 @@ fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn as_object<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(entries.iter().map(|(key, value)| (key, value)))
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_11 => "HTTP/1.1",
+        Version::HTTP_2 => "HTTP/2",
+        _ => "other",
+    }
+}
+
+/// The beginning of what somebody else has chosen, without the control characters that JSON lets pass.
+fn shown(text: &str) -> Cow<'_, str> {
+    let text = &text[..text.floor_char_boundary(MAX_SHOWN)];
+    let passes = |c: char| c.is_control() && !c.is_ascii_control() || c == '\x7f';
+    match text.contains(passes) {
+        true => Cow::Owned(text.replace(passes, "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+fn as_object<S: Serializer>(entries: &&[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(entries.iter().map(|(key, value)| (key, shown(value))))
 }

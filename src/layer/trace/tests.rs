@@ -9,7 +9,10 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::*;
 use crate::config::LogFormat;
+use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::protocol::principal::{Identity, Principal};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -101,8 +104,16 @@ async fn logged(format: LogFormat) -> String {
         let exchange = Exchange::of(&mut request);
         exchange.recognized(Operation::QueryTable);
         exchange.served_by(&"lake".into());
-        exchange.waited(Duration::from_millis(2));
-        exchange.authenticated(&"al\"ice\n".into());
+        let waiting = exchange.waiting();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        drop(waiting);
+        exchange.authenticated(&Principal::new(Identity {
+            issuer: "https://idp".into(),
+            subject: "al\"ice\n".into(),
+            ..Identity::default()
+        }));
+        exchange.routed(&Identifier::from_names(["prod", "eu"]).unwrap());
+        exchange.failed(Code::Throttling);
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
         exchange.answered(StatusCode::OK);
         request.into_body().collect_up_to(99).await.unwrap();
@@ -134,19 +145,26 @@ async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
     let line: Value = serde_json::from_str(&logged(LogFormat::Json).await).unwrap();
     let expected = serde_json::json!({
         "level": "INFO", "message": "request", "id": "r1", "operation": "query_table", "backend": "lake",
-        "status": 200, "complete": true, "catalog_ms": 2.0, "request_bytes": 11, "response_bytes": 5,
-        "subject": "al\"ice\n", "context": {"team": "ml\" x"},
+        "mount": "prod$eu", "status": 200, "code": 21, "complete": true, "request_bytes": 11, "response_bytes": 5,
+        "subject": "al\"ice\n", "issuer": "https://idp", "protocol": "HTTP/1.1", "context": {"team": "ml\" x"},
     });
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(&line[key], value, "{key}");
     }
-    assert!(line["duration_ms"].is_f64() && line["gateway_ms"].is_f64());
+    assert!(line["catalog_ms"].as_f64().unwrap() >= 2.0, "{line}");
+    let parts = ["gateway_ms", "catalog_ms", "transfer_ms"];
+    let sum: f64 = parts.map(|part| line[part].as_f64().unwrap()).iter().sum();
+    assert!(
+        (sum - line["duration_ms"].as_f64().unwrap()).abs() < 0.01,
+        "{line}"
+    );
 
     let text = logged(LogFormat::Text).await;
     let expected = [
-        " id=r1 operation=query_table backend=lake status=200 duration=",
-        " catalog=2ms request_bytes=11 response_bytes=5",
-        r#" subject="al\"ice\n" context.team="ml\" x""#,
+        " id=r1 trace=",
+        r#" operation=query_table mount="prod$eu" backend=lake status=200 code=21 duration="#,
+        " request_bytes=11 response_bytes=5",
+        r#" subject="al\"ice\n" issuer="https://idp" protocol=HTTP/1.1 context.team="ml\" x""#,
     ];
     for part in expected {
         assert!(text.contains(part), "{part}\n{text}");

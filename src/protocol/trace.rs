@@ -1,4 +1,4 @@
-//! The `traceparent` header of W3C Trace Context, level 1.
+//! Where in a distributed trace a request is: the `traceparent` header of W3C Trace Context, level 2.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -6,24 +6,26 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use bytes::Bytes;
 use http::HeaderValue;
 
-/// A place in a trace.
+/// One span of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent {
+pub struct SpanContext {
     trace: u128,
     span: u64,
     flags: u8,
 }
 
 /// A `traceparent`, written once; its parts share the memory.
-pub(super) struct Written(Bytes);
+pub struct Written(Bytes);
 
 /// `00-` trace `-` span `-` flags.
 const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
+/// The trace's id is random enough for others to sample by it (level 2, section 3.2.2.5.2).
+const RANDOM: u8 = 2;
 
-impl Parent {
+impl SpanContext {
     /// Reads a header. `None` if it is to be ignored (section 3.2.2): all lower case, no zero ids, no version `ff`.
-    pub(super) fn parse(value: &HeaderValue) -> Option<Self> {
+    pub fn parse(value: &HeaderValue) -> Option<Self> {
         let text = value.as_bytes();
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let version = hex(&head[..2])?;
@@ -46,27 +48,47 @@ impl Parent {
     }
 
     /// A new trace.
-    pub(super) fn start() -> Self {
+    pub fn start() -> Self {
         let trace = u128::from(random()) << 64 | u128::from(random());
         Self {
             trace: trace.max(1),
             span: random().max(1),
-            flags: SAMPLED,
+            flags: SAMPLED | RANDOM,
         }
     }
 
-    /// The gateway's own place in the same trace.
-    pub(super) fn child(self) -> Self {
+    /// A new span below this one.
+    pub fn child(self) -> Self {
         Self {
             span: random().max(1),
             // Section 3.2.2.5: flags that this version does not know are not passed on.
-            flags: self.flags & SAMPLED,
+            flags: self.flags & (SAMPLED | RANDOM),
             ..self
         }
     }
 
+    /// The trace that it belongs to.
+    pub fn trace(self) -> u128 {
+        self.trace
+    }
+
+    /// Its own id.
+    pub fn span(self) -> u64 {
+        self.span
+    }
+
+    /// The flags byte.
+    pub fn flags(self) -> u8 {
+        self.flags
+    }
+
+    /// Whether those before it record the trace, so that those after it should.
+    pub fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
     /// As it is sent.
-    pub(super) fn header(self) -> Written {
+    pub fn header(self) -> Written {
         let mut text = [b'-'; LENGTH];
         write_hex(&mut text[..2], 0);
         write_hex(&mut text[3..35], self.trace);
@@ -78,12 +100,12 @@ impl Parent {
 
 impl Written {
     /// The whole header.
-    pub(super) fn value(&self) -> HeaderValue {
+    pub fn value(&self) -> HeaderValue {
         value(self.0.clone())
     }
 
     /// The trace's id alone.
-    pub(super) fn trace_id(&self) -> HeaderValue {
+    pub fn trace_id(&self) -> HeaderValue {
         value(self.0.slice(3..35))
     }
 }
@@ -131,6 +153,7 @@ mod tests {
         let cases = [
             (format!("00-{TRACE}-00f067aa0ba902b7-01"), true),
             (format!("00-{TRACE}-00f067aa0ba902b7-00"), true),
+            (format!("00-{TRACE}-00f067aa0ba902b7-ff"), true),
             (format!("cc-{TRACE}-00f067aa0ba902b7-01"), true),
             (format!("cc-{TRACE}-00f067aa0ba902b7-01-more"), true),
             (format!("cc-{TRACE}-00f067aa0ba902b7-01more"), false),
@@ -151,12 +174,13 @@ mod tests {
             (String::new(), false),
         ];
         for (text, valid) in cases {
-            let parent = Parent::parse(&HeaderValue::from_str(&text).unwrap());
+            let parent = SpanContext::parse(&HeaderValue::from_str(&text).unwrap());
             assert_eq!(parent.is_some(), valid, "{text}");
             let Some(parent) = parent else { continue };
             let child = parent.child();
             assert_eq!(child.trace, parent.trace);
             assert_ne!(child.span, parent.span);
+            assert_eq!(child.flags, parent.flags & 3, "{text}");
             assert_eq!(child.header().trace_id(), TRACE);
         }
     }
@@ -165,8 +189,9 @@ mod tests {
     fn what_is_started_is_valid_and_new() {
         let mut seen = HashSet::new();
         for _ in 0..1000 {
-            let parent = Parent::start();
-            assert_eq!(Parent::parse(&parent.header().value()), Some(parent));
+            let parent = SpanContext::start();
+            assert_eq!(SpanContext::parse(&parent.header().value()), Some(parent));
+            assert_eq!(parent.flags, 3);
             assert!(seen.insert(parent.trace));
             assert!(seen.insert(u128::from(parent.span)));
         }
