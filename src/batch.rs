@@ -256,6 +256,12 @@ impl Batches {
         Some((self.coordinator.open.get(id)?, look))
     }
 
+    /// The tables that a batch of this gateway is about, each once; `None` if the name is none of its batches'.
+    pub fn tables_of(&self, id: &str) -> Option<Box<[TableKey]>> {
+        let id = BatchId::from(Uuid::try_parse(id).ok()?);
+        Some(self.outcomes.batch(id)?.tables.clone())
+    }
+
     /// The state of a batch of this gateway: `None` if the name is none of its batches'.
     pub fn transaction(&self, id: &str) -> Option<TransactionStatus> {
         let outcome = self

@@ -125,7 +125,7 @@ impl Section for Config {
             "say which namespace belongs to which backend, as `mounts: [{ namespace: [prod], backend: warehouse }]`",
             "Which namespace prefix belongs to which backend.",
         );
-        keys.later(
+        keys.key(
             "authorization",
             &mut self.authorization,
             maybe(list(0, RULES, table())),

@@ -1,9 +1,10 @@
-//! `nsgate explain`: which mount and backend serve an identifier, and what the catalog is asked for.
+//! `nsgate explain`: which mount and backend serve an identifier, what the catalog is asked for, and who may.
 
 use std::fmt::Write as _;
 
+use nsgate::access::{Rule, Rules};
 use nsgate::app;
-use nsgate::config::{Config, Implementation};
+use nsgate::config::{Access, Config, Implementation};
 use nsgate::protocol::identifier::Identifier;
 use nsgate::route::Mount;
 
@@ -34,7 +35,43 @@ pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String
             &format!("{:?} on {}", names(&mount.namespace), mount.backend_name),
         );
     }
+    authorization(&mut said, config, &id)?;
     Ok(said.trim_end().to_owned())
+}
+
+/// What a caller needs, by the rule that decides and by those below it, which have a say in writes.
+fn authorization(said: &mut String, config: &Config, id: &Identifier) -> Result<(), String> {
+    let Some(rules) = &config.authorization else {
+        line(
+            said,
+            "authorization",
+            "none: every authenticated caller may read and write",
+        );
+        return Ok(());
+    };
+    let rules = Rules::new(rules).map_err(|error| error.to_string())?;
+    match rules.find(id) {
+        Some(rule) => line(said, "authorization", &needs(rule)),
+        None => line(
+            said,
+            "authorization",
+            "read: denied, write: denied (no rule)",
+        ),
+    }
+    for rule in rules.below(id) {
+        line(said, "rule below it", &needs(rule));
+    }
+    Ok(())
+}
+
+fn needs(rule: &Rule) -> String {
+    let said = |need: &Access| match need {
+        Access::Scope(scope) => format!("scope {scope}"),
+        Access::Claim { claim, any_of } => format!("claim {claim}: {}", any_of.join(" or ")),
+        Access::Deny => "denied".to_owned(),
+    };
+    let (read, write) = (said(&rule.read), said(&rule.write));
+    format!("read: {read}, write: {write} (rule {})", rule.spelled())
 }
 
 fn owned(

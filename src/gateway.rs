@@ -24,6 +24,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use tower::Service;
 
+use crate::access::Rights;
 use crate::backend::Backend;
 use crate::batch::Batches;
 use crate::body::Body;
@@ -112,7 +113,8 @@ impl Shared {
             Some(_) => extension::<Identifier>(&request)?,
             None => Identifier::root(),
         };
-        if listing::concerns(&world.routes, operation, &id) {
+        let partly = request.extensions().get::<Rights>().is_some();
+        if listing::concerns(&world.routes, operation, &id, partly) {
             return Box::pin(tree::answer(self, world, &id, request)).await;
         }
         // Boxed where it is rare: a request's future is as large as the largest that it may await.

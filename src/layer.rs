@@ -2,6 +2,7 @@
 //! extension or in the [`Exchange`](crate::exchange::Exchange). Their order is in [`stack`](crate::stack).
 
 pub mod authenticate;
+pub mod authorize;
 pub mod context;
 pub mod limits;
 pub mod metrics;

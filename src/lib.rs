@@ -46,6 +46,7 @@
 //! - Bodies stream; only JSON that must be looked at is held, and never more than `limits.json_body` of it.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 
+pub mod access;
 pub mod admin;
 pub mod app;
 pub mod backend;

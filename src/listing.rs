@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
+use crate::access::Rights;
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
 use crate::batch::TableKey;
 use crate::batch::names::{Names, ROUNDS, unsettled};
@@ -61,14 +62,20 @@ pub struct Request<'a> {
     pub authority: Authority,
     /// Goes along to the catalogs.
     pub context: Context,
+    /// What the caller may see, where that is not everything.
+    pub rights: Option<Rights>,
 }
 
 /// Whether [`answer`] must answer. Otherwise one catalog owns all there is, and forwarding is right.
-pub fn concerns(routes: &Table, operation: Operation, id: &Identifier) -> bool {
+///
+/// `partly`: the caller may not see all that is below `id`.
+pub fn concerns(routes: &Table, operation: Operation, id: &Identifier, partly: bool) -> bool {
     match operation {
-        Operation::ListNamespaces
-        | Operation::ListTables
-        | Operation::DescribeNamespace
+        Operation::ListNamespaces | Operation::ListTables => {
+            (partly && routes.find(id).is_some()) || routes.below(id).next().is_some()
+        }
+        Operation::ListAllTables if partly => true,
+        Operation::DescribeNamespace
         | Operation::NamespaceExists
         | Operation::CreateNamespace
         | Operation::DropNamespace => routes.below(id).next().is_some(),
@@ -147,7 +154,9 @@ async fn namespaces<C: Catalogs + ?Sized>(
 ) -> Result<Response<Body>, Stop> {
     let cut = Cut::of(request)?;
     let listed = one_level(routes, catalogs, request, &cut).await?;
-    Ok(cut.respond(merge::namespaces(routes, request.id, listed)))
+    let mut all = merge::namespaces(routes, request.id, listed);
+    request.retain(&mut all, Rights::show);
+    Ok(cut.respond(all))
 }
 
 /// What the owner of the level lists there.
@@ -164,7 +173,11 @@ async fn one_level<C: Catalogs + ?Sized>(
     let ask = request.ask(there, cut.filters.clone(), None);
     match everything(catalogs, owner, ask, &Budget::new()).await {
         // The namespace is there all the same: a mount is below it.
-        Err(Stop::Refused(answer)) if lacks_namespace(&answer) => Ok(Vec::new()),
+        Err(Stop::Refused(answer))
+            if lacks_namespace(&answer) && routes.below(request.id).next().is_some() =>
+        {
+            Ok(Vec::new())
+        }
         other => other,
     }
 }
@@ -193,7 +206,9 @@ async fn tables<C: Catalogs + ?Sized>(
             let hidden: HashSet<_> = hidden.iter().filter_map(|key| key.table.last()).collect();
             listed.retain(|name| !hidden.contains(&**name));
         }
-        return Ok(cut.respond(merge::tables(routes, request.id, listed)));
+        let mut all = merge::tables(routes, request.id, listed);
+        request.retain(&mut all, Rights::read);
+        return Ok(cut.respond(all));
     }
     Err(Stop::Error(unsettled()))
 }
@@ -207,9 +222,14 @@ async fn all_tables<C: Catalogs + ?Sized>(
 ) -> Result<Response<Body>, Stop> {
     let cut = Cut::of(request)?;
     let mut mounts: BTreeMap<usize, Vec<&Mount>> = BTreeMap::new();
+    let rights = request.rights.as_ref();
     for mount in routes.mounts() {
-        mounts.entry(mount.backend).or_default().push(mount);
+        // A catalog that has nothing for the caller is not asked, and may be down.
+        if rights.is_none_or(|rights| rights.show(&mount.namespace)) {
+            mounts.entry(mount.backend).or_default().push(mount);
+        }
     }
+    let is_shown = |here: &Identifier| rights.is_none_or(|rights| rights.read(here));
     let mut query = cut.filters.clone();
     query.push(("delimiter", cut.scope.delimiter.clone().into_owned()));
     for _ in 0..ROUNDS {
@@ -234,7 +254,8 @@ async fn all_tables<C: Catalogs + ?Sized>(
                     })
             };
             let delimiter = &cut.scope.delimiter;
-            let spelled = merge::all_tables(routes, mounts, &listed?, delimiter, is_hidden);
+            let spelled =
+                merge::all_tables(routes, mounts, &listed?, delimiter, is_hidden, is_shown);
             all.extend(spelled.map_err(Error::from)?);
         }
         return Ok(cut.respond(all));
@@ -243,6 +264,14 @@ async fn all_tables<C: Catalogs + ?Sized>(
 }
 
 impl Request<'_> {
+    /// Leaves only the names right below the route's identifier that the caller may see.
+    fn retain(&self, names: &mut BTreeSet<String>, sees: impl Fn(&Rights, &Identifier) -> bool) {
+        if let Some(rights) = &self.rights {
+            // What is no name in an identifier cannot be asked for, and no rule speaks of it.
+            names.retain(|name| self.id.join(name).is_ok_and(|id| sees(rights, &id)));
+        }
+    }
+
     fn ask(
         &self,
         identifier: Identifier,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tower::ServiceBuilder;
 
-pub use current::Current;
-
+use crate::access::Rules;
 use crate::gateway::Gateway;
 use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
+use crate::layer::authorize::{Authorize, AuthorizeLayer};
 use crate::layer::context::{TakeContext, TakeContextLayer};
 use crate::layer::limits::{Limits, LimitsLayer};
 use crate::layer::metrics::{Metrics, MetricsLayer};
@@ -19,10 +19,11 @@ use crate::layer::rescue::{Rescue, RescueLayer};
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::telemetry::Log;
+pub use current::Current;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
 pub type Stack =
-    Metrics<Trace<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Gateway>>>>>>>>;
+    Metrics<Trace<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -38,6 +39,8 @@ pub struct Parts {
     pub rates: Option<Arc<Rates>>,
     /// What accompanies a request.
     pub context: TakeContextLayer,
+    /// Who may do what; `None`: everyone everything.
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// Puts the layers around `gateway`.
@@ -59,5 +62,7 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RateLayer::new(parts.rates))
         // After authentication, because claims win over headers.
         .layer(parts.context)
+        // Last: a denial is about what is known by now, and nothing that it denies has been begun.
+        .layer(AuthorizeLayer::new(parts.rules))
         .service(gateway)
 }

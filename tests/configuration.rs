@@ -333,6 +333,47 @@ mounts: [{ namespace: [a], backend: a }, { namespace: [b], backend: b }]";
 }
 
 #[test]
+fn explain_says_which_rule_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let config = "
+auth: { anonymous: true }
+backends: { w: { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none } }
+mounts: [{ namespace: [prod], backend: w }, { namespace: [lab], backend: w }]
+authorization:
+  - { namespace: [prod], read: { scope: catalog.read }, write: { deny: true } }
+  - { namespace: [prod, hr], read: { claim: team, any_of: [hr, eu] }, write: { scope: w } }
+";
+    std::fs::write(&file, config).unwrap();
+    let (prod, hr) = (
+        "read: scope catalog.read, write: denied (rule [prod])",
+        "read: claim team: hr or eu, write: scope w (rule [prod, hr])",
+    );
+    for (id, expected) in [
+        ("prod", vec![("authorization", prod), ("rule below it", hr)]),
+        ("prod$t", vec![("authorization", prod)]),
+        ("prod$hr$t", vec![("authorization", hr)]),
+        (
+            "lab$t",
+            vec![("authorization", "read: denied, write: denied (no rule)")],
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nsgate"))
+            .args(["explain", "--config", file.to_str().unwrap(), id])
+            .env_clear()
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let of_rules: Vec<&str> = said.lines().filter(|line| line.contains("read:")).collect();
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|(what, words)| format!("{what:<18}{words}"))
+            .collect();
+        assert_eq!(of_rules, expected, "{id}: {said}");
+    }
+}
+
+#[test]
 fn explain_says_where_an_identifier_goes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("jwks.json"), "{}").unwrap();
@@ -374,6 +415,11 @@ fn explain_says_where_an_identifier_goes() {
             "research",
             0,
             vec!["none", "[\"research\", \"lake\"] on lake"],
+        ),
+        (
+            "research",
+            0,
+            vec!["authorization     none: every authenticated caller may read and write"],
         ),
         ("other", 1, vec!["no mount serves [\"other\"]"]),
         ("prod$$t", 1, vec!["empty name"]),

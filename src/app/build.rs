@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::snapshot::Unbuilt;
+use crate::access::Rules;
 use crate::backend::Backend;
 use crate::config::{BackendConfig, Config, Implementation, Mount};
 use crate::connection::Protocols;
@@ -90,6 +91,13 @@ fn files(backend: &BackendConfig) -> impl Iterator<Item = &Path> {
     let pair = identity.map(|identity| [&identity.certificate, &identity.private_key]);
     let files = ca.into_iter().chain(pair.into_iter().flatten());
     files.map(|path| path.as_path())
+}
+
+/// Who may do what; `None`: everyone everything.
+pub(super) fn rules(config: &Config) -> Result<Option<Arc<Rules>>, Vec<Unbuilt>> {
+    let rules = config.authorization.as_deref().map(Rules::new).transpose();
+    let rules = rules.map_err(|error| vec![Unbuilt::new("authorization", error)])?;
+    Ok(rules.map(Arc::new))
 }
 
 pub(super) fn context(config: &Config) -> TakeContextLayer {

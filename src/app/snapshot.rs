@@ -83,6 +83,7 @@ impl Snapshot {
             verifier: Arc::clone(&verifier),
             rates: rates.clone(),
             context: build::context(&config),
+            rules: build::rules(&config)?,
         };
         Ok(Self {
             stack: stack::stack(parts, gateway),

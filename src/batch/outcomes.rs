@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::batch::TableKey;
 use crate::batch::log::BatchId;
 use crate::batch::step::Refusal;
 
@@ -36,6 +37,8 @@ pub enum Answered {
 pub struct Outcome {
     /// The batch.
     pub id: BatchId,
+    /// The tables that it is about.
+    pub tables: Box<[TableKey]>,
     fingerprint: String,
     answer: watch::Sender<Option<Arc<Answered>>>,
     since: Instant,
@@ -64,9 +67,12 @@ pub struct Outcomes {
 
 impl Outcome {
     /// A batch without an answer.
-    pub fn new(id: BatchId, fingerprint: String) -> Self {
+    pub fn new(id: BatchId, fingerprint: String, mut tables: Vec<TableKey>) -> Self {
+        tables.sort();
+        tables.dedup();
         Self {
             id,
+            tables: tables.into(),
             fingerprint,
             answer: watch::Sender::new(None),
             since: Instant::now(),
@@ -115,7 +121,14 @@ impl Outcomes {
     }
 
     /// Finds out whether a request is the first of its kind. `key` identifies caller and request.
-    pub fn admit(&self, key: &str, has_key: bool, id: BatchId, fingerprint: &str) -> Admission {
+    pub fn admit(
+        &self,
+        key: &str,
+        has_key: bool,
+        id: BatchId,
+        fingerprint: &str,
+        tables: Vec<TableKey>,
+    ) -> Admission {
         let join = |outcome: &Arc<Outcome>| match outcome.fingerprint == fingerprint {
             true => Admission::Join(Arc::clone(outcome)),
             false => Admission::Different,
@@ -123,7 +136,7 @@ impl Outcomes {
         match self.running.entry(key.to_owned()) {
             // Without a key, only what is running is joined.
             Entry::Occupied(mut answered) if !has_key && answered.get().is_answered() => {
-                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned()));
+                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned(), tables));
                 answered.insert(Arc::clone(&outcome));
                 self.batches.insert(id, Arc::clone(&outcome));
                 Admission::First(outcome)
@@ -135,7 +148,7 @@ impl Outcomes {
                 {
                     return join(&finished);
                 }
-                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned()));
+                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned(), tables));
                 free.insert(Arc::clone(&outcome));
                 self.batches.insert(id, Arc::clone(&outcome));
                 Admission::First(outcome)
@@ -205,7 +218,7 @@ mod tests {
     const REMEMBER: Duration = Duration::from_secs(60);
 
     fn begin(outcomes: &Outcomes, key: &str) -> Arc<Outcome> {
-        match outcomes.admit(key, true, BatchId::now_v7(), "same") {
+        match outcomes.admit(key, true, BatchId::now_v7(), "same", Vec::new()) {
             Admission::First(outcome) => outcome,
             Admission::Join(_) | Admission::Different => panic!("{key} is known"),
         }
@@ -213,7 +226,7 @@ mod tests {
 
     fn is_known(outcomes: &Outcomes, key: &str) -> bool {
         matches!(
-            outcomes.admit(key, true, BatchId::nil(), "same"),
+            outcomes.admit(key, true, BatchId::nil(), "same", Vec::new()),
             Admission::Join(_)
         )
     }
@@ -270,18 +283,18 @@ mod tests {
     fn without_a_key_only_what_is_running_is_joined() {
         let outcomes = Outcomes::new(REMEMBER);
         let id = BatchId::now_v7();
-        let Admission::First(first) = outcomes.admit("k", false, id, "same") else {
+        let Admission::First(first) = outcomes.admit("k", false, id, "same", Vec::new()) else {
             panic!("nobody was before it");
         };
-        let joined = outcomes.admit("k", false, BatchId::nil(), "same");
+        let joined = outcomes.admit("k", false, BatchId::nil(), "same", Vec::new());
         assert!(matches!(joined, Admission::Join(_)));
         first.set(Answered::Committed(Vec::new()));
-        let again = outcomes.admit("k", false, BatchId::now_v7(), "same");
+        let again = outcomes.admit("k", false, BatchId::now_v7(), "same", Vec::new());
         let Admission::First(second) = again else {
             panic!("it was answered");
         };
         outcomes.finish("k", false, &first);
-        let joined = outcomes.admit("k", false, BatchId::nil(), "same");
+        let joined = outcomes.admit("k", false, BatchId::nil(), "same", Vec::new());
         assert!(matches!(joined, Admission::Join(running) if Arc::ptr_eq(&running, &second)));
     }
 }

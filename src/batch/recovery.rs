@@ -149,7 +149,10 @@ async fn take_over(
 
 /// What is known of the batch is told to whoever asks again.
 fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
-    let outcome = Arc::new(Outcome::new(record.id, record.intent.fingerprint.clone()));
+    let entries = record.intent.entries.iter();
+    let tables = entries.map(|entry| entry.line().table).collect();
+    let fingerprint = record.intent.fingerprint.clone();
+    let outcome = Arc::new(Outcome::new(record.id, fingerprint, tables));
     match &record.verdict {
         None => {}
         Some(Verdict::Commit(versions)) => outcome.set(Answered::Committed(versions.clone())),

@@ -66,8 +66,9 @@ impl Batches {
         let fingerprint = fingerprint(&old, &new);
         let asker = self.asker(&caller);
         // One name is made and one removed.
+        let tables = vec![old.key(), new.key()];
         let planned = planned(old, new, asker);
-        let outcome = self.coordinate(&caller, fingerprint, 2, planned)?;
+        let outcome = self.coordinate(&caller, fingerprint, tables, planned)?;
         match &*outcome.wait().await {
             Answered::Committed(_) => {
                 let body = serde_json::json!({"transaction_id": outcome.id.to_string()});

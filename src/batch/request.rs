@@ -74,9 +74,10 @@ impl Batches {
                 return Ok(response);
             }
             let fingerprint = fingerprint(&call);
-            let entries = plan.entries.len();
+            let entries = plan.entries.iter();
+            let tables = entries.map(|entry| entry.line.table.clone()).collect();
             let plan = std::future::ready(Ok(plan));
-            let outcome = self.coordinate(&call.caller, fingerprint, entries, plan)?;
+            let outcome = self.coordinate(&call.caller, fingerprint, tables, plan)?;
             call.answer(&outcome).await
         };
         let committed = committed.await;
@@ -84,21 +85,21 @@ impl Batches {
     }
 
     /// Begins a coordinated batch, or joins the one that is the same: the same key or, without one, the same
-    /// `fingerprint`, from the same caller. Only the first is planned.
+    /// `fingerprint`, from the same caller. Only the first is planned. `tables`: that of each of its entries.
     pub(super) fn coordinate(
         &self,
         caller: &Caller,
         fingerprint: String,
-        entries: usize,
+        tables: Vec<TableKey>,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
-        let permit = self.permit(entries);
+        let permit = self.permit(tables.len());
         let permit = permit.map_err(|_| busy("too many batches are running"))?;
         let key = request_key(caller, &fingerprint);
         let has_key = caller.idempotency_key.is_some();
         let outcome = match self
             .outcomes
-            .admit(&key, has_key, Uuid::now_v7(), &fingerprint)
+            .admit(&key, has_key, Uuid::now_v7(), &fingerprint, tables)
         {
             Admission::Different => {
                 let message = "this Idempotency-Key was used before, with other entries";

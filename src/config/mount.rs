@@ -29,11 +29,12 @@ pub struct AuthorizationRule {
 /// What a caller needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// This scope in the token's `scope`.
+    /// This scope in the token's `scope` or `scp`.
     Scope(String),
     /// Any one of the values in this claim.
     Claim {
-        /// The claim's name.
+        /// The claim's name or, where a token has no claim of that name, the path to it through objects, as
+        /// `realm_access.roles`. `tls.subject`: of the client's certificate.
         claim: String,
         /// Never empty.
         any_of: Vec<String>,
@@ -77,7 +78,7 @@ pub(super) struct AccessFile {
 }
 
 /// A prefix has at most this many names.
-const MAX_NAMES: usize = 16;
+pub(super) const MAX_NAMES: usize = 16;
 const NAMES: &str = "names, such as [prod, eu]; [] is the root";
 const NAMESPACE: &str = "write a list of names such as [prod, eu]; [] is the root";
 
@@ -204,7 +205,7 @@ impl Section for AccessFile {
             "claim",
             &mut self.claim,
             maybe(text("the name of a claim")),
-            "This claim in the token, with a value of `any_of`.",
+            "This claim in the token, with a value of `any_of`; a.b is b in the claim a where no claim has this name.",
         );
         keys.key(
             "any_of",
@@ -230,7 +231,15 @@ impl Shaped for Access {
                 claim: None,
                 any_of: None,
                 deny: false,
-            } => Some(Self::Scope(scope)),
+            } => {
+                if scope.contains(char::is_whitespace) {
+                    reader.problem_at(
+                        "scope",
+                        "is more than one word, and no token grants such a scope; write one scope",
+                    );
+                }
+                Some(Self::Scope(scope))
+            }
             AccessFile {
                 scope: None,
                 claim: Some(claim),

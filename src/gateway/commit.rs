@@ -7,6 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 
 use super::{Shared, World, extension, payload};
+use crate::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
@@ -14,7 +15,7 @@ use crate::error::Error;
 use crate::protocol::commit::CommitOperation;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::principal::Principal;
 use crate::protocol::{batch, commit};
 
@@ -44,7 +45,11 @@ pub(super) async fn commit(
         operations,
         caller: caller(&head),
     };
+    let rights = head.extensions.get::<Rights>();
     let route = |id: &Identifier| {
+        if let Some(rights) = rights {
+            rights.decide(Access::Write, id)?;
+        }
         let mount = world.routes.owner(id, Kind::Table)?;
         Ok((Arc::clone(world.backend(mount)), mount.to_catalog(id)))
     };

@@ -4,13 +4,14 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
 use super::{Shared, World, commit, extension, forward, hold, payload, reroot};
+use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{RenameCall, RenameEnd, is_unsupported};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Kind, Operation};
+use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;
 
 /// Gives a table another name: in its catalog or in another one.
@@ -36,6 +37,9 @@ pub(super) async fn rename(
     };
     payload::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
     let new = rename::destination(id, &body)?;
+    if let Some(rights) = request.extensions().get::<Rights>() {
+        rights.decide(Access::Write, &new)?;
+    }
     let (head, body) = request.into_parts();
     let call = RenameCall {
         old: RenameEnd {

@@ -1,16 +1,20 @@
 //! `transaction/{id}`: a table's identifier and a name below it belong to the table's mount; of a name alone it cannot
 //! be read whose it is.
 
+use std::sync::Arc;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::{Shared, World, extension, forward, payload};
-use crate::batch::TransactionStatus;
+use crate::access::Rights;
+use crate::backend::Backend;
+use crate::batch::{Batches, TableKey, TransactionStatus};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::Operation;
+use crate::protocol::operation::{Access, Operation};
 
 /// Answers for the gateway's own batches; for others asks the mounted backends in turn until one does not say 404.
 pub(super) async fn serve(
@@ -25,12 +29,25 @@ pub(super) async fn serve(
     let operation = extension::<Operation>(&request)?;
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
-    let own = id.last().and_then(|name| shared.batches.transaction(name));
-    if let Some(status) = own {
+    let (head, body) = request.into_parts();
+    let rights = head.extensions.get::<Rights>();
+    if let Some(name) = id.last()
+        && let Some(status) = shared.batches.transaction(name)
+        && rights.is_none_or(|rights| is_of(rights, world, &shared.batches, name))
+    {
         return answer(operation, status);
     }
-    let (head, body) = request.into_parts();
-    for backend in world.mounted() {
+    // Whose tables it is about, a catalog does not say: only who has everything there may ask.
+    let access = operation.access();
+    let may_ask = |backend: &Arc<Backend>| {
+        let mut mounts = world.routes.mounts().iter();
+        rights.is_none_or(|rights| {
+            mounts.all(|mount| {
+                mount.backend_name != *backend.name() || rights.allow_all(access, &mount.namespace)
+            })
+        })
+    };
+    for backend in world.mounted().filter(|backend| may_ask(backend)) {
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let again = Request::from_parts(head.clone(), body);
@@ -43,6 +60,25 @@ pub(super) async fn serve(
         Code::TransactionNotFound,
         format!("transaction {id} is not known here"),
     ))
+}
+
+/// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone
+/// else there is no such batch.
+fn is_of(rights: &Rights, world: &World, batches: &Batches, name: &str) -> bool {
+    let has_part =
+        |here: &Identifier| rights.read(here) || rights.decide(Access::Write, here).is_ok();
+    let is_known = |table: &TableKey| {
+        let mounts = world.routes.mounts().iter();
+        let of_its_catalog = mounts.filter(|mount| mount.backend_name == table.backend);
+        let mut names = of_its_catalog.filter_map(|mount| {
+            let here = mount.to_client(&table.table)?;
+            let owner = world.routes.find(&here)?;
+            Arc::ptr_eq(owner, mount).then_some(here)
+        });
+        names.any(|here| has_part(&here))
+    };
+    let tables = batches.tables_of(name);
+    tables.is_some_and(|tables| tables.iter().all(is_known))
 }
 
 fn answer(operation: Operation, status: TransactionStatus) -> Result<Response<Body>, Error> {

@@ -6,6 +6,7 @@ use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
 use super::{Shared, World, extension, payload};
+use crate::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
 use crate::error::Error;
@@ -42,6 +43,7 @@ pub(super) async fn answer(
             .get::<Context>()
             .cloned()
             .unwrap_or_default(),
+        rights: head.extensions.get::<Rights>().cloned(),
     };
     let waiting = exchange.map(Exchange::waiting);
     let answer = listing::answer(

@@ -39,7 +39,7 @@ pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) ->
 /// A backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its
 /// identifiers, joined by `delimiter` as the answer is.
 ///
-/// A table that is hidden, that no mount serves, or that a mount of another backend shadows, is none of ours. One
+/// A table that is hidden, that is not to be shown (as the client spells it), that no mount serves, or that a mount of another backend shadows, is none of ours. One
 /// that cannot be spelled with this delimiter is an error: left out, it would be silently missing,
 /// and spelled some other way it could not be asked for.
 pub(super) fn all_tables(
@@ -48,6 +48,7 @@ pub(super) fn all_tables(
     listed: &[String],
     delimiter: &str,
     is_hidden: impl Fn(&Identifier) -> bool,
+    is_shown: impl Fn(&Identifier) -> bool,
 ) -> Result<Vec<String>, IdentifierError> {
     let mut spelled = Vec::new();
     for text in listed {
@@ -60,7 +61,8 @@ pub(super) fn all_tables(
                 continue;
             };
             let owner = routes.find(&here).map(|owner| &owner.namespace);
-            if owner == Some(&mount.namespace) {
+            // Before it is spelled: an error would name it.
+            if owner == Some(&mount.namespace) && is_shown(&here) {
                 spelled.push(here.to_text(delimiter)?);
             }
         }

@@ -86,6 +86,7 @@ async fn ask(
         body: Bytes::from_static(b"{}"),
         authority: Authority::Caller(None),
         context: Context::default(),
+        rights: None,
     };
     match answer(&sample(), script, &script.names, request).await {
         Ok(response) => {
@@ -117,10 +118,10 @@ fn only_what_is_above_mounts_is_answered_here() {
         (ListAllTables, &[], true),
     ];
     for (operation, level, expected) in cases {
-        let concerned = concerns(&sample(), operation, &id(level));
+        let concerned = concerns(&sample(), operation, &id(level), false);
         assert_eq!(concerned, expected, "{operation:?} {level:?}");
     }
-    let all = |routes: &Table| concerns(routes, ListAllTables, &Identifier::root());
+    let all = |routes: &Table| concerns(routes, ListAllTables, &Identifier::root(), false);
     assert!(!all(&routes(&[(&[], 0, &[])])));
     assert!(all(&routes(&[(&[], 0, &["x"])])));
     assert!(all(&routes(&[(&["a"], 0, &["a"])])));

@@ -1,11 +1,14 @@
 //! Who is calling: what a verified token says.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::context::ClaimEntries;
+
+/// The name under which the subject of a client's certificate stands beside the claims.
+pub const TLS_SUBJECT: &str = "tls.subject";
 
 /// An authenticated caller, or the anonymous one. A clone costs one reference count.
 #[derive(Clone)]
@@ -57,6 +60,28 @@ impl Principal {
         &self.0.claims
     }
 
+    /// A claim of the token by its exact name or, where the token has none of that name, by the path to it through
+    /// objects: `realm_access.roles` is `roles` in the claim `realm_access`.
+    pub fn claim(&self, name: &str) -> Option<&Value> {
+        if let Some(claim) = self.0.claims.get(name) {
+            return Some(claim);
+        }
+        let (first, rest) = name.split_once('.')?;
+        let first = self.0.claims.get(first)?;
+        rest.split('.')
+            .try_fold(first, |claim, name| claim.get(name))
+    }
+
+    /// Whether the caller's claim of this name has one of the values, by the rules of [`has_any`].
+    pub fn has_claim(&self, name: &str, accepted: &[String]) -> bool {
+        // Of the connection, and never what a token says of itself.
+        if name == TLS_SUBJECT {
+            return false;
+        }
+        self.claim(name)
+            .is_some_and(|claim| has_any(claim, accepted))
+    }
+
     /// Whether the token grants `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.0.scopes.iter().any(|granted| granted == scope)
@@ -68,9 +93,123 @@ impl Principal {
     }
 }
 
+/// Whether a claim has one of the values: as a string, in an array, or as a number or boolean written out. An object
+/// has none, nor has an array in an array.
+pub fn has_any(claim: &Value, accepted: &[String]) -> bool {
+    match claim {
+        Value::String(text) => accepted.iter().any(|value| value == text),
+        Value::Number(_) | Value::Bool(_) => accepted.iter().any(|value| is_spelled(claim, value)),
+        Value::Array(items) => items
+            .iter()
+            .any(|item| !item.is_array() && has_any(item, accepted)),
+        Value::Null | Value::Object(_) => false,
+    }
+}
+
+/// Whether a value is written so in JSON; compared while it is written, without a copy.
+fn is_spelled(value: &Value, text: &str) -> bool {
+    struct Rest<'a>(&'a str);
+    impl fmt::Write for Rest<'_> {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0 = self.0.strip_prefix(part).ok_or(fmt::Error)?;
+            Ok(())
+        }
+    }
+    let mut rest = Rest(text);
+    write!(rest, "{value}").is_ok() && rest.0.is_empty()
+}
+
 /// Claims may hold personal data, so only the subject and its issuer are shown.
 impl fmt::Debug for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Principal({:?} of {:?})", self.subject(), self.issuer())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn caller(claims: &Value) -> Principal {
+        Principal::new(Identity {
+            issuer: "https://one.test".into(),
+            claims: claims.as_object().unwrap().clone(),
+            ..Identity::default()
+        })
+    }
+
+    #[test]
+    fn what_counts_as_a_value_of_a_claim() {
+        let cases = [
+            (json!("hr"), "hr", true),
+            (json!("hr"), "h", false),
+            (json!("hr eu"), "hr", false),
+            (json!(["eu", "hr"]), "hr", true),
+            (json!(["eu", ["hr"]]), "hr", false),
+            (json!(["eu", {"hr": true}]), "hr", false),
+            (json!([]), "hr", false),
+            (json!({"hr": true}), "hr", false),
+            (json!(null), "null", false),
+            (json!(true), "true", true),
+            (json!(true), "tru", false),
+            (json!(true), "trues", false),
+            (json!([true]), "true", true),
+            (json!("true"), "true", true),
+            (json!(7), "7", true),
+            (json!(7), "70", false),
+            (json!(70), "7", false),
+            (json!(-7), "-7", true),
+            (json!(7.5), "7.5", true),
+            (
+                json!(18_446_744_073_709_551_615_u64),
+                "18446744073709551615",
+                true,
+            ),
+        ];
+        for (claim, value, expected) in cases {
+            let found = caller(&json!({"team": claim})).has_claim("team", &[value.to_owned()]);
+            assert_eq!(found, expected, "{claim} {value}");
+        }
+        let any = ["x".to_owned(), "hr".to_owned()];
+        assert!(caller(&json!({"team": "hr"})).has_claim("team", &any));
+        assert!(!caller(&json!({"team": "hr"})).has_claim("teams", &any));
+    }
+
+    #[test]
+    fn a_dotted_name_is_a_path_only_where_no_claim_has_it() {
+        let cases = [
+            (
+                json!({"realm_access": {"roles": ["hr"]}}),
+                "realm_access.roles",
+                true,
+            ),
+            (
+                json!({"resource_access": {"gate": {"roles": ["hr"]}}}),
+                "resource_access.gate.roles",
+                true,
+            ),
+            (json!({"a.b": "hr", "a": {"b": "eu"}}), "a.b", true),
+            (json!({"a.b": "eu", "a": {"b": "hr"}}), "a.b", false),
+            (json!({"a.b": null, "a": {"b": "hr"}}), "a.b", false),
+            (json!({"a": [{"b": "hr"}]}), "a.b", false),
+            (json!({"a": ["hr"]}), "a.0", false),
+            (json!({"a": "hr"}), "a.b", false),
+            (json!({"a": {"b": {"c": "hr"}}}), "a.b", false),
+            (json!({"a": {"b.c": "hr"}}), "a.b.c", false),
+            (
+                json!({"https://x.test/roles": "hr"}),
+                "https://x.test/roles",
+                true,
+            ),
+            (json!({"tls.subject": "hr"}), TLS_SUBJECT, false),
+            (json!({"tls": {"subject": "hr"}}), TLS_SUBJECT, false),
+        ];
+        for (claims, name, expected) in cases {
+            let found = caller(&claims).has_claim(name, &["hr".to_owned()]);
+            assert_eq!(found, expected, "{claims} {name}");
+        }
     }
 }

@@ -40,19 +40,6 @@ pub(super) fn strings(claim: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// Whether a claim has one of the values: as a string, in an array, or as a number or boolean written out.
-pub(super) fn has_any(claim: &Value, accepted: &[String]) -> bool {
-    let accepts = |text: &str| accepted.iter().any(|value| value == text);
-    match claim {
-        Value::String(text) => accepts(text),
-        Value::Number(_) | Value::Bool(_) => accepts(&claim.to_string()),
-        Value::Array(items) => items
-            .iter()
-            .any(|item| !item.is_array() && has_any(item, accepted)),
-        Value::Null | Value::Object(_) => false,
-    }
-}
-
 /// A claim as the value of a context entry: a string as it is, anything else as JSON, which keeps
 /// `["a","b"]` and `["a,b"]` apart.
 pub(super) fn text(claim: &Value) -> Option<String> {

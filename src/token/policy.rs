@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::claims::{date, has_any, scopes, strings, text};
+use super::claims::{date, scopes, strings, text};
 use super::{Key, Refusal, Unverified};
 use crate::config::{Algorithm, Issuer};
 use crate::protocol::context::ClaimEntries;
-use crate::protocol::principal::{Identity, Principal};
+use crate::protocol::principal::{Identity, Principal, has_any};
 
 /// The rules for the tokens of one issuer.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@
 
 mod admin;
 mod agreement;
+mod authorization;
 mod batches;
 mod catalog;
 mod client;

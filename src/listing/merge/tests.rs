@@ -66,7 +66,14 @@ fn all_tables_are_spelled_as_clients_must() {
             .map(|mount| &**mount)
             .filter(|mount| mount.backend == backend)
             .collect();
-        all_tables(&routes, &mounts, &owned(listed), delimiter, |_| false)
+        all_tables(
+            &routes,
+            &mounts,
+            &owned(listed),
+            delimiter,
+            |_| false,
+            |_| true,
+        )
     };
     // Seen through both of its mounts, but not where another mount shadows it.
     assert_eq!(

@@ -1,0 +1,196 @@
+//! Who may do what: the rules of `authorization`. Immutable and pure.
+//!
+//! The rule with the longest prefix of names decides; where none covers a name, it is denied. A write reaches what is
+//! below, so it needs the leave of every rule there, too. Deciding allocates nothing where the answer is yes, and costs
+//! one hash a name at most, however many rules there are.
+
+mod denial;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::config::{Access as Need, AuthorizationRule};
+use crate::error::Error;
+use crate::protocol::identifier::{Identifier, IdentifierError};
+use crate::protocol::operation::Access;
+use crate::protocol::principal::Principal;
+
+pub use denial::Denial;
+
+/// What callers need at `namespace` and below it, where no longer rule says otherwise.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The prefix it covers.
+    pub namespace: Identifier,
+    /// To read.
+    pub read: Need,
+    /// To write.
+    pub write: Need,
+}
+
+/// All rules.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Sorted by namespace, so that those below a name are neighbours.
+    rules: Vec<Rule>,
+    /// The place in `rules` of each namespace's key.
+    exact: HashMap<Arc<str>, usize>,
+    /// The most names that a rule's namespace has.
+    deepest: usize,
+}
+
+/// The rules as they concern one caller: the extension of a request that its path alone does not decide.
+#[derive(Clone, Debug)]
+pub struct Rights {
+    rules: Arc<Rules>,
+    caller: Principal,
+}
+
+impl Rules {
+    /// The rules of a configuration. Of two for the same namespace, which configuration refuses, one is lost.
+    ///
+    /// # Errors
+    /// A namespace is no identifier, which a loaded configuration does not have.
+    pub fn new(rules: &[AuthorizationRule]) -> Result<Self, IdentifierError> {
+        let rule = |rule: &AuthorizationRule| {
+            Ok(Rule {
+                namespace: Identifier::from_names(&rule.namespace)?,
+                read: rule.read.clone(),
+                write: rule.write.clone(),
+            })
+        };
+        let mut rules: Vec<Rule> = rules.iter().map(rule).collect::<Result<_, _>>()?;
+        rules.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+        rules.dedup_by(|a, b| a.namespace == b.namespace);
+        let keys = rules.iter().map(|rule| rule.namespace.key());
+        let exact = keys.enumerate().map(|(place, key)| (key, place)).collect();
+        let deepest = rules.iter().map(|rule| rule.namespace.len()).max();
+        Ok(Self {
+            rules,
+            exact,
+            deepest: deepest.unwrap_or(0),
+        })
+    }
+
+    /// The rule that decides about `id`: the one with the longest prefix of its names.
+    pub fn find(&self, id: &Identifier) -> Option<&Rule> {
+        id.prefix_keys(self.deepest)
+            .find_map(|prefix| self.exact.get(prefix))
+            .map(|&place| &self.rules[place])
+    }
+
+    /// The rules strictly below `id`, sorted by namespace.
+    pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Rule> {
+        let first = self.rules.partition_point(|rule| rule.namespace <= *id);
+        self.rules[first..]
+            .iter()
+            .take_while(move |rule| rule.namespace.starts_with(id))
+    }
+
+    /// Whether `caller` may do at `id` what an operation of this access does there.
+    ///
+    /// # Errors
+    /// The rule that says no, or that there is none.
+    pub fn decide(
+        &self,
+        caller: &Principal,
+        access: Access,
+        id: &Identifier,
+    ) -> Result<(), Denial<'_>> {
+        let rule = self.find(id);
+        if !rule.is_some_and(|rule| rule.allows(caller, access)) {
+            return Err(Denial::new(access, rule));
+        }
+        match access {
+            Access::Read => Ok(()),
+            Access::Write => self.decide_below(caller, access, id),
+        }
+    }
+
+    fn decide_below(
+        &self,
+        caller: &Principal,
+        access: Access,
+        id: &Identifier,
+    ) -> Result<(), Denial<'_>> {
+        match self.below(id).find(|rule| !rule.allows(caller, access)) {
+            None => Ok(()),
+            // Who may not see that there is such a name does not learn it here.
+            Some(rule) => Err(Denial::below(
+                access,
+                Some(rule).filter(|rule| self.shows(caller, &rule.namespace)),
+            )),
+        }
+    }
+
+    /// Whether `caller` has this access at `id` and everywhere below it.
+    pub fn allows_all(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
+        self.decide(caller, access, id).is_ok() && self.decide_below(caller, access, id).is_ok()
+    }
+
+    /// Whether `caller` may know of `id`: may read it, or something below it.
+    pub fn shows(&self, caller: &Principal, id: &Identifier) -> bool {
+        self.leads_to(caller, Access::Read, id)
+    }
+
+    /// Whether `caller` has this access at `id` or somewhere below it, lack of leave further down notwithstanding.
+    pub fn leads_to(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
+        self.find(id)
+            .is_some_and(|rule| rule.allows(caller, access))
+            || self.below(id).any(|rule| rule.allows(caller, access))
+    }
+}
+
+impl Rule {
+    fn allows(&self, caller: &Principal, access: Access) -> bool {
+        match self.need(access) {
+            Need::Scope(scope) => caller.has_scope(scope),
+            Need::Claim { claim, any_of } => caller.has_claim(claim, any_of),
+            Need::Deny => false,
+        }
+    }
+
+    /// The namespace as the configuration writes it.
+    pub fn spelled(&self) -> String {
+        let names: Vec<&str> = self.namespace.names().collect();
+        format!("[{}]", names.join(", "))
+    }
+
+    /// What a caller needs for this access.
+    pub fn need(&self, access: Access) -> &Need {
+        match access {
+            Access::Read => &self.read,
+            Access::Write => &self.write,
+        }
+    }
+}
+
+impl Rights {
+    /// What `rules` leave to `caller`.
+    pub fn new(rules: Arc<Rules>, caller: Principal) -> Self {
+        Self { rules, caller }
+    }
+
+    /// As [`Rules::decide`]; the error is the answer: 403, code 15.
+    pub fn decide(&self, access: Access, id: &Identifier) -> Result<(), Error> {
+        Ok(self.rules.decide(&self.caller, access, id)?)
+    }
+
+    /// As [`Rules::allows_all`].
+    pub fn allow_all(&self, access: Access, id: &Identifier) -> bool {
+        self.rules.allows_all(&self.caller, access, id)
+    }
+
+    /// Whether the caller may read `id`.
+    pub fn read(&self, id: &Identifier) -> bool {
+        self.rules.decide(&self.caller, Access::Read, id).is_ok()
+    }
+
+    /// As [`Rules::shows`].
+    pub fn show(&self, id: &Identifier) -> bool {
+        self.rules.shows(&self.caller, id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Whether the caller may: what the path names is decided here; what only the body names, where the body is read.
+//!
+//! Requests of the latter kind go on with their caller's [`Rights`].
+
+use std::future::{Ready, ready};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use tower::{Layer, Service};
+
+use crate::access::{Rights, Rules};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::{Access, Kind, Operation};
+use crate::protocol::principal::Principal;
+
+static ROOT: LazyLock<Identifier> = LazyLock::new(Identifier::root);
+
+/// Makes [`Authorize`].
+#[derive(Clone, Debug)]
+pub struct AuthorizeLayer(Option<Arc<Rules>>);
+
+/// The service. Sets the extension [`Rights`] where something is left to decide.
+#[derive(Clone)]
+pub struct Authorize<S> {
+    inner: S,
+    rules: Option<Arc<Rules>>,
+}
+
+impl AuthorizeLayer {
+    /// Holds callers to `rules`; without any, everyone may do everything.
+    pub fn new(rules: Option<Arc<Rules>>) -> Self {
+        Self(rules)
+    }
+}
+
+impl<S> Layer<S> for AuthorizeLayer {
+    type Service = Authorize<S>;
+
+    fn layer(&self, inner: S) -> Authorize<S> {
+        Authorize {
+            inner,
+            rules: self.0.clone(),
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Authorize<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let decided = match &self.rules {
+            Some(rules) => decide(rules, &mut request),
+            None => Ok(()),
+        };
+        match decided {
+            Ok(()) => Either::Left(self.inner.call(request)),
+            Err(error) => Either::Right(ready(Err(error))),
+        }
+    }
+}
+
+fn decide(rules: &Arc<Rules>, request: &mut Request<Body>) -> Result<(), Error> {
+    use Operation as Op;
+    let extensions = request.extensions();
+    let (Some(&operation), Some(caller)) =
+        (extensions.get::<Operation>(), extensions.get::<Principal>())
+    else {
+        return Err(misplaced());
+    };
+    let id = match operation.kind() {
+        Some(_) => extensions.get::<Identifier>().ok_or_else(misplaced)?,
+        None => &ROOT,
+    };
+    let decided_further_in = match operation {
+        Op::BatchCreateTableVersions | Op::BatchCommitTables => true,
+        Op::RenameTable => {
+            rules.decide(caller, Access::Write, id)?;
+            true
+        }
+        Op::ListNamespaces | Op::ListTables | Op::ListAllTables => {
+            // What leads to something that may be read is listed, without the rest.
+            if !rules.shows(caller, id) {
+                rules.decide(caller, Access::Read, id)?;
+            }
+            !rules.allows_all(caller, Access::Read, id)
+        }
+        // Its name is in the listing of what is above it.
+        Op::NamespaceExists if rules.shows(caller, id) => false,
+        // A name alone does not say which tables it is about.
+        _ if operation.kind() == Some(Kind::Transaction) && id.len() < 2 => {
+            let access = operation.access();
+            // Whoever may write, but not read, may ask what became of it.
+            if ![access, Access::Write]
+                .iter()
+                .any(|&access| rules.leads_to(caller, access, &ROOT))
+            {
+                rules.decide(caller, access, &ROOT)?;
+            }
+            true
+        }
+        _ => {
+            rules.decide(caller, operation.access(), id)?;
+            false
+        }
+    };
+    if decided_further_in {
+        let rights = Rights::new(Arc::clone(rules), caller.clone());
+        request.extensions_mut().insert(rights);
+    }
+    Ok(())
+}
+
+fn misplaced() -> Error {
+    Error::internal(
+        "the gateway is put together wrongly",
+        "authorize stands before what it needs to know",
+    )
+}
