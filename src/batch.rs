@@ -109,7 +109,7 @@ impl Batches {
     }
 
     fn over(coordinator: Coordinator) -> Self {
-        let outcomes = Arc::new(Outcomes::new(coordinator.settings.remember_outcomes));
+        let outcomes = Arc::new(Outcomes::new(coordinator.settings().remember_outcomes));
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
@@ -120,9 +120,15 @@ impl Batches {
         }
     }
 
+    /// Other bounds, for what begins from now on. The log stays where it is.
+    pub fn configure(&self, settings: BatchConfig) {
+        self.outcomes.remember_for(settings.remember_outcomes);
+        self.coordinator.configure(settings);
+    }
+
     /// Entries that one batch may have.
     pub fn max_entries(&self) -> usize {
-        self.coordinator.settings.max_entries
+        self.coordinator.settings().max_entries
     }
 
     /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there were.
@@ -146,7 +152,7 @@ impl Batches {
 
     /// Forgets the batches that are over and older than `batch.remember_outcomes`, here and in the log.
     pub async fn forget(&self) -> Result<(), LogError> {
-        let remember = self.coordinator.settings.remember_outcomes;
+        let remember = self.coordinator.settings().remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
         self.coordinator.locks.sweep();
         let before = (self.coordinator.clock)()
@@ -185,7 +191,7 @@ impl Batches {
     pub async fn hold(&self, table: TableKey, access: Access) -> Result<Hold, Error> {
         let wait = match access {
             Access::Read => READ_WAIT,
-            Access::Write => self.coordinator.settings.lock_timeout,
+            Access::Write => self.coordinator.settings().lock_timeout,
         };
         let hold = self.coordinator.locks.shared([table], wait).await;
         hold.map_err(|_| busy("the table is part of a batch that is not decided yet"))
@@ -201,7 +207,7 @@ impl Batches {
             backend: Arc::clone(backend),
             table: namespace.clone(),
         };
-        let wait = self.coordinator.settings.lock_timeout;
+        let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key, wait).await;
         hold.map_err(|_| {
             busy("a table below the namespace is part of a batch that is not decided yet")

@@ -3,6 +3,7 @@
 //! Lines go through a bounded queue to a thread that writes them to standard error. If nobody reads there fast
 //! enough, lines are lost and counted; a request is never held up.
 
+mod level;
 mod time;
 
 use std::io::{self, Write as _};
@@ -14,13 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use tracing::Level;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+pub use level::set_level;
 pub use time::rfc3339;
 
-use crate::config::{LogFormat, LogLevel, Telemetry};
+use crate::config::{LogFormat, Telemetry};
 
 /// Lines that wait to be written; beyond it they are lost.
 const QUEUE: usize = 8192;
@@ -54,22 +55,30 @@ enum Entry {
 pub fn start(settings: &Telemetry) -> Log {
     let log = Log::to(io::stderr(), settings.log);
     let subscriber = tracing_subscriber::fmt()
-        .with_max_level(level(settings.level))
+        // The filter decides.
+        .with_max_level(Level::TRACE)
         .with_target(false)
         .with_timer(time::Now)
         .with_writer(log.clone());
     // A second start in one process, as tests do, keeps the first subscriber.
-    let _ = match settings.log {
+    let (installed, switch) = match settings.log {
         LogFormat::Text => {
+            let (filter, switch) = level::filter(settings.level);
             let subscriber = subscriber.with_ansi(false).compact().finish();
-            tracing::subscriber::set_global_default(subscriber.with(ours(settings.level)))
+            let subscriber = subscriber.with(filter);
+            (tracing::subscriber::set_global_default(subscriber), switch)
         }
         LogFormat::Json => {
             let subscriber = subscriber.json().flatten_event(true);
             let subscriber = subscriber.with_current_span(false).finish();
-            tracing::subscriber::set_global_default(subscriber.with(ours(settings.level)))
+            let (filter, switch) = level::filter(settings.level);
+            let subscriber = subscriber.with(filter);
+            (tracing::subscriber::set_global_default(subscriber), switch)
         }
     };
+    if installed.is_ok() {
+        level::install(switch);
+    }
     panic::set_hook(Box::new(say_panic));
     log
 }
@@ -80,19 +89,6 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
     let location = location.unwrap_or_default();
     let cause = panic.payload_as_str().unwrap_or("without a message");
     tracing::error!(location, cause, "panic");
-}
-
-/// What is worth a line. Libraries speak of their insides already at `info`, an embedded catalog of every file it
-/// touches: that is for who asks for `debug`.
-fn ours(settings: LogLevel) -> Targets {
-    let level = level(settings);
-    let theirs = match level {
-        Level::INFO => Level::WARN,
-        other => other,
-    };
-    Targets::new()
-        .with_default(theirs)
-        .with_target(env!("CARGO_CRATE_NAME"), level)
 }
 
 impl Log {
@@ -204,16 +200,6 @@ fn losses(lost: u64, format: LogFormat) -> String {
     }
 }
 
-fn level(level: LogLevel) -> Level {
-    match level {
-        LogLevel::Error => Level::ERROR,
-        LogLevel::Warn => Level::WARN,
-        LogLevel::Info => Level::INFO,
-        LogLevel::Debug => Level::DEBUG,
-        LogLevel::Trace => Level::TRACE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
@@ -258,29 +244,6 @@ mod tests {
             .sum::<usize>();
         assert!(lost > 0);
         assert_eq!(lines + lost, SENT);
-    }
-
-    #[test]
-    fn libraries_are_silent_until_someone_looks_for_trouble() {
-        let cases = [
-            (LogLevel::Error, Level::ERROR, Level::ERROR),
-            (LogLevel::Info, Level::INFO, Level::WARN),
-            (LogLevel::Debug, Level::DEBUG, Level::DEBUG),
-        ];
-        for (setting, own, theirs) in cases {
-            let levels = [
-                Level::ERROR,
-                Level::WARN,
-                Level::INFO,
-                Level::DEBUG,
-                Level::TRACE,
-            ];
-            for level in levels {
-                let logged = |target| ours(setting).would_enable(target, &level);
-                assert_eq!(logged("nsgate::batch"), level <= own, "{setting:?} {level}");
-                assert_eq!(logged("lance::io"), level <= theirs, "{setting:?} {level}");
-            }
-        }
     }
 
     #[test]

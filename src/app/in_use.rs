@@ -9,6 +9,7 @@ use super::snapshot::Snapshot;
 use crate::admin::Current;
 use crate::listener::Serving;
 use crate::stack::{self, Stack};
+use crate::telemetry;
 
 /// What lasts, and the snapshot that is in use with it.
 pub(super) struct InUse {
@@ -51,6 +52,8 @@ impl InUse {
     pub(super) fn replace(&self, snapshot: Snapshot) {
         let config = &snapshot.config;
         self.lasting.in_flight.set(config.limits.in_flight);
+        self.lasting.batches.configure(config.batch.clone());
+        telemetry::set_level(config.telemetry.level);
         self.serving.store(Arc::new(snapshot.serving.clone()));
         let serving_admin = snapshot.serving_admin.clone();
         self.serving_admin.store(Arc::new(serving_admin));

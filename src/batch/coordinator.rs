@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arc_swap::{ArcSwap, Guard};
 use dashmap::DashMap;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -46,8 +47,7 @@ pub struct Coordinator {
     pub locks: Locks,
     /// What readers may not see.
     pub visibility: Visibility,
-    /// The bounds.
-    pub settings: BatchConfig,
+    settings: ArcSwap<BatchConfig>,
     /// The counters.
     pub metrics: metrics::Batch,
     /// The batches with an INTENT and no end.
@@ -132,13 +132,23 @@ impl Coordinator {
             log,
             locks: Locks::default(),
             visibility: Visibility::default(),
-            settings,
+            settings: ArcSwap::from_pointee(settings),
             metrics,
             open: OpenBatches::default(),
             clock: now_millis,
             calls: Arc::new(Semaphore::new(CALLS)),
             atomic: Arc::default(),
         }
+    }
+
+    /// The bounds as they are now.
+    pub fn settings(&self) -> Guard<Arc<BatchConfig>> {
+        self.settings.load()
+    }
+
+    /// Other bounds, for what begins from now on. The log stays where it is.
+    pub fn configure(&self, settings: BatchConfig) {
+        self.settings.store(Arc::new(settings));
     }
 
     /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that had

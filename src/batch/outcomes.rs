@@ -1,6 +1,7 @@
 //! What became of batches, for whoever asks again: the same request, or `transaction/{id}/describe`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -62,7 +63,8 @@ pub struct Outcomes {
     finished: Cache<String, Arc<Outcome>>,
     /// By batch, running or finished.
     batches: Cache<BatchId, Arc<Outcome>>,
-    remember: Duration,
+    /// For how many milliseconds.
+    remember: AtomicU64,
 }
 
 impl Outcome {
@@ -116,8 +118,17 @@ impl Outcomes {
             running: DashMap::new(),
             finished: Cache::new(REMEMBERED),
             batches: Cache::new(REMEMBERED),
-            remember,
+            remember: AtomicU64::new(millis(remember)),
         }
+    }
+
+    /// From now on, finished batches stay in it for `remember`, those that are in it included.
+    pub fn remember_for(&self, remember: Duration) {
+        self.remember.store(millis(remember), Ordering::Relaxed);
+    }
+
+    fn remember(&self) -> Duration {
+        Duration::from_millis(self.remember.load(Ordering::Relaxed))
     }
 
     /// Finds out whether a request is the first of its kind. `key` identifies caller and request.
@@ -144,7 +155,7 @@ impl Outcomes {
             Entry::Occupied(running) => join(running.get()),
             Entry::Vacant(free) => {
                 if let Some(finished) = self.finished.get(key)
-                    && finished.since.elapsed() < self.remember
+                    && finished.since.elapsed() < self.remember()
                 {
                     return join(&finished);
                 }
@@ -186,7 +197,7 @@ impl Outcomes {
     pub fn forget(&self, is_open: impl Fn(BatchId) -> bool) {
         let keep = |outcome: &Arc<Outcome>| {
             let answered = !matches!(outcome.get().as_deref(), None | Some(Answered::Unknown));
-            !answered || outcome.since.elapsed() < self.remember || is_open(outcome.id)
+            !answered || outcome.since.elapsed() < self.remember() || is_open(outcome.id)
         };
         self.finished.retain(|_, outcome| keep(outcome));
         self.batches.retain(|_, outcome| keep(outcome));
@@ -207,6 +218,10 @@ impl Outcomes {
     pub fn batch(&self, id: BatchId) -> Option<Arc<Outcome>> {
         self.batches.get(&id)
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

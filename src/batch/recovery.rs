@@ -176,7 +176,7 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
         // It ended when it had been watched for long enough; somebody may have used its numbers since.
         since += WATCH;
     }
-    let rest = coordinator.settings.slot_cooldown.saturating_sub(since);
+    let rest = coordinator.settings().slot_cooldown.saturating_sub(since);
     if rest.is_zero() || !matches!(record.verdict, Some(Verdict::Abort { .. })) {
         return;
     }

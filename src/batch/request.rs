@@ -151,7 +151,7 @@ impl Batches {
         Asker {
             authority: caller.authority.clone(),
             context: caller.context.clone(),
-            timeout: self.coordinator.settings.prepare_timeout,
+            timeout: self.coordinator.settings().prepare_timeout,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A configuration that is read again is in use whole or not at all, and nobody who is being served notices.
 
+mod steady;
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -191,4 +193,69 @@ async fn reloads_are_asked_for_with_post_and_the_token() {
     assert_eq!(with_token.get("/config").await.status, 401);
     let with_token = world.admin().header("authorization", "Bearer close-sesame");
     with_token.get("/config").await.ok();
+}
+
+#[tokio::test]
+async fn bounds_and_the_log_follow_while_requests_are_held() {
+    let world = World::two().await;
+    let yaml = world.configuration();
+    let bound = |in_flight: usize| format!("{yaml}limits: {{ in_flight: {in_flight} }}\n");
+    let gate = world.catalog("west").hold("table_exists");
+    let client = world.client();
+    let held =
+        tokio::spawn(async move { client.post("/v1/table/west%24t1/exists", &json!({})).await });
+    gate.reached(1).await;
+    world.reload(&bound(1)).await.ok();
+    assert_eq!(
+        status(&world, COUNT).await,
+        503,
+        "the place is taken by a request of before"
+    );
+    world.reload(&bound(2)).await.ok();
+    assert_eq!(status(&world, COUNT).await, 200);
+    let few = with(
+        &yaml,
+        "batch: { log: batches.redb }",
+        "batch: { log: batches.redb, max_entries: 1 }",
+    );
+    world
+        .reload(&format!(
+            "{few}telemetry: {{ level: error, access_log: false }}\n"
+        ))
+        .await
+        .ok();
+    let entry = |name: &str| json!({"id": [name, "t1"], "version": 2, "manifest_path": "x"});
+    let two = json!({"entries": [entry("west"), entry("east")]});
+    let reply = world
+        .client()
+        .post("/v1/table/version/batch-create", &two)
+        .await;
+    assert!(
+        reply.status == 400 && reply.words().contains("entries"),
+        "{reply:?}"
+    );
+    gate.open();
+    assert_eq!(held.await.unwrap().status, 200);
+    // The lines of what was before are on their way, those of what comes after must not be written at all.
+    logged(&world, "\"operation\":\"table_exists\"").await;
+    let lines = world.log().lines().count();
+    assert_eq!(status(&world, COUNT).await, 200);
+    world
+        .reload(&format!(
+            "{yaml}telemetry: {{ level: info, access_log: true }}\n"
+        ))
+        .await
+        .ok();
+    assert_eq!(status(&world, ELSEWHERE).await, 404);
+    logged(&world, "\"status\":404").await;
+    let after: Vec<_> = world.log().lines().skip(lines).map(str::to_owned).collect();
+    assert!(
+        !after.iter().any(|line| line.contains("\"status\":200")),
+        "{after:#?}"
+    );
+    assert_eq!(
+        after.len(),
+        2,
+        "that it was reloaded, and one request: {after:#?}"
+    );
 }

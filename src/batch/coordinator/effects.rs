@@ -81,7 +81,7 @@ impl Run {
     fn lock(&self) -> BoxFuture<'static, Done> {
         let locks = self.coordinator.locks.clone();
         let tables: Vec<_> = self.plan.tables().collect();
-        let wait = self.coordinator.settings.lock_timeout;
+        let wait = self.coordinator.settings().lock_timeout;
         Box::pin(async move {
             match locks.exclusive(tables, wait).await {
                 Ok(hold) => Done {
@@ -148,7 +148,7 @@ impl Run {
     }
 
     fn clock(&self) -> BoxFuture<'static, Done> {
-        let timeout = self.coordinator.settings.prepare_timeout;
+        let timeout = self.coordinator.settings().prepare_timeout;
         Box::pin(async move {
             sleep(timeout).await;
             let message = "the catalogs did not prepare the batch in time".into();
@@ -295,7 +295,7 @@ impl Run {
         };
         Asker {
             // Time enough for a second attempt within the bound.
-            timeout: self.coordinator.settings.prepare_timeout / 3,
+            timeout: self.coordinator.settings().prepare_timeout / 3,
             ..self.caller.clone().unwrap_or_else(own)
         }
     }

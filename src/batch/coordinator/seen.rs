@@ -75,7 +75,7 @@ impl Run {
                     return forget();
                 }
                 // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
-                let rest = self.coordinator.settings.slot_cooldown;
+                let rest = self.coordinator.settings().slot_cooldown;
                 tokio::spawn(async move {
                     sleep(rest).await;
                     forget();
@@ -115,7 +115,7 @@ impl Run {
             return;
         };
         let line = self.plan.entries[entry].line.clone();
-        let rest = self.coordinator.settings.slot_cooldown;
+        let rest = self.coordinator.settings().slot_cooldown;
         let visibility = self.coordinator.visibility.clone();
         let claim = Some((self.id, entry));
         visibility.release(&line, version, &self.fate, rest, claim);

@@ -23,7 +23,7 @@ impl Run {
         let turn = self.turn(entry, false);
         let proof = self.proofs[entry].clone();
         let locks = self.coordinator.locks.clone();
-        let wait = self.coordinator.settings.lock_timeout;
+        let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
         let fate = self.fate.clone();
         if let Entry {

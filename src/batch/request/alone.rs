@@ -37,7 +37,7 @@ impl Batches {
         if call.caller.idempotency_key.is_some() || (!single && able == Some(false)) {
             return Ok(None);
         }
-        let wait = self.coordinator.settings.lock_timeout;
+        let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.shared(plan.tables(), wait).await;
         let _hold = hold.map_err(|_| busy("a table is part of a batch that is not decided yet"))?;
         let visibility = &self.coordinator.visibility;
