@@ -5,18 +5,26 @@
 //! decide on it.
 
 mod ask;
+mod attempt;
+mod balance;
+mod breaker;
 mod catalog;
 mod connection;
 mod credentials;
+mod deliver;
 mod dial;
 #[cfg(feature = "dir")]
 mod dir;
+mod endpoint;
+mod endpoints;
 mod failure;
 mod headers;
 pub mod health;
+mod moment;
 mod peer;
 mod pool;
 mod rest;
+mod retry;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod tls;
@@ -30,8 +38,8 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 pub use ask::read_answer;
 pub use catalog::Catalog;
 pub use credentials::Refusal;
+pub use endpoint::Standing;
 pub use failure::Failure;
-pub use health::Health;
 pub use peer::Peer;
 
 use crate::body::Body;
@@ -43,6 +51,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 #[cfg(feature = "dir")]
 use dir::Dir;
+use health::Health;
 use rest::Rest;
 
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
@@ -110,9 +119,12 @@ impl Backend {
         limits: &Limits,
         metrics: &Metrics,
     ) -> Result<Self, BoxError> {
+        let name = Arc::from(config.name.as_str());
+        let metrics = metrics.backend(&name);
         let kind = match &config.implementation {
             Implementation::Rest(rest) => {
-                Kind::Rest(Box::new(Rest::new(rest, &config.context_prefix)?))
+                let rest = Rest::new(rest, &config.context_prefix, &metrics)?;
+                Kind::Rest(Box::new(rest))
             }
             #[cfg(feature = "dir")]
             Implementation::Dir(dir) => Kind::Dir(Dir::open(dir).await?),
@@ -121,9 +133,8 @@ impl Backend {
                 return Err("this nsgate was built without the feature `dir`".into());
             }
         };
-        let name = Arc::from(config.name.as_str());
         Ok(Self {
-            metrics: metrics.backend(&name),
+            metrics,
             name,
             batch: config.batch,
             sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
@@ -219,14 +230,31 @@ impl Backend {
         self.sets_managed_versioning
     }
 
-    /// What the last health question found; up until one has failed.
+    /// Whether at least one of its addresses serves; so until the opposite was found.
     pub fn is_up(&self) -> bool {
-        self.health.is_up()
+        match &self.kind {
+            Kind::Rest(rest) => rest.is_up(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => self.health.is_up(),
+            Kind::Own(_) => self.health.is_up(),
+        }
     }
 
-    /// Its health, for `/backends`.
-    pub fn health(&self) -> &Health {
-        &self.health
+    /// Why its last health question failed, in words for an operator.
+    pub fn last_error(&self) -> Option<String> {
+        let endpoints = self.endpoints();
+        let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
+        first.or_else(|| self.health.last_error())
+    }
+
+    /// How each of its addresses stands, for operators.
+    pub fn endpoints(&self) -> Vec<Standing> {
+        match &self.kind {
+            Kind::Rest(rest) => rest.standing(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => Vec::new(),
+            Kind::Own(_) => Vec::new(),
+        }
     }
 
     /// How long the response's headers may take.

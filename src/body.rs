@@ -96,8 +96,14 @@ impl Body {
         match &self.source {
             Source::Empty => Some(Self::empty()),
             Source::Full(bytes) => Some(Source::Full(bytes.clone()).into()),
+            Source::Incoming(_) | Source::Stream(_) if self.is_end_stream() => Some(Self::empty()),
             Source::Incoming(_) | Source::Stream(_) => None,
         }
+    }
+
+    /// Whether nothing of it is still to come from somewhere else.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.source, Source::Empty | Source::Full(_)) || self.is_end_stream()
     }
 
     /// Lets `observer` see it go by, after any that already does.

@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{EXPOSITION, Page, Problem, Shown, reload};
+use crate::backend::Standing;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
@@ -50,11 +51,23 @@ pub(super) fn backends(shown: &Shown) -> Value {
             "name": &**backend.name(),
             "implementation": backend.implementation(),
             "up": backend.is_up(),
-            "error": backend.health().last_error(),
+            "error": backend.last_error(),
+            "endpoints": backend.endpoints().iter().map(endpoint).collect::<Vec<_>>(),
             "mounts": mounts.collect::<Vec<_>>(),
         })
     });
     json!({ "backends": backends.collect::<Vec<_>>() })
+}
+
+fn endpoint(standing: &Standing) -> Value {
+    json!({
+        "address": standing.address,
+        "up": standing.up,
+        "error": standing.error,
+        "breaker": standing.breaker,
+        "in_flight": standing.in_flight,
+        "latency_ms": standing.latency.as_millis(),
+    })
 }
 
 fn names(identifier: &Identifier) -> Vec<&str> {

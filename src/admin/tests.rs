@@ -13,7 +13,10 @@ use crate::route::{Mount, Table};
 /// Trusts these issuers, whose keys have not come.
 async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
     let metrics = Arc::new(Metrics::new());
-    let lake = BackendConfig::rest("lake", "http://127.0.0.1:1".parse().unwrap());
+    let lake = BackendConfig::rest(
+        "lake",
+        "http://me:secret@127.0.0.1:1/base/".parse().unwrap(),
+    );
     let limits = Limits::default();
     let lake = Backend::open(&lake, &limits, &metrics).await.unwrap();
     let prod = Identifier::from_names(["prod"]).unwrap();
@@ -126,6 +129,10 @@ async fn backends_are_shown_with_their_mounts() {
     let admin = admin(None, &[]).await;
     let expected = json!({ "backends": [{
         "name": "lake", "implementation": "rest", "up": true, "error": null,
+        "endpoints": [{
+            "address": "http://127.0.0.1:1/base", "up": true, "error": null,
+            "breaker": "closed", "in_flight": 0, "latency_ms": 0,
+        }],
         "mounts": [{ "namespace": ["prod"], "backend_namespace": [] }],
     }]});
     assert_eq!(page(&admin, "/backends").await, (200, expected));

@@ -3,12 +3,14 @@
 use std::fmt;
 
 use super::Refusal;
+use super::endpoints::Withheld;
 use crate::error::{BoxError, Error};
 
 /// No answer, or none that could be read.
 #[derive(Debug)]
 pub enum Failure {
-    /// Nothing of the request reached the catalog: refused, unknown host, TLS. It cannot have acted.
+    /// Nothing of the request reached the catalog: refused, unknown host, TLS, an open
+    /// breaker. It cannot have acted.
     NotSent(BoxError),
     /// Nothing was sent, for want of a token of this catalog. It cannot have acted.
     NoToken(Refusal),
@@ -29,6 +31,18 @@ impl Failure {
     /// What the caller is told: 503, code 17, naming the backend and not its address; 401 or 403 where it is the
     /// caller who gets no token of this catalog.
     pub fn into_error(self, backend: &str) -> Error {
+        if let Self::NotSent(cause) = &self
+            && let Some(withheld) = cause.downcast_ref::<Withheld>()
+        {
+            // Rounded up: whoever comes at that time is to find it over.
+            let seconds = withheld.wait.as_millis().div_ceil(1000).max(1);
+            let message = format!(
+                "backend `{backend}` is not asked for the moment: its requests failed one after the other"
+            );
+            return Error::unavailable(message)
+                .retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))
+                .with_cause(self);
+        }
         let said = match &self {
             Self::NoToken(refusal) => return refusal.to_error(backend).with_cause(self),
             Self::NotSent(_) => "cannot be reached",

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::{Backend, Kind};
+use super::{Backend, Kind, moment};
 
 /// A catalog of the embedding program is as well as the program is.
 const OWN_INTERVAL: Duration = Duration::from_secs(60);
@@ -45,24 +45,29 @@ pub async fn watch(backend: Weak<Backend>) {
         let interval = check(&backend).await;
         backend.metrics.up(backend.is_up());
         drop(backend);
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(moment::jittered(interval)).await;
     }
 }
 
 /// Asks once; answers with how long to wait until the next time.
 async fn check(backend: &Backend) -> Duration {
-    let (outcome, interval) = match &backend.kind {
-        Kind::Rest(rest) => (rest.check().await, rest.check_interval()),
-        #[cfg(feature = "dir")]
-        Kind::Dir(dir) => (dir.check().await, super::dir::CHECK_INTERVAL),
-        Kind::Own(_) => (Ok(()), OWN_INTERVAL),
-    };
-    let why = outcome.as_ref().err().cloned();
-    if backend.health.note(outcome) {
-        match why {
-            Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
-            None => tracing::info!(backend = %backend.name, "backend is up"),
+    match &backend.kind {
+        Kind::Rest(rest) => {
+            rest.check().await;
+            rest.check_interval()
         }
+        #[cfg(feature = "dir")]
+        Kind::Dir(dir) => {
+            let outcome = dir.check().await;
+            let why = outcome.as_ref().err().cloned();
+            if backend.health.note(outcome) {
+                match why {
+                    Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
+                    None => tracing::info!(backend = %backend.name, "backend is up"),
+                }
+            }
+            super::dir::CHECK_INTERVAL
+        }
+        Kind::Own(_) => OWN_INTERVAL,
     }
-    interval
 }

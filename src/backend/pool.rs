@@ -1,20 +1,22 @@
-//! One address of a catalog and the idle connections to it, the most recently used first.
+//! How an address of a catalog is reached: the idle connections to it, the most recently used first, and new ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::HeaderValue;
+use http::header::HOST;
 use http::uri::{InvalidUri, PathAndQuery, Uri};
+use http::{HeaderValue, Request};
 use rustls::ClientConfig;
 
-use super::connection::{Connection, Home};
+use super::connection::Connection;
 use super::dial::Dialer;
+use crate::body::Body;
 use crate::config;
 use crate::error::BoxError;
 
-/// One base address of a catalog.
-pub(super) struct Endpoint {
+/// The connections to one base address.
+pub(super) struct Pool {
     /// The value of `host`.
     pub(super) host: HeaderValue,
     /// The base address's path without a closing slash; often empty.
@@ -31,7 +33,7 @@ struct Idle {
     since: Instant,
 }
 
-impl Endpoint {
+impl Pool {
     /// The address `uri`; nothing is contacted.
     pub(super) fn new(
         uri: &Uri,
@@ -52,8 +54,18 @@ impl Endpoint {
         })
     }
 
-    /// `path` below this address.
-    pub(super) fn target(&self, path: &PathAndQuery) -> Result<Uri, InvalidUri> {
+    /// Makes `request` one for `path` below this address.
+    pub(super) fn address(
+        &self,
+        request: &mut Request<Body>,
+        path: &PathAndQuery,
+    ) -> Result<(), InvalidUri> {
+        *request.uri_mut() = self.target(path)?;
+        request.headers_mut().insert(HOST, self.host.clone());
+        Ok(())
+    }
+
+    fn target(&self, path: &PathAndQuery) -> Result<Uri, InvalidUri> {
         if self.prefix.is_empty() {
             return Ok(Uri::from(path.clone()));
         }
@@ -88,13 +100,8 @@ impl Endpoint {
         });
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Home for Arc<Endpoint> {
-    fn give_back(&self, connection: Box<Connection>) {
+    /// Takes back a connection whose answer is over.
+    pub(super) fn give_back(&self, connection: Box<Connection>) {
         let since = Instant::now();
         let mut idle = self.lock();
         let surplus = if idle.len() >= self.max_idle {
@@ -107,5 +114,9 @@ impl Home for Arc<Endpoint> {
         }
         drop(idle);
         drop(surplus);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,31 +1,32 @@
-//! A catalog behind HTTP: several addresses, pooled connections, exact failures.
+//! A catalog behind HTTP: whose headers it sees, how it is asked whether it is well.
 
 mod bearer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri, Version};
+use http::{Request, Response, Version};
 use http_body::Body as _;
-use hyper::body::Incoming;
+use tokio::time::Instant;
 
-use super::connection::{Broken, Connection, Streamed};
+use super::attempt::{Outcome, attempt};
 use super::credentials::{Credentials, Lent};
-use super::pool::Endpoint;
-use super::{Authority, Failure, Peer, headers, tls};
+use super::deliver::{Delivery, Manner};
+use super::endpoint::{Endpoint, Standing};
+use super::endpoints::Endpoints;
+use super::{Authority, Failure, Peer, headers};
 use crate::body::Body;
 use crate::config::{Health, RestConfig};
 use crate::error::BoxError;
+use crate::metrics;
 use crate::protocol::context::Context;
 use crate::protocol::operation::{Access, Operation};
 
 /// A catalog behind HTTP.
 pub(super) struct Rest {
-    endpoints: Vec<Arc<Endpoint>>,
-    /// The endpoint that last took a request.
-    preferred: AtomicUsize,
+    delivery: Delivery,
     credentials: Credentials,
     context_prefix: String,
     health: Health,
@@ -34,16 +35,14 @@ pub(super) struct Rest {
 
 impl Rest {
     /// Reads certificate files, contacts nobody.
-    pub(super) fn new(config: &RestConfig, context_prefix: &str) -> Result<Self, BoxError> {
-        let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
-        let secure = uris().any(|uri| uri.scheme_str() == Some("https"));
-        let tls = secure
-            .then(|| tls::client_config(config.tls.as_ref()))
-            .transpose()?;
-        let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), &config.pool).map(Arc::new);
+    pub(super) fn new(
+        config: &RestConfig,
+        context_prefix: &str,
+        metrics: &Arc<metrics::Backend>,
+    ) -> Result<Self, BoxError> {
+        let endpoints = Endpoints::new(config, metrics)?;
         Ok(Self {
-            endpoints: uris().map(endpoint).collect::<Result<_, _>>()?,
-            preferred: AtomicUsize::new(0),
+            delivery: Delivery::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
@@ -57,37 +56,62 @@ impl Rest {
         limit: Duration,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        let operation = request.extensions().get::<Operation>().copied();
-        let may_repeat = operation.is_some_and(|operation| operation.access() == Access::Read);
+        let extensions = request.extensions();
+        let operation = extensions.get::<Operation>();
+        let manner = Manner {
+            read: operation.is_some_and(|operation| operation.access() == Access::Read),
+            quick: operation.is_some_and(|operation| !operation.is_data()),
+            own: matches!(extensions.get(), Some(Authority::Service)),
+        };
         self.prepare(&mut request);
-        let sending = AtomicBool::new(false);
-        tokio::time::timeout(limit, self.deliver(request, may_repeat, &sending))
-            .await
-            .unwrap_or_else(|_| match sending.into_inner() {
-                true => Err(Failure::TimedOut),
-                false => Err(Failure::NotSent("no connection in time".into())),
-            })
+        self.delivery.deliver(limit, request, manner).await
     }
 
     pub(super) fn has_service_credentials(&self) -> bool {
         self.credentials.has_service()
     }
 
-    /// Asks the health path as the gateway itself, and tidies the pool. Any answer below 500 is a good one.
-    pub(super) async fn check(&self) -> Result<(), String> {
-        for endpoint in &self.endpoints {
-            endpoint.reap();
-        }
+    /// Whether at least one address serves.
+    pub(super) fn is_up(&self) -> bool {
+        self.delivery.endpoints.board.is_up()
+    }
+
+    /// How each address stands.
+    pub(super) fn standing(&self) -> Vec<Standing> {
+        self.delivery.endpoints.standing()
+    }
+
+    /// Asks the health path of every address as the gateway itself, and tidies the pools.
+    pub(super) async fn check(&self) {
+        let all = self.delivery.endpoints.iter();
+        join_all(all.map(|endpoint| self.check_one(endpoint))).await;
+    }
+
+    /// Any answer below 500 is a good one.
+    async fn check_one(&self, endpoint: &Endpoint) {
+        endpoint.pool.reap();
         let mut request = Request::new(Body::empty());
-        *request.uri_mut() = Uri::from(self.health_path.clone());
         request.extensions_mut().insert(Authority::Service);
-        match self.send_within(self.health.timeout, request).await {
-            Ok(response) if response.status().is_server_error() => {
+        self.prepare(&mut request);
+        let answers = endpoint.load.answers();
+        let deadline = Instant::now() + self.health.timeout;
+        let outcome = match endpoint.pool.address(&mut request, &self.health_path) {
+            Ok(()) => attempt(deadline, &endpoint.pool, request, false).await,
+            Err(error) => return endpoint.note_health(Err(error.to_string()), false),
+        };
+        let found = match &outcome {
+            Outcome::Answered(response, _) if response.status().is_server_error() => {
                 Err(format!("answers {}", response.status()))
             }
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure.to_string()),
-        }
+            Outcome::Answered(..) => Ok(()),
+            Outcome::Unsent(_, cause) => {
+                Err(Failure::NotSent(cause.to_string().into()).to_string())
+            }
+            Outcome::Lost { cause, .. } => Err(Failure::Lost(cause.to_string().into()).to_string()),
+            Outcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
+        };
+        let silent = matches!(outcome, Outcome::TimedOut { .. });
+        endpoint.note_health(found, silent && endpoint.load.answers() == answers);
     }
 
     /// The time between two checks.
@@ -113,113 +137,6 @@ impl Rest {
             headers::set_peer(map, peer);
         }
     }
-
-    /// Tries the endpoints in turn while nothing has been sent, the last good one first.
-    async fn deliver(
-        &self,
-        mut request: Request<Body>,
-        may_repeat: bool,
-        sending: &AtomicBool,
-    ) -> Result<Response<Body>, Failure> {
-        let path = request.uri().path_and_query().cloned();
-        let path = path.unwrap_or(PathAndQuery::from_static("/"));
-        let preferred = self.preferred.load(Ordering::Relaxed);
-        let mut refused: BoxError = "no endpoint".into();
-        for step in 0..self.endpoints.len() {
-            let index = (preferred + step) % self.endpoints.len();
-            let endpoint = &self.endpoints[index];
-            *request.uri_mut() = match endpoint.target(&path) {
-                Ok(uri) => uri,
-                Err(error) => return Err(Failure::NotSent(error.into())),
-            };
-            let host = endpoint.host.clone();
-            request.headers_mut().insert(http::header::HOST, host);
-            match deliver_to(endpoint, request, may_repeat, sending).await {
-                Ok((response, connection)) => {
-                    if step > 0 {
-                        self.preferred.store(index, Ordering::Relaxed);
-                    }
-                    return Ok(received(response, connection, endpoint));
-                }
-                Err(Undelivered::Unsent(back, cause)) => (request, refused) = (*back, cause),
-                Err(Undelivered::Lost(cause)) => return Err(Failure::Lost(cause)),
-            }
-        }
-        Err(Failure::NotSent(refused))
-    }
-}
-
-enum Undelivered {
-    /// Nothing was written; here is the request.
-    Unsent(Box<Request<Body>>, BoxError),
-    /// Some of it may have been.
-    Lost(BoxError),
-}
-
-/// Sends over an idle connection or a new one.
-///
-/// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
-/// request comes back and goes over the next one. If it was written and no answer came, only a request that may
-/// be repeated, and whose body is still there, is sent once more, over a new connection.
-async fn deliver_to(
-    endpoint: &Endpoint,
-    mut request: Request<Body>,
-    may_repeat: bool,
-    sending: &AtomicBool,
-) -> Result<(Response<Incoming>, Box<Connection>), Undelivered> {
-    while let Some(mut connection) = endpoint.take_idle() {
-        sending.store(true, Ordering::Relaxed);
-        let spare = if may_repeat { copy(&request) } else { None };
-        match connection.exchange(request).await {
-            Ok(response) => return Ok((response, connection)),
-            Err(Broken {
-                unsent: Some(back), ..
-            }) => {
-                request = back;
-                sending.store(false, Ordering::Relaxed);
-            }
-            Err(Broken { error, .. }) => match spare {
-                Some(spare) => {
-                    request = spare;
-                    break;
-                }
-                None => return Err(Undelivered::Lost(error.into())),
-            },
-        }
-    }
-    let mut connection = match endpoint.connect().await {
-        Ok(connection) => connection,
-        Err(cause) => return Err(Undelivered::Unsent(Box::new(request), cause)),
-    };
-    sending.store(true, Ordering::Relaxed);
-    match connection.exchange(request).await {
-        Ok(response) => Ok((response, connection)),
-        Err(Broken {
-            unsent: Some(back),
-            error,
-        }) => Err(Undelivered::Unsent(Box::new(back), error.into())),
-        Err(Broken { error, .. }) => Err(Undelivered::Lost(error.into())),
-    }
-}
-
-fn received(
-    response: Response<Incoming>,
-    connection: Box<Connection>,
-    endpoint: &Arc<Endpoint>,
-) -> Response<Body> {
-    let mut response =
-        response.map(|body| Body::stream(Streamed::new(body, connection, Arc::clone(endpoint))));
-    headers::strip(response.headers_mut(), "");
-    response
-}
-
-/// A second request like this one, when its body is in memory.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().copy()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
 }
 
 #[cfg(test)]

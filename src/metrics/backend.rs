@@ -39,14 +39,19 @@ impl Backend {
         &self.name
     }
 
-    /// What the last health question found.
+    /// Whether at least one of its addresses serves.
     pub fn up(&self, up: bool) {
         self.up.set(up.into());
     }
 
-    /// Whether requests are held back because it failed.
-    pub fn breaker_open(&self, open: bool) {
-        self.breaker_open.set(open.into());
+    /// One more of its addresses is not asked because it failed.
+    pub fn breaker_opened(&self) {
+        self.breaker_open.inc();
+    }
+
+    /// One fewer.
+    pub fn breaker_closed(&self) {
+        self.breaker_open.dec();
     }
 
     /// A request was sent once more.

@@ -105,17 +105,17 @@ impl Families {
             ),
             backend_up: new.gauges(
                 "nsgate_backend_up",
-                "1 if the catalog answered its last health question, else 0.",
+                "1 if at least one address of the catalog answered its last health question and has a closed breaker, else 0.",
                 &["backend"],
             ),
             breaker_open: new.gauges(
                 "nsgate_backend_breaker_open",
-                "1 while the catalog is not asked because it failed, else 0.",
+                "How many addresses of the catalog are not asked for the moment because their requests failed.",
                 &["backend"],
             ),
             backend_retries: new.counters(
                 "nsgate_backend_retries_total",
-                "Requests sent to a catalog once more.",
+                "Further tries of requests that change nothing.",
                 &["backend"],
             ),
             batches: new.counters(

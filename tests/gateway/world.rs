@@ -164,6 +164,15 @@ impl Setup {
             if !lines.contains("health:") {
                 yaml.push_str("    health: { interval: 1h }\n");
             }
+            // One fault is to have one effect, unless a test is about more.
+            for (key, value) in [
+                ("retry", "{ attempts: 1 }"),
+                ("breaker", "{ failures: 1000000 }"),
+            ] {
+                if !lines.contains(&format!("{key}:")) {
+                    let _ = writeln!(yaml, "    {key}: {value}");
+                }
+            }
         }
         format!("{yaml}mounts:\n{}{}", self.mounts, self.sections)
     }

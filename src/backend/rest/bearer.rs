@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Rest;
 use crate::backend::credentials::{Found, Lent};
+use crate::backend::deliver::copy;
 use crate::backend::{Authority, Failure};
 use crate::body::Body;
 use crate::protocol::operation::{Access, Operation};
@@ -43,7 +44,7 @@ impl Rest {
         let lent = come(found, limit).await?;
         let mut spare = None;
         if reads(&request) {
-            spare = super::copy(&request);
+            spare = copy(&request);
         }
         if let Some(spare) = &mut spare {
             *spare.extensions_mut() = request.extensions().clone();

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::backend::scripted::{Act, Catalog, ok};
 use crate::backend::{Answer, Ask, Authority, Kind};
+use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
 /// Long enough for loopback, short enough to wait for where nothing comes.
@@ -20,12 +21,16 @@ fn config(uri: &str) -> RestConfig {
 }
 
 fn rest(config: &RestConfig) -> Kind {
-    Kind::Rest(Box::new(Rest::new(config, "x-ns-ctx-").unwrap()))
+    let metrics = Metrics::new().backend(&Arc::from("warehouse"));
+    Kind::Rest(Box::new(Rest::new(config, "x-ns-ctx-", &metrics).unwrap()))
 }
 
 async fn check(kind: &Kind) -> Result<(), String> {
     match kind {
-        Kind::Rest(rest) => rest.check().await,
+        Kind::Rest(rest) => {
+            rest.check().await;
+            rest.standing()[0].error.clone().map_or(Ok(()), Err)
+        }
         _ => unreachable!("made by `rest`"),
     }
 }
@@ -125,7 +130,9 @@ async fn a_failure_says_whether_the_catalog_can_have_acted() {
     for (act, expected) in cases {
         for request in [read(), write(), streamed(Operation::InsertIntoTable)] {
             let catalog = Catalog::start(vec![act.clone()]).await;
-            let outcome = to(&catalog).send(SOON, request).await;
+            let mut config = config(&catalog.uri());
+            config.retry.attempts = 1;
+            let outcome = rest(&config).send(SOON, request).await;
             assert_eq!(kind(&outcome), expected, "{act:?}");
             assert_eq!(catalog.requests().len(), 1, "{act:?}: sent once");
         }
@@ -268,35 +275,18 @@ async fn a_request_is_sent_again_once_at_most() {
 }
 
 #[tokio::test]
-async fn the_endpoint_that_answers_is_remembered() {
-    let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = first.local_addr().unwrap();
-    drop(first);
-    let second = Catalog::start(vec![ok("warm"), ok("warm"), ok("warm")]).await;
-    let mut config = config(&format!("http://{address}"));
-    config.endpoints = vec![second.uri().parse().unwrap()];
-    let rest = rest(&config);
-    warm(&rest).await;
-    let first = Catalog::on(TcpListener::bind(address).await.unwrap(), vec![ok("first")]);
-    warm(&rest).await;
-    assert_eq!((first.connections(), second.connections()), (0, 1));
-    let response = rest
-        .send(SOON, streamed(Operation::InsertIntoTable))
-        .await
-        .unwrap();
-    assert_eq!(whole(response).await.unwrap(), "warm");
-    assert!(second.requests()[0].contains(&format!("host: {}\r\n", second.address)));
+async fn a_request_that_an_endpoint_took_goes_to_no_other() {
+    for request in [write(), streamed(Operation::InsertIntoTable)] {
+        let first = Catalog::start(vec![Act::Close]).await;
+        let second = Catalog::start(vec![Act::Close]).await;
+        let mut config = config(&first.uri());
+        config.endpoints = vec![second.uri().parse().unwrap()];
+        assert_eq!(kind(&rest(&config).send(SOON, request).await), "lost");
+        assert_eq!(first.requests().len() + second.requests().len(), 1);
+    }
 }
 
-#[tokio::test]
-async fn a_request_that_an_endpoint_took_goes_to_no_other() {
-    let first = Catalog::start(vec![Act::Close]).await;
-    let second = Catalog::start(vec![ok("twice")]).await;
-    let mut config = config(&first.uri());
-    config.endpoints = vec![second.uri().parse().unwrap()];
-    assert_eq!(kind(&rest(&config).send(SOON, write()).await), "lost");
-    assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
-}
+mod endpoints;
 
 #[tokio::test]
 async fn a_base_path_stays_before_every_path() {

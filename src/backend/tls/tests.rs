@@ -95,7 +95,8 @@ async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {
     let uri = format!("https://localhost:{port}");
     let mut config = RestConfig::new(uri.parse().unwrap());
     config.tls = Some(tls);
-    let rest = Rest::new(&config, "x-ns-ctx-").unwrap();
+    let metrics = crate::metrics::Metrics::new().backend(&Arc::from("lake"));
+    let rest = Rest::new(&config, "x-ns-ctx-", &metrics).unwrap();
     let mut request = Request::new(Body::full("{}"));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/update".parse().unwrap();

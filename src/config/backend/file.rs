@@ -147,13 +147,13 @@ impl BackendFile {
             table(),
             "How the catalog is asked whether it is well.",
         );
-        keys.later(
+        keys.key(
             "breaker",
             &mut self.breaker,
             table(),
-            "When to stop asking a catalog that fails.",
+            "When to stop asking an address that fails.",
         );
-        keys.later(
+        keys.key(
             "retry",
             &mut self.retry,
             table(),

@@ -48,6 +48,8 @@ impl<'a> Behind<'a> {
             "implementation": "rest",
             "properties": { "uri": self.uri },
             "service_authorization": "Bearer of-the-gateway",
+            // A catalog that was started again is not waited for.
+            "breaker": { "open_for": "500ms" },
         });
         let more = self.more.as_object().unwrap().clone();
         backend.as_object_mut().unwrap().extend(more);

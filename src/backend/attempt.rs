@@ -1,0 +1,83 @@
+//! One try at one address: over a pooled connection, or a new one.
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::{Broken, Connection};
+use super::pool::Pool;
+use crate::body::Body;
+use crate::error::BoxError;
+
+/// How a try ended.
+pub(super) enum Outcome {
+    /// With headers, over this connection.
+    Answered(Response<Incoming>, Box<Connection>),
+    /// Nothing was written; here is the request.
+    Unsent(Box<Request<Body>>, BoxError),
+    /// Some of it may have been.
+    Lost {
+        /// What the connection said.
+        cause: BoxError,
+        /// The connection was used before: the catalog may have closed it at that very moment.
+        pooled: bool,
+    },
+    /// No answer in time; `sent`: the catalog may have the request.
+    TimedOut {
+        /// There was a connection to send it over.
+        sent: bool,
+    },
+}
+
+/// Sends `request` and waits for the answer's headers until `deadline`. `anew`: not over a pooled connection.
+///
+/// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
+/// request comes back and goes over the next one.
+pub(super) async fn attempt(
+    deadline: Instant,
+    pool: &Pool,
+    request: Request<Body>,
+    anew: bool,
+) -> Outcome {
+    let mut sent = false;
+    timeout_at(deadline, exchange(pool, request, anew, &mut sent))
+        .await
+        .unwrap_or(Outcome::TimedOut { sent })
+}
+
+async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mut bool) -> Outcome {
+    while !anew && let Some(mut connection) = pool.take_idle() {
+        *sent = true;
+        match connection.exchange(request).await {
+            Ok(response) => return Outcome::Answered(response, connection),
+            Err(Broken {
+                unsent: Some(back), ..
+            }) => {
+                request = back;
+                *sent = false;
+            }
+            Err(Broken { error, .. }) => {
+                return Outcome::Lost {
+                    cause: error.into(),
+                    pooled: true,
+                };
+            }
+        }
+    }
+    let mut connection = match pool.connect().await {
+        Ok(connection) => connection,
+        Err(cause) => return Outcome::Unsent(Box::new(request), cause),
+    };
+    *sent = true;
+    match connection.exchange(request).await {
+        Ok(response) => Outcome::Answered(response, connection),
+        Err(Broken {
+            unsent: Some(back),
+            error,
+        }) => Outcome::Unsent(Box::new(back), error.into()),
+        Err(Broken { error, .. }) => Outcome::Lost {
+            cause: error.into(),
+            pooled: false,
+        },
+    }
+}

@@ -1,0 +1,249 @@
+//! When to stop asking an address that fails, and when to try it again.
+//!
+//! Failures in a row open it: nothing is sent for `open_for`. Then one request goes through as a probe, and what
+//! becomes of it decides. Two words hold all of it, so a closed breaker costs a request one load, and nobody waits
+//! for anybody. A probe moves the time of the next one on before it goes, so one that hangs delays the next by
+//! `open_for` and no more.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::moment::Moment;
+use crate::config;
+
+/// The gateway's own questions (undo, recovery) pass an open breaker at this pace: what they wait for must not
+/// depend on what callers ask.
+const OWN_PACE: u64 = 1_000_000;
+
+/// The breaker of one address.
+pub(super) struct Breaker {
+    failures: u32,
+    open_for: u64,
+    in_a_row: AtomicU32,
+    /// When the next probe may go; 0: closed.
+    next: AtomicU64,
+    /// When the next question of the gateway's own may go.
+    next_own: AtomicU64,
+}
+
+/// What let a request through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// The breaker was closed.
+    Free,
+    /// It is the probe, until the moment it holds.
+    Probe(Moment),
+    /// It is a question of the gateway's own.
+    Own,
+}
+
+/// How it stands, in words for an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Everything goes through.
+    Closed,
+    /// Nothing does before this moment.
+    Open(Moment),
+    /// The next request is the probe.
+    Due,
+}
+
+impl Breaker {
+    /// Closed.
+    pub(super) fn new(config: &config::Breaker) -> Self {
+        Self {
+            failures: config.failures,
+            open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX / 2),
+            in_a_row: AtomicU32::new(0),
+            next: AtomicU64::new(0),
+            next_own: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether everything goes through.
+    pub(super) fn is_closed(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == 0
+    }
+
+    /// How it stands.
+    pub(super) fn state(&self, now: Moment) -> State {
+        match self.next.load(Ordering::Relaxed) {
+            0 => State::Closed,
+            next if next > now => State::Open(next),
+            _ => State::Due,
+        }
+    }
+
+    /// Since when a probe is due, in microseconds; `None` while it is closed or none is due.
+    pub(super) fn overdue(&self, now: Moment) -> Option<u64> {
+        let next = self.next.load(Ordering::Relaxed);
+        (next != 0).then(|| now.checked_sub(next)).flatten()
+    }
+
+    /// How long it stays open, in microseconds.
+    pub(super) fn open_for(&self) -> u64 {
+        self.open_for
+    }
+
+    /// How many failures in a row open it.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Makes the caller the probe, if one is due and nobody else took it.
+    pub(super) fn probe(&self, now: Moment) -> Option<Pass> {
+        let next = self.next.load(Ordering::Relaxed);
+        if next == 0 || next > now {
+            return None;
+        }
+        let until = now + self.open_for;
+        self.swap(next, until).then_some(Pass::Probe(until))
+    }
+
+    /// Lets a question of the gateway's own through.
+    pub(super) fn own(&self, now: Moment) -> Option<Pass> {
+        let next = self.next_own.load(Ordering::Relaxed);
+        let swapped = next <= now
+            && self
+                .next_own
+                .compare_exchange(next, now + OWN_PACE, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        swapped.then_some(Pass::Own)
+    }
+
+    /// The address answered; true when that closes the breaker.
+    ///
+    /// An answer to what was sent before it opened is no news and changes nothing.
+    pub(super) fn succeeded(&self, pass: Pass) -> bool {
+        if self.in_a_row.load(Ordering::Relaxed) != 0 {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        match pass {
+            Pass::Free => false,
+            Pass::Probe(until) => self.swap(until, 0),
+            Pass::Own => self.next.swap(0, Ordering::Relaxed) != 0,
+        }
+    }
+
+    /// The address failed; true when that opens the breaker.
+    pub(super) fn failed(&self, pass: Pass, now: Moment) -> bool {
+        match pass {
+            Pass::Own => false,
+            Pass::Probe(until) => {
+                self.swap(until, now + self.open_for);
+                false
+            }
+            Pass::Free => {
+                let enough = self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= self.failures;
+                enough && self.trip(now)
+            }
+        }
+    }
+
+    /// Whoever was let through went away without an answer: the next request is as good a probe.
+    pub(super) fn abandoned(&self, pass: Pass, now: Moment) {
+        if let Pass::Probe(until) = pass {
+            self.swap(until, now);
+        }
+    }
+
+    /// Opens it, whatever the count; false if it was open.
+    pub(super) fn trip(&self, now: Moment) -> bool {
+        let opened = self.swap(0, now + self.open_for);
+        if opened {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        opened
+    }
+
+    fn swap(&self, from: Moment, to: Moment) -> bool {
+        self.next
+            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn breaker() -> Breaker {
+        Breaker::new(&config::Breaker {
+            failures: 3,
+            open_for: Duration::from_secs(10),
+        })
+    }
+
+    fn opened(at: Moment) -> Breaker {
+        let breaker = breaker();
+        let opens: Vec<_> = (0..3).map(|_| breaker.failed(Pass::Free, at)).collect();
+        assert_eq!(opens, [false, false, true]);
+        breaker
+    }
+
+    #[test]
+    fn only_failures_in_a_row_open_it() {
+        let breaker = breaker();
+        for _ in 0..9 {
+            assert!(!breaker.failed(Pass::Free, 1));
+            assert!(!breaker.failed(Pass::Free, 1));
+            assert!(!breaker.succeeded(Pass::Free));
+        }
+        assert!(breaker.is_closed());
+        assert_eq!(breaker.probe(SECOND), None);
+        assert_eq!(opened(5).state(6), State::Open(5 + 10 * SECOND));
+    }
+
+    #[test]
+    fn one_probe_goes_through_and_decides() {
+        let breaker = opened(5);
+        assert_eq!(breaker.probe(10 * SECOND), None);
+        let now = 11 * SECOND;
+        assert_eq!(breaker.state(now), State::Due);
+        let probe = breaker.probe(now).unwrap();
+        assert_eq!(breaker.probe(now), None, "one at a time");
+        assert!(!breaker.failed(probe, now + SECOND));
+        assert_eq!(breaker.state(now + SECOND), State::Open(now + 11 * SECOND));
+
+        let probe = breaker.probe(now + 11 * SECOND).unwrap();
+        assert!(breaker.succeeded(probe));
+        assert!(breaker.is_closed());
+        assert!(!breaker.failed(Pass::Free, now), "the count began anew");
+    }
+
+    #[test]
+    fn a_probe_that_hangs_or_goes_away_leaves_it_to_the_next() {
+        let breaker = opened(5);
+        let hung = breaker.probe(20 * SECOND).unwrap();
+        assert_eq!(breaker.probe(29 * SECOND), None);
+        let next = breaker.probe(30 * SECOND).unwrap();
+        assert!(!breaker.succeeded(hung), "its time is over");
+        assert!(!breaker.is_closed());
+        breaker.abandoned(next, 31 * SECOND);
+        assert!(breaker.probe(31 * SECOND).is_some());
+    }
+
+    #[test]
+    fn what_was_sent_before_it_opened_changes_nothing() {
+        let breaker = opened(5);
+        assert!(!breaker.succeeded(Pass::Free));
+        assert!(!breaker.failed(Pass::Free, 9 * SECOND));
+        assert_eq!(breaker.state(10), State::Open(5 + 10 * SECOND));
+    }
+
+    #[test]
+    fn the_gateways_own_questions_pass_at_their_pace_and_may_close_it() {
+        let breaker = opened(5);
+        let own = breaker.own(6).unwrap();
+        assert_eq!(breaker.own(7), None);
+        assert!(!breaker.failed(own, 8));
+        assert_eq!(breaker.state(9), State::Open(5 + 10 * SECOND));
+        let own = breaker.own(2 * SECOND).unwrap();
+        assert!(breaker.succeeded(own));
+        assert!(breaker.is_closed());
+    }
+}

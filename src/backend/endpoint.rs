@@ -1,0 +1,275 @@
+//! One address of a catalog: its connections, what it has to do, and whether it can be asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Uri;
+use rustls::ClientConfig;
+
+use super::balance::Load;
+use super::breaker::{Breaker, Pass, State};
+use super::connection::{Connection, Home};
+use super::health::Health;
+use super::moment::{self, Moment};
+use super::pool::Pool;
+use super::retry::Verdict;
+use crate::config::RestConfig;
+use crate::error::BoxError;
+use crate::metrics;
+
+/// One address of a catalog.
+pub(super) struct Endpoint {
+    pub(super) pool: Pool,
+    pub(super) load: Load,
+    pub(super) breaker: Breaker,
+    pub(super) health: Health,
+    /// For operators; without user information.
+    address: String,
+    /// There is no other to choose, so nothing is measured.
+    alone: bool,
+    serves: Mutex<bool>,
+    board: Arc<Board>,
+}
+
+/// What the addresses of one catalog tell together.
+pub(super) struct Board {
+    serving: AtomicUsize,
+    metrics: Arc<metrics::Backend>,
+}
+
+/// How an address stands, for operators.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Without user information. Never for a client.
+    pub address: String,
+    /// Whether it answered its last health question.
+    pub up: bool,
+    /// Why it did not.
+    pub error: Option<String>,
+    /// `closed`, `open` or `half-open`.
+    pub breaker: &'static str,
+    /// Requests whose answer has not ended.
+    pub in_flight: u32,
+    /// How long an answer takes; measured where there is a choice.
+    pub latency: Duration,
+}
+
+impl Board {
+    /// Of a catalog that nobody has anything against yet.
+    pub(super) fn new(metrics: &Arc<metrics::Backend>) -> Arc<Self> {
+        Arc::new(Self {
+            serving: AtomicUsize::new(0),
+            metrics: Arc::clone(metrics),
+        })
+    }
+
+    /// Whether at least one address serves.
+    pub(super) fn is_up(&self) -> bool {
+        self.serving.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Endpoint {
+    /// The address `uri`; nothing is contacted.
+    pub(super) fn new(
+        uri: &Uri,
+        tls: Option<&Arc<ClientConfig>>,
+        config: &RestConfig,
+        board: &Arc<Board>,
+    ) -> Result<Self, BoxError> {
+        let pool = Pool::new(uri, tls, &config.pool)?;
+        board.serving.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            address: format!(
+                "{}://{}{}",
+                uri.scheme_str().unwrap_or("http"),
+                pool.host.to_str().unwrap_or_default(),
+                uri.path().trim_end_matches('/')
+            ),
+            pool,
+            load: Load::default(),
+            breaker: Breaker::new(&config.breaker),
+            health: Health::default(),
+            alone: config.endpoints.is_empty(),
+            serves: Mutex::new(true),
+            board: Arc::clone(board),
+        })
+    }
+
+    /// How it stands.
+    pub(super) fn standing(&self) -> Standing {
+        let now = moment::now();
+        Standing {
+            address: self.address.clone(),
+            up: self.health.is_up(),
+            error: self.health.last_error(),
+            breaker: match self.breaker.state(now) {
+                State::Closed => "closed",
+                State::Open(_) => "open",
+                State::Due => "half-open",
+            },
+            in_flight: self.load.in_flight(),
+            latency: self.load.latency(now),
+        }
+    }
+
+    /// Takes in what a health question found. Silence, while as many requests as open the breaker wait too and none
+    /// is answered, opens it: they would find the same, only later.
+    pub(super) fn note_health(&self, found: Result<(), String>, silent: bool) {
+        if silent
+            && self.load.waiting() >= self.breaker.failures()
+            && self.breaker.trip(moment::now())
+        {
+            self.opened();
+        }
+        let why = found.as_ref().err().cloned();
+        if self.health.note(found) {
+            let (backend, address) = (self.board.metrics.name(), &self.address);
+            match why {
+                Some(why) => tracing::warn!(%backend, address, why, "backend is down"),
+                None => tracing::info!(%backend, address, "backend is up"),
+            }
+        }
+        self.tell();
+    }
+
+    /// It failed where another one did well.
+    pub(super) fn found_guilty(&self) {
+        if self.breaker.failed(Pass::Free, moment::now()) {
+            self.opened();
+        }
+    }
+
+    fn opened(&self) {
+        let (backend, address) = (self.board.metrics.name(), &self.address);
+        tracing::warn!(%backend, address, "breaker is open: its requests failed one after the other");
+        self.board.metrics.breaker_opened();
+        self.tell();
+    }
+
+    fn closed(&self) {
+        let (backend, address) = (self.board.metrics.name(), &self.address);
+        tracing::info!(%backend, address, "breaker is closed again");
+        self.board.metrics.breaker_closed();
+        self.tell();
+    }
+
+    /// Keeps the count of those that serve.
+    fn tell(&self) {
+        let mut serves = self.serves.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.health.is_up() && self.breaker.is_closed();
+        if now != *serves {
+            *serves = now;
+            match now {
+                true => self.board.serving.fetch_add(1, Ordering::Relaxed),
+                false => self.board.serving.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+        self.board.metrics.up(self.board.is_up());
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // The metric outlives a backend whose configuration changed.
+        if !self.breaker.is_closed() {
+            self.board.metrics.breaker_closed();
+        }
+    }
+}
+
+/// One request at an address, from the choice of it to the end of the answer.
+pub(super) struct Flight {
+    pub(super) endpoint: Arc<Endpoint>,
+    pass: Pass,
+    /// 0 where nothing is measured.
+    began: Moment,
+    waiting: bool,
+    /// A small question, whose time says something about the address.
+    quick: bool,
+}
+
+impl Flight {
+    /// It begins.
+    pub(super) fn begin(endpoint: &Arc<Endpoint>, pass: Pass, quick: bool) -> Self {
+        let began = if endpoint.alone { 0 } else { moment::now() };
+        match began {
+            0 => endpoint.load.begin(),
+            now => endpoint.load.begin_at(now),
+        }
+        Self {
+            endpoint: Arc::clone(endpoint),
+            pass,
+            began,
+            waiting: true,
+            quick,
+        }
+    }
+
+    /// Headers came.
+    pub(super) fn answered(&mut self, verdict: Verdict) {
+        self.stop_waiting();
+        let endpoint = &*self.endpoint;
+        endpoint.load.answered();
+        if self.began != 0 {
+            let now = moment::now();
+            endpoint.load.hear(now);
+            match verdict {
+                Verdict::Well if self.quick => {
+                    let took = Duration::from_micros(now - self.began);
+                    endpoint.load.took(took, now);
+                }
+                Verdict::Well => {}
+                Verdict::Doubtful | Verdict::Broken => endpoint.load.failed(now),
+            }
+        }
+        match verdict {
+            // Where no other can tell whose fault it is, an answer is an answer.
+            Verdict::Doubtful if !endpoint.alone => {}
+            Verdict::Broken => self.blame(),
+            Verdict::Well | Verdict::Doubtful => {
+                if endpoint.breaker.succeeded(self.pass) {
+                    endpoint.closed();
+                }
+            }
+        }
+    }
+
+    /// No answer, and it is the address's fault.
+    pub(super) fn failed(&mut self) {
+        self.stop_waiting();
+        if self.began != 0 {
+            self.endpoint.load.failed(moment::now());
+        }
+        self.blame();
+    }
+
+    fn blame(&self) {
+        if self.endpoint.breaker.failed(self.pass, moment::now()) {
+            self.endpoint.opened();
+        }
+    }
+
+    fn stop_waiting(&mut self) {
+        if std::mem::take(&mut self.waiting) {
+            self.endpoint.load.stop_waiting();
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if self.waiting {
+            self.stop_waiting();
+            self.endpoint.breaker.abandoned(self.pass, moment::now());
+        }
+        self.endpoint.load.end();
+    }
+}
+
+impl Home for Flight {
+    fn give_back(&self, connection: Box<Connection>) {
+        self.endpoint.pool.give_back(connection);
+    }
+}

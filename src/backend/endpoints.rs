@@ -1,0 +1,171 @@
+//! The addresses of one catalog, and which of them a request goes to.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::balance;
+use super::breaker::{Pass, State};
+use super::endpoint::{Board, Endpoint, Standing};
+use super::moment::{self, Moment};
+use crate::config::RestConfig;
+use crate::error::BoxError;
+use crate::metrics;
+
+/// The addresses of one catalog; one for each bit of a word at most.
+pub(super) struct Endpoints {
+    all: Box<[Arc<Endpoint>]>,
+    pub(super) board: Arc<Board>,
+}
+
+/// What matters of a request for the choice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    /// The addresses it was at, a bit each.
+    pub(super) tried: u64,
+    /// It goes to another address if this one fails: the one to find out with.
+    pub(super) repeatable: bool,
+    /// The gateway's own question.
+    pub(super) own: bool,
+}
+
+/// Nothing is sent to any address for the moment: the requests before failed.
+#[derive(Debug)]
+pub(super) struct Withheld {
+    /// Until the next one may try.
+    pub(super) wait: Duration,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.wait.as_millis();
+        write!(f, "the breaker of every address is open for {millis} ms")
+    }
+}
+
+impl std::error::Error for Withheld {}
+
+impl Endpoints {
+    /// Reads certificate files, contacts nobody.
+    pub(super) fn new(
+        config: &RestConfig,
+        metrics: &Arc<metrics::Backend>,
+    ) -> Result<Self, BoxError> {
+        let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
+        if uris().count() > 64 {
+            return Err("a catalog can have 64 addresses at most".into());
+        }
+        let secure = uris().any(|uri| uri.scheme_str() == Some("https"));
+        let tls = secure
+            .then(|| super::tls::client_config(config.tls.as_ref()))
+            .transpose()?;
+        let board = Board::new(metrics);
+        let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), config, &board).map(Arc::new);
+        Ok(Self {
+            all: uris().map(endpoint).collect::<Result<_, _>>()?,
+            board,
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.all.iter()
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Arc<Endpoint> {
+        &self.all[index]
+    }
+
+    /// How each stands.
+    pub(super) fn standing(&self) -> Vec<Standing> {
+        self.iter().map(|endpoint| endpoint.standing()).collect()
+    }
+
+    /// Answers in all so far.
+    pub(super) fn answers(&self) -> u64 {
+        self.iter().map(|endpoint| endpoint.load.answers()).sum()
+    }
+
+    /// Whether a request that was at `tried` could go to another address that serves.
+    pub(super) fn has_other(&self, tried: u64) -> bool {
+        let serves = |endpoint: &Endpoint| endpoint.health.is_up() && endpoint.breaker.is_closed();
+        self.bits(serves) & !tried != 0
+    }
+
+    /// Whether there is any address that a request that was at `tried` was not at.
+    pub(super) fn has_untried(&self, tried: u64) -> bool {
+        self.bits(|_| true) & !tried != 0
+    }
+
+    /// Those whose answer another address bettered failed.
+    pub(super) fn convict(&self, bits: u64) {
+        for (index, endpoint) in self.all.iter().enumerate() {
+            if bits & (1 << index) != 0 {
+                endpoint.found_guilty();
+            }
+        }
+    }
+
+    /// Chooses an address that the request was not at yet.
+    pub(super) fn choose(&self, wish: Wish) -> Result<(usize, Pass), Withheld> {
+        if let [only] = &*self.all
+            && only.breaker.is_closed()
+            && wish.tried == 0
+        {
+            return Ok((0, Pass::Free));
+        }
+        self.choose_at(wish, moment::now())
+    }
+
+    fn choose_at(&self, wish: Wish, now: Moment) -> Result<(usize, Pass), Withheld> {
+        let fresh = self.bits(|_| true) & !wish.tried;
+        let up = self.bits(|endpoint| endpoint.health.is_up()) & fresh;
+        let closed = self.bits(|endpoint| endpoint.breaker.is_closed()) & fresh;
+        let cost = |index: usize| self.all[index].load.cost(now);
+        // Whether an address works again is found out with a request that can go elsewhere; with any, if none came.
+        let probe = |among: u64, patience: fn(&Endpoint) -> u64| {
+            let due = self.bits(|endpoint| {
+                let overdue = endpoint.breaker.overdue(now);
+                overdue.is_some_and(|overdue| overdue >= patience(endpoint))
+            });
+            let chosen = balance::choose(due & among, cost)?;
+            let pass = self.all[chosen].breaker.probe(now)?;
+            Some((chosen, pass))
+        };
+        let at_once = |_: &Endpoint| 0;
+        let late = |endpoint: &Endpoint| endpoint.breaker.open_for();
+        let free = |among| balance::choose(among, cost).map(|chosen| (chosen, Pass::Free));
+        probe(up, if wish.repeatable { at_once } else { late })
+            .or_else(|| free(up & closed))
+            // A health question that fails makes an address the second choice, no worse: the path asked may be wrong.
+            .or_else(|| free(closed))
+            .or_else(|| probe(fresh, at_once))
+            .or_else(|| wish.own.then(|| self.own(fresh, now)).flatten())
+            .ok_or_else(|| self.withheld(now))
+    }
+
+    /// Lets a question of the gateway's own through to an address whose breaker is open.
+    fn own(&self, among: u64, now: Moment) -> Option<(usize, Pass)> {
+        let mut open = self.all.iter().enumerate();
+        open.find_map(|(index, endpoint)| {
+            let pass = (among & (1 << index) != 0).then(|| endpoint.breaker.own(now))?;
+            Some((index, pass?))
+        })
+    }
+
+    fn withheld(&self, now: Moment) -> Withheld {
+        let waits = self
+            .iter()
+            .map(|endpoint| match endpoint.breaker.state(now) {
+                State::Open(until) => until - now,
+                State::Closed | State::Due => 0,
+            });
+        Withheld {
+            wait: Duration::from_micros(waits.min().unwrap_or_default()),
+        }
+    }
+
+    fn bits(&self, has: impl Fn(&Endpoint) -> bool) -> u64 {
+        let bit = |(index, endpoint): (usize, &Arc<Endpoint>)| u64::from(has(endpoint)) << index;
+        self.all.iter().enumerate().map(bit).sum()
+    }
+}

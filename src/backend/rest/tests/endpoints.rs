@@ -1,0 +1,283 @@
+//! Several addresses, and what is sent again.
+
+use super::*;
+
+/// One that answers so to every request, over as many connections as come.
+async fn always(act: Act) -> Catalog {
+    Catalog::start(vec![act; 2_000]).await
+}
+
+fn status(status: &str) -> Act {
+    Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
+}
+
+/// The catalog at these addresses, with a breaker that opens late unless a test says otherwise.
+fn at(addresses: &[&str]) -> RestConfig {
+    let mut config = config(addresses[0]);
+    let others = addresses[1..].iter();
+    config.endpoints = others.map(|uri| uri.parse().unwrap()).collect();
+    config.breaker.failures = 1_000;
+    config
+}
+
+async fn statuses(rest: &Kind, count: usize, request: fn() -> Request<Body>) -> Vec<u16> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        match rest.send(SOON, request()).await {
+            Ok(response) => {
+                all.push(response.status().as_u16());
+                let _ = whole(response).await;
+            }
+            Err(_) => all.push(0),
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn requests_go_to_every_address() {
+    let (first, second) = (always(ok("1")).await, always(ok("2")).await);
+    let rest = rest(&at(&[&first.uri(), &second.uri()]));
+    statuses(&rest, 200, write).await;
+    let (first, second) = (first.requests().len(), second.requests().len());
+    assert_eq!(first + second, 200);
+    assert!(first > 40 && second > 40, "{first} {second}");
+}
+
+#[tokio::test]
+async fn what_was_not_sent_goes_to_the_next_address_whatever_it_is() {
+    let (nobody, deaf) = (nobody().await, nobody().await);
+    let up = always(ok("up")).await;
+    for request in [read, write, || streamed(Operation::InsertIntoTable)] {
+        let rest = rest(&at(&[&nobody, &deaf, &up.uri()]));
+        assert_eq!(statuses(&rest, 5, request).await, [200; 5]);
+    }
+    assert_eq!(up.requests().len(), 15);
+}
+
+#[tokio::test]
+async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
+    for (act, told) in [
+        (Act::Close, 0),
+        (Act::Reset, 0),
+        (status("500 I"), 500),
+        (status("502 B"), 502),
+        (status("503 U"), 503),
+        (status("504 T"), 504),
+    ] {
+        let (bad, good) = (always(act.clone()).await, always(ok("good")).await);
+        // The bad one is as attractive as ever: each time a new gateway.
+        for _ in 0..12 {
+            let rest = rest(&at(&[&bad.uri(), &good.uri()]));
+            assert_eq!(statuses(&rest, 1, read).await, [200], "{act:?}");
+        }
+        let seen = bad.requests().len();
+        assert!(seen > 0, "{act:?}: the bad one was never asked");
+        assert_eq!(good.requests().len(), 12);
+        for request in [write, || streamed(Operation::QueryTable)] {
+            let before = bad.requests().len() + good.requests().len();
+            let mut told_so = 0;
+            for _ in 0..12 {
+                let rest = rest(&at(&[&bad.uri(), &good.uri()]));
+                told_so += usize::from(statuses(&rest, 1, request).await == [told]);
+            }
+            let after = bad.requests().len() + good.requests().len();
+            assert!(told_so > 0, "{act:?}");
+            assert_eq!(after - before, 12, "{act:?}: each was sent once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_says_when_to_come_again_is_passed_on() {
+    let busy = "HTTP/1.1 503 U\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let catalogs = [
+        always(Act::Answer(busy.clone())).await,
+        always(Act::Answer(busy)).await,
+    ];
+    let rest = rest(&at(&[&catalogs[0].uri(), &catalogs[1].uri()]));
+    assert_eq!(statuses(&rest, 3, read).await, [503; 3]);
+    let sent: usize = catalogs.iter().map(|c| c.requests().len()).sum();
+    assert_eq!(sent, 3);
+}
+
+#[tokio::test]
+async fn one_address_is_asked_again_after_a_moment_but_not_about_a_500() {
+    for (act, sent) in [
+        (Act::Close, 2),
+        (status("503 U"), 2),
+        (status("500 I"), 1),
+        (status("404 N"), 1),
+    ] {
+        let catalog = Catalog::start(vec![act.clone(), ok("well")]).await;
+        let mut config = at(&[&catalog.uri()]);
+        let _ = statuses(&rest(&config), 1, read).await;
+        assert_eq!(catalog.requests().len(), sent, "{act:?}");
+        config.retry.budget_percent = 0;
+        let catalog = Catalog::start(vec![act, ok("well")]).await;
+        config.uri = catalog.uri().parse().unwrap();
+        let _ = statuses(&rest(&config), 1, read).await;
+        assert_eq!(catalog.requests().len(), 1, "no budget");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_better_than_none() {
+    let bad = always(status("503 U")).await;
+    let mut config = at(&[&bad.uri(), &nobody().await]);
+    config.retry.attempts = 3;
+    for _ in 0..8 {
+        assert_eq!(statuses(&rest(&config), 1, read).await, [503]);
+    }
+}
+
+#[tokio::test]
+async fn a_failing_catalog_is_not_asked_more_often_than_the_budget_has() {
+    let catalog = always(Act::Close).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.retry.attempts = 4;
+    let rest = rest(&config);
+    let requests = (0..50).map(|_| rest.send(Duration::from_secs(5), read()));
+    join_all(requests).await;
+    let sent = catalog.requests().len();
+    assert!(
+        (60..=66).contains(&sent),
+        "50, 10 from the start, 1 a second: {sent}"
+    );
+}
+
+#[tokio::test]
+async fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
+    let script = vec![
+        Act::Close,
+        Act::Close,
+        Act::Close,
+        Act::Close,
+        ok("well"),
+        ok("well"),
+    ];
+    let catalog = Catalog::start(script).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 3;
+    config.breaker.open_for = SOON;
+    let rest = rest(&config);
+    assert_eq!(statuses(&rest, 3, write).await, [0; 3]);
+    let failure = rest.send(SOON, write()).await.unwrap_err();
+    assert!(matches!(failure, Failure::NotSent(_)), "{failure}");
+    let error = failure.into_error("warehouse");
+    assert_eq!(error.status(), 503);
+    assert!(error.message().contains("warehouse"), "{error}");
+    assert_eq!(error.headers()[0], (http::header::RETRY_AFTER, 1.into()));
+    assert_eq!(catalog.requests().len(), 3, "not asked");
+
+    tokio::time::sleep(SOON).await;
+    assert_eq!(statuses(&rest, 2, write).await, [0; 2], "the probe failed");
+    assert_eq!(catalog.requests().len(), 4);
+    tokio::time::sleep(SOON).await;
+    assert_eq!(statuses(&rest, 2, write).await, [200; 2]);
+}
+
+#[tokio::test]
+async fn a_probe_that_hangs_delays_the_next_and_no_more() {
+    let script = vec![Act::Close, Act::Silence, ok("well")];
+    let catalog = Catalog::start(script).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 1;
+    config.breaker.open_for = SOON;
+    let rest = rest(&config);
+    assert_eq!(statuses(&rest, 1, write).await, [0]);
+    tokio::time::sleep(SOON).await;
+    let patient = Duration::from_secs(30);
+    let hung = rest.send(patient, write());
+    let others = async {
+        while catalog.requests().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(statuses(&rest, 1, write).await, [0], "one probe at a time");
+        tokio::time::sleep(SOON).await;
+        assert_eq!(statuses(&rest, 1, write).await, [200]);
+    };
+    tokio::select! {
+        _ = hung => panic!("it hangs"),
+        () = others => {}
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_can_bring_about_alone_does_not_open_it() {
+    let catalog = always(status("500 I")).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 2;
+    let alone = rest(&config);
+    assert_eq!(statuses(&alone, 9, read).await, [500; 9]);
+    let second = always(status("500 I")).await;
+    config.endpoints = vec![second.uri().parse().unwrap()];
+    let two = rest(&config);
+    assert_eq!(statuses(&two, 9, read).await, [500; 9]);
+
+    // A body that never comes is the client's doing.
+    let catalog = always(ok("well")).await;
+    config = at(&[&catalog.uri()]);
+    config.breaker.failures = 1;
+    let rest = rest(&config);
+    let body = StreamBody::new(stream::pending::<Result<http_body::Frame<Bytes>, BoxError>>());
+    let stalled = request(Operation::InsertIntoTable, Body::stream(body));
+    assert_eq!(kind(&rest.send(SOON, stalled).await), "timed out");
+    assert_eq!(statuses(&rest, 1, write).await, [200]);
+}
+
+#[tokio::test]
+async fn an_address_whose_500_another_betters_is_left_out() {
+    let (bad, good) = (always(status("500 I")).await, always(ok("good")).await);
+    let mut config = at(&[&bad.uri(), &good.uri()]);
+    config.breaker.failures = 1;
+    let rest = rest(&config);
+    assert_eq!(statuses(&rest, 100, read).await, [200; 100]);
+    assert_eq!(bad.requests().len(), 1);
+    assert_eq!(statuses(&rest, 20, write).await, [200; 20]);
+}
+
+#[tokio::test]
+async fn the_gateways_own_questions_pass_an_open_breaker() {
+    let catalog = Catalog::start(vec![Act::Close, ok("own"), ok("well")]).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 1;
+    let rest = rest(&config);
+    assert_eq!(statuses(&rest, 2, write).await, [0; 2]);
+    assert!(asked(&rest).await.is_ok());
+    assert_eq!(statuses(&rest, 1, write).await, [200]);
+}
+
+#[tokio::test]
+async fn an_address_that_answers_no_health_question_comes_second() {
+    let (down, up) = (always(status("500 I")).await, always(ok("up")).await);
+    let config = at(&[&down.uri(), &up.uri()]);
+    let rest = rest(&config);
+    let _ = check(&rest).await;
+    let before = down.requests().len();
+    assert_eq!(statuses(&rest, 20, write).await, [200; 20]);
+    assert_eq!(down.requests().len(), before);
+}
+
+#[tokio::test]
+async fn silence_opens_the_breaker_before_requests_time_out() {
+    let catalog = always(Act::Silence).await;
+    let mut config = at(&[&catalog.uri()]);
+    config.breaker.failures = 3;
+    config.health.timeout = SOON;
+    let rest = rest(&config);
+    let patient = Duration::from_secs(30);
+    let hung = join_all((0..3).map(|_| rest.send(patient, write())));
+    let others = async {
+        while catalog.requests().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert!(check(&rest).await.is_err());
+        assert_eq!(kind(&rest.send(patient, write()).await), "not sent");
+    };
+    tokio::select! {
+        _ = hung => panic!("they hang"),
+        () = others => {}
+    }
+    assert_eq!(catalog.requests().len(), 4, "three and the health question");
+}
