@@ -413,6 +413,14 @@ fn silent(backend: &Backend, failure: &Failure) -> Refusal {
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
     tracing::warn!(backend = %backend.name(), ?failure, "a batch could not reach a catalog");
+    if let Failure::NoToken(refusal) = failure {
+        let error = refusal.to_error(backend.name());
+        return Refusal {
+            status: error.status().as_u16(),
+            code: error.code(),
+            message: error.message().to_owned(),
+        };
+    }
     Refusal {
         status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
         code: Code::ServiceUnavailable,

@@ -330,6 +330,25 @@ async fn a_refused_token_is_renewed_and_only_a_read_is_sent_again() {
     assert_eq!(shown(&world)[1], Some("Bearer traded-5".to_owned()));
 }
 
+/// A client that may trade tokens need not be one that gets its own.
+#[tokio::test]
+async fn what_the_gateway_is_refused_its_callers_get() {
+    let server = TokenServer::start().await;
+    server.set(Way::OnlyTrades);
+    let health = "health: { interval: 10ms }";
+    let world = world(&server, ", exchange: true", health).await;
+    for number in 0..20 {
+        let (client, _) = caller(&world, &format!("caller-{number}"));
+        client.post(READ, &json!({})).await.ok();
+    }
+    let own = server.asked().into_iter();
+    let own = own.filter(|asked| !asked.form.contains_key("subject_token"));
+    assert!(
+        (1..10).contains(&own.count()),
+        "tried, and not at every question about health"
+    );
+}
+
 #[tokio::test]
 async fn no_page_shows_a_secret() {
     let server = TokenServer::start().await;

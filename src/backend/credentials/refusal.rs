@@ -23,7 +23,9 @@ pub(super) enum Fault {
     Token,
     /// It accepts it, and gives this caller nothing for this catalog.
     Caller,
-    /// It gives the gateway nothing, or does not answer.
+    /// It gives the gateway nothing that can be used.
+    Gateway,
+    /// It does not answer, or not as a token server does.
     Server,
 }
 
@@ -33,7 +35,12 @@ impl Refusal {
         Self { fault, why }
     }
 
-    /// The token server gives the gateway nothing, or does not answer.
+    /// The token server gives the gateway nothing that can be used.
+    pub(super) fn gateway(why: impl Into<Arc<str>>) -> Self {
+        Self::new(Fault::Gateway, why)
+    }
+
+    /// The token server does not answer, or not as one does.
     pub(super) fn server(why: impl Into<Arc<str>>) -> Self {
         Self::new(Fault::Server, why)
     }
@@ -51,7 +58,8 @@ impl Refusal {
         let fault = match error {
             "invalid_request" | "invalid_grant" | "invalid_token" if trading => Fault::Token,
             "invalid_target" | "invalid_scope" | "access_denied" if trading => Fault::Caller,
-            _ => Fault::Server,
+            "server_error" | "temporarily_unavailable" => Fault::Server,
+            _ => Fault::Gateway,
         };
         // The description may repeat what was sent; the code is one of a few words.
         let known = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
@@ -60,7 +68,7 @@ impl Refusal {
     }
 
     /// What the caller is told: whose token it is about, never where it was asked for.
-    pub(in crate::backend) fn to_error(&self, backend: &str) -> Error {
+    pub(crate) fn to_error(&self, backend: &str) -> Error {
         match self.fault {
             Fault::Token => Error::new(
                 Code::Unauthenticated,
@@ -71,7 +79,7 @@ impl Refusal {
                 Code::PermissionDenied,
                 format!("the caller gets no token of backend `{backend}`"),
             ),
-            Fault::Server => Error::unavailable(format!(
+            Fault::Gateway | Fault::Server => Error::unavailable(format!(
                 "no token of backend `{backend}` can be had at the moment"
             ))
             .retry_after(1),

@@ -83,11 +83,14 @@ impl Server {
         }
         let answer = timeout(FETCH_TIMEOUT, self.fetch(grant)).await;
         let answer = answer.unwrap_or_else(|_| Err(Refusal::late()));
+        if let Err(refusal) = &answer
+            && matches!(refusal.fault, Fault::Gateway | Fault::Server)
+        {
+            tracing::warn!(token_server = self.channel.host(), why = %refusal, "no token for a catalog");
+        }
+        // What it refuses to one, it may give to another.
         match &answer {
-            Err(refusal) if refusal.fault == Fault::Server => {
-                self.backoff().failed(Instant::now());
-                tracing::warn!(token_server = self.channel.host(), why = %refusal, "no token for a catalog");
-            }
+            Err(refusal) if refusal.fault == Fault::Server => self.backoff().failed(Instant::now()),
             _ => self.backoff().succeeded(),
         }
         answer
@@ -161,19 +164,19 @@ fn name_exchange(request: &mut HttpRequest) {
 
 fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
     if *answer.token_type() != BasicTokenType::Bearer {
-        return Err(Refusal::server(
+        return Err(Refusal::gateway(
             "the token server gave a token that is no bearer token",
         ));
     }
     let secret = answer.access_token().secret();
     if secret.is_empty() || secret.len() > MAX_TOKEN {
-        return Err(Refusal::server(
+        return Err(Refusal::gateway(
             "the token server gave an empty token, or one that is too long",
         ));
     }
     let value = HeaderValue::try_from(format!("Bearer {secret}"));
     let mut value = value.map_err(|_| {
-        Refusal::server("the token server gave a token that does not fit into a header")
+        Refusal::gateway("the token server gave a token that does not fit into a header")
     })?;
     value.set_sensitive(true);
     let most = match grant {
@@ -182,7 +185,7 @@ fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<T
     };
     let life = Life::new(asked, answer.expires_in(), most);
     if life.until <= Instant::now() {
-        return Err(Refusal::server(
+        return Err(Refusal::gateway(
             "the token server gave a token that has ended",
         ));
     }

@@ -29,6 +29,8 @@ pub enum Way {
     Redirect(String),
     /// A body without end in sight.
     Endless,
+    /// Good, but nothing for the gateway itself.
+    OnlyTrades,
     /// Nothing before the gate opens, and then a token.
     Held(Gate),
 }
@@ -136,6 +138,11 @@ async fn answer(
     let (status, kind, body) = match &way {
         Way::Good(life) => good(*life),
         Way::Says(status, kind, body) => (*status, *kind, body.replace("TOKEN", &token)),
+        Way::OnlyTrades if token.starts_with("own") => {
+            let body = r#"{"error":"unauthorized_client"}"#.to_owned();
+            (400, "application/json", body)
+        }
+        Way::OnlyTrades => good(3600),
         Way::Redirect(_) => (302, "text/plain", String::new()),
         Way::Endless => (200, "application/json", " ".repeat(1 << 20)),
         Way::Held(gate) => {
