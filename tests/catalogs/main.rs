@@ -15,6 +15,7 @@ mod batches;
 mod client;
 mod clients;
 mod commits;
+mod credentials;
 mod differential;
 mod harness;
 mod kills;

@@ -52,7 +52,9 @@ impl<'a> Behind<'a> {
             "breaker": { "open_for": "500ms" },
         });
         let more = self.more.as_object().unwrap().clone();
-        backend.as_object_mut().unwrap().extend(more);
+        let keys = backend.as_object_mut().unwrap();
+        keys.extend(more);
+        keys.retain(|_, value| !value.is_null());
         backend
     }
 
@@ -85,6 +87,20 @@ impl Gateway {
 
     /// With further keys of `batch`.
     pub fn with(catalogs: &[Behind<'_>], batch: &Value) -> Self {
+        Self::changed(catalogs, |config| {
+            let keys = batch.as_object().unwrap().clone();
+            config["batch"].as_object_mut().unwrap().extend(keys);
+        })
+    }
+
+    /// With other issuers than that of its own token.
+    pub fn trusting(catalogs: &[Behind<'_>], issuers: &Value) -> Self {
+        Self::changed(catalogs, |config| {
+            config["auth"]["issuers"] = issuers.clone()
+        })
+    }
+
+    fn changed(catalogs: &[Behind<'_>], change: impl FnOnce(&mut Value)) -> Self {
         let folder = TempDir::new().unwrap();
         let token = dev_token(&folder);
         let backends = catalogs.iter().map(|it| (it.name.to_owned(), it.backend()));
@@ -99,10 +115,10 @@ impl Gateway {
             }] },
             "backends": backends.collect::<serde_json::Map<_, _>>(),
             "mounts": catalogs.iter().map(Behind::mount).collect::<Vec<_>>(),
-            "batch": batch,
+            "batch": { "log": "batches.redb" },
             "telemetry": { "log": "text", "access_log": false },
         });
-        config["batch"]["log"] = "batches.redb".into();
+        change(&mut config);
         let mut gateway = Self {
             folder,
             config,
