@@ -143,7 +143,14 @@ async fn serve(path: PathBuf, loaded: Loaded, digests: Digests, log: Log) -> Res
         say("nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for");
         tracing::warn!("`auth.anonymous` is true: everyone is let in");
     }
-    say(&format!("nsgate listening on http://{}", front.address()));
+    let scheme = match in_use.snapshot().config.listen.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    say(&format!(
+        "nsgate listening on {scheme}://{}",
+        front.address()
+    ));
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(front.serve(in_use.serving(), in_use.stack(), raised(stopped)));
     let reloader = Reloader::new(path, Arc::clone(&in_use), reloads, asked, hangups);

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`app`] | the composition root: builds everything from a [`config::Config`], binds, serves, drains. Alone it may import everything, and alone it sees the whole configuration |
 //! | [`listener`] | accepts connections, bounds their number and patience, stops |
+//! | [`tls`] | what clients are shown and asked for; the handshake |
 //! | [`connection`] | one connection: HTTP/1.1 or HTTP/2, its bounds, its requests |
 //! | [`stack`] | THE ordered list of layers, with a reason for each place |
 //! | [`layer`] | one file a middleware; layers do not import each other |
@@ -33,7 +34,8 @@
 //!
 //! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
 //! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
-//! whoever learns something), [`metrics`] (every counter), [`telemetry`] (the log).
+//! whoever learns something), [`metrics`] (every counter), [`pem`] (certificates and keys in files), [`telemetry`] (the
+//! log).
 //!
 //! What holds throughout:
 //!
@@ -63,8 +65,10 @@ pub mod layer;
 pub mod listener;
 pub mod listing;
 pub mod metrics;
+pub mod pem;
 pub mod protocol;
 pub mod route;
 pub mod stack;
 pub mod telemetry;
+pub mod tls;
 pub mod token;

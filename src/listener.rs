@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use http::{Request, Response};
 use prometheus::IntGauge;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
@@ -20,6 +22,7 @@ use tower::Service;
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::connection::{Order, Patience, Protocols, Pulse, Watch};
+use crate::tls;
 
 /// The wait after an accept that failed for want of something, such as file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -44,6 +47,8 @@ pub struct Serving {
     pub stall_timeout: Duration,
     /// How long what runs may go on after the stop.
     pub drain_timeout: Duration,
+    /// What clients are met with before HTTP.
+    pub tls: Option<Arc<ServerConfig>>,
     /// How HTTP is spoken.
     pub protocols: Protocols,
     /// Shows the open connections.
@@ -147,8 +152,19 @@ where
         let (serving, stack) = (self.serving.load_full(), self.stack.clone());
         let own = Arc::clone(&pulse);
         let task = self.tasks.spawn(async move {
-            let peer = Peer::new(address, false);
-            serving.protocols.serve(stream, peer, stack, own).await;
+            let protocols = &serving.protocols;
+            match &serving.tls {
+                None => {
+                    let peer = Peer::new(address, false);
+                    protocols.serve(stream, peer, stack, own).await;
+                }
+                Some(config) => {
+                    let accepting = tls::accept(Arc::clone(config), stream);
+                    let secured = secured(protocols, accepting, address, stack, own);
+                    // Boxed, or it would make the task of a plain connection large.
+                    Box::pin(secured).await;
+                }
+            }
         });
         let watch = Watch::new(Instant::now());
         self.watched.insert(task.id(), (pulse, watch));
@@ -210,6 +226,35 @@ where
             gauge.set(i64::try_from(self.tasks.len()).unwrap_or(i64::MAX));
         }
     }
+}
+
+/// A handshake, then HTTP. Until the first request, all of it is held to the time that headers have.
+async fn secured<T, S>(
+    protocols: &Protocols,
+    accepting: impl Future<Output = Result<(T, Option<String>), tls::Refused>>,
+    address: SocketAddr,
+    stack: S,
+    pulse: Arc<Pulse>,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let (stream, subject) = match pulse.unless_over(accepting).await {
+        Some(Ok(accepted)) => accepted,
+        Some(Err(refused)) => {
+            return tracing::debug!(client = %address, %refused, "no TLS connection");
+        }
+        None => {
+            return tracing::debug!(client = %address, refused = "no handshake in time", "no TLS connection");
+        }
+    };
+    let peer = Peer::new(address, true);
+    let peer = match subject {
+        Some(subject) => peer.certified(&subject),
+        None => peer,
+    };
+    protocols.serve(stream, peer, stack, pulse).await;
 }
 
 /// A client that left before it was accepted is nothing; anything else is said, and does not become a busy loop.

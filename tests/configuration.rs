@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use nsgate::config::load::{self, Loaded, Problems};
 use nsgate::config::{
@@ -151,16 +152,21 @@ fn whatever_is_left_of_a_file_is_answered() {
 /// `config/NAME` loaded as if every file and variable it mentions were there.
 fn shipped(name: &str) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
+    for file in ["admin.token", "lake.secret", "jwks.json"] {
+        std::fs::write(folder.path().join(file), format!("from-{file}\n")).unwrap();
+    }
+    let named = rcgen::generate_simple_self_signed(["gateway.test".to_owned()]).unwrap();
     for file in [
-        "admin.token",
-        "lake.secret",
+        "server.crt",
+        "clients.pem",
         "idp-ca.pem",
         "lake-ca.pem",
         "client.crt",
-        "client.key",
-        "jwks.json",
     ] {
-        std::fs::write(folder.path().join(file), format!("from-{file}\n")).unwrap();
+        std::fs::write(folder.path().join(file), named.cert.pem()).unwrap();
+    }
+    for file in ["server.key", "client.key"] {
+        std::fs::write(folder.path().join(file), named.signing_key.serialize_pem()).unwrap();
     }
     let text = std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -185,7 +191,11 @@ fn the_example_loads_and_shows_the_defaults() {
         config, warnings, ..
     } = shipped("gateway.yaml");
     assert_eq!(warnings, []);
-    assert_eq!(config.listen, Listen::default());
+    let listen = Listen {
+        tls: None,
+        ..config.listen
+    };
+    assert_eq!(listen, Listen::default());
     assert_eq!(
         config.admin.token.as_ref().unwrap().expose(),
         "from-admin.token"
@@ -238,6 +248,41 @@ fn the_example_loads_and_shows_the_defaults() {
     );
     assert_eq!(config.mounts[0].backend_namespace, ["prod"]);
     assert_eq!(config.mounts[1].backend_namespace, Vec::<String>::new());
+}
+
+#[test]
+fn a_certificate_that_is_soon_over_is_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+listen: { tls: { certificate: a.crt, private_key: a.key } }
+auth: { anonymous: true }
+backends: { lab: { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none } }
+mounts: [{ namespace: [lab], backend: lab }]";
+    let now = std::time::SystemTime::now();
+    let hours = |hours: u64| now + Duration::from_secs(hours * 3600);
+    for (from, until, said) in [
+        (now, hours(15 * 24), None),
+        (now, hours(9 * 24 + 12), Some("expires in 9 days, at 2")),
+        (hours(1), hours(900), Some("is not valid before 2")),
+    ] {
+        let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (from.into(), until.into());
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(folder.path().join("a.crt"), certificate.pem()).unwrap();
+        std::fs::write(folder.path().join("a.key"), key.serialize_pem()).unwrap();
+        let loaded = load::from_str(text, "soon.yaml", folder.path(), &|_| None);
+        let found = match (loaded, from > now) {
+            (Ok(loaded), false) => loaded.warnings,
+            (Err(problems), true) => problems.errors,
+            (other, _) => panic!("{other:?}"),
+        };
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        match said {
+            None => assert_eq!(found, Vec::<String>::new()),
+            Some(said) => assert!(found.len() == 1 && found[0].contains(said), "{found:?}"),
+        }
+    }
 }
 
 #[test]

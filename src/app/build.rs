@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use super::snapshot::Unbuilt;
 use crate::access::Rules;
 use crate::backend::Backend;
@@ -16,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::protocol::context::ContextRules;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::route;
+use crate::tls;
 
 /// Connections to the admin address at a time.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -106,8 +109,35 @@ pub(super) fn context(config: &Config) -> TakeContextLayer {
     TakeContextLayer::new(rules.showing(config.telemetry.access_log_context.clone()))
 }
 
+/// What clients are met with before HTTP. Where nothing of it has changed, it is the one from `before`: sessions that
+/// clients have with it can be resumed.
+pub(super) fn tls(
+    config: &Config,
+    before: Option<(&Config, &Serving)>,
+    same: impl Fn(&Path) -> bool,
+) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+    let Some(wanted) = &config.listen.tls else {
+        return Ok(None);
+    };
+    let mut files = [&wanted.certificate, &wanted.private_key]
+        .into_iter()
+        .chain(&wanted.client_ca);
+    let unchanged = |(old, _): &(&Config, _)| {
+        old.listen.tls.as_ref() == Some(wanted) && files.all(|file| same(file))
+    };
+    if let Some((_, serving)) = before.filter(unchanged) {
+        return Ok(serving.tls.clone());
+    }
+    let made = tls::server_config(wanted).map_err(|error| Unbuilt::new("listen.tls", error))?;
+    Ok(Some(made))
+}
+
 /// How clients are served.
-pub(super) fn serving(config: &Config, metrics: &Metrics) -> Serving {
+pub(super) fn serving(
+    config: &Config,
+    metrics: &Metrics,
+    tls: Option<Arc<ServerConfig>>,
+) -> Serving {
     let limits = &config.limits;
     Serving {
         connections: limits.connections,
@@ -115,6 +145,7 @@ pub(super) fn serving(config: &Config, metrics: &Metrics) -> Serving {
         // Longer than the gateway itself keeps a client waiting for a catalog.
         stall_timeout: limits.data_timeout + limits.response_timeout,
         drain_timeout: config.listen.drain_timeout,
+        tls,
         protocols: Protocols::new(limits),
         gauge: Some(metrics.connections().clone()),
     }
@@ -126,6 +157,6 @@ pub(super) fn serving_admin(config: &Config, metrics: &Metrics) -> Serving {
         connections: ADMIN_CONNECTIONS,
         gauge: None,
         drain_timeout: ADMIN_DRAIN,
-        ..serving(config, metrics)
+        ..serving(config, metrics, None)
     }
 }

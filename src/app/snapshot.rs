@@ -53,6 +53,8 @@ impl Snapshot {
         let metrics = &lasting.metrics;
         let old_world = before.map(|before| (&before.config, &*before.world));
         let world = build::world(&config, metrics, old_world, same).await;
+        let old_serving = before.map(|before| (&before.config, &before.serving));
+        let tls = build::tls(&config, old_serving, same);
         let keys = match before {
             Some(before) => {
                 let (clock, auth) = (&lasting.clock, metrics.auth());
@@ -61,11 +63,11 @@ impl Snapshot {
             None => Keys::new(&config.auth, &lasting.clock, metrics.auth()),
         };
         let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
-        let (world, keys) = match (world, keys) {
-            (Ok(world), Ok(keys)) => (Arc::new(world), Arc::new(keys)),
-            (world, keys) => {
+        let (world, keys, tls) = match (world, keys, tls) {
+            (Ok(world), Ok(keys), Ok(tls)) => (Arc::new(world), Arc::new(keys), tls),
+            (world, keys, tls) => {
                 let problems = world.err().into_iter().flatten();
-                return Err(problems.chain(keys.err()).collect());
+                return Err(problems.chain(keys.err()).chain(tls.err()).collect());
             }
         };
         let verifier = verifier(lasting, &config, &keys, before);
@@ -87,7 +89,7 @@ impl Snapshot {
         };
         Ok(Self {
             stack: stack::stack(parts, gateway),
-            serving: build::serving(&config, metrics),
+            serving: build::serving(&config, metrics, tls),
             serving_admin: build::serving_admin(&config, metrics),
             config,
             digests,

@@ -62,15 +62,11 @@ impl Dialer {
     }
 
     /// Connects. Whatever fails here, no byte of a request has been sent.
-    pub(super) async fn dial(&self) -> io::Result<Io> {
-        tokio::time::timeout(self.timeout, self.open())
-            .await
-            .unwrap_or_else(|_| {
-                Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "no connection in time",
-                ))
-            })
+    pub(super) async fn dial(&self) -> Result<Io, BoxError> {
+        match tokio::time::timeout(self.timeout, self.open()).await {
+            Ok(opened) => opened.map_err(Into::into),
+            Err(_) => Err("no connection in time".into()),
+        }
     }
 
     async fn open(&self) -> io::Result<Io> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Refusal;
 use super::endpoints::Withheld;
+use super::tls;
 use crate::error::{BoxError, Error};
 
 /// No answer, or none that could be read.
@@ -73,6 +74,9 @@ struct Chain<'a>(&'a (dyn std::error::Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(words) = tls::explain(self.0) {
+            return f.write_str(&words);
+        }
         write!(f, "{}", self.0)?;
         let mut next = self.0.source();
         while let Some(cause) = next {

@@ -4,12 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderValue;
 
+use crate::protocol::principal::Principal;
+
 /// Who is at the other end of a client connection. Made once for each connection, a request extension.
 #[derive(Clone, Debug)]
 pub struct Peer {
     address: SocketAddr,
     forwarded_for: HeaderValue,
     forwarded: HeaderValue,
+    certified: Option<Principal>,
 }
 
 impl Peer {
@@ -28,7 +31,20 @@ impl Peer {
             address,
             forwarded_for: value(plain),
             forwarded: value(format!("for={node};proto={proto}")),
+            certified: None,
         }
+    }
+
+    /// The same, with a client certificate of this subject that was verified.
+    #[must_use]
+    pub fn certified(mut self, subject: &str) -> Self {
+        self.certified = Some(Principal::certified(subject));
+        self
+    }
+
+    /// Who it is by its certificate alone.
+    pub fn holder(&self) -> Option<&Principal> {
+        self.certified.as_ref()
     }
 
     /// Its address.

@@ -1,5 +1,7 @@
 //! What no single key can get wrong: the sections against each other.
 
+mod certificates;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -26,6 +28,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     unused(config, reader);
     same_catalog(config, reader);
     undo_credentials(config, reader);
+    certificates::certificates(config, reader);
 }
 
 fn addresses(config: &Config, reader: &mut Reader<'_>) {

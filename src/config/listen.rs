@@ -74,7 +74,7 @@ impl Section for Listen {
             address(),
             "Where clients connect; port 0 lets the system choose.",
         );
-        keys.later(
+        keys.key(
             "tls",
             &mut self.tls,
             maybe(table()),
@@ -124,7 +124,7 @@ impl Section for ServerTls {
             "client_ca",
             &mut self.client_ca,
             maybe(file()),
-            "Ask for a client certificate, signed by one of these authorities (PEM).",
+            "Clients must show a certificate signed by one of these authorities (PEM).",
         );
     }
 }

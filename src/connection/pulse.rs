@@ -1,6 +1,7 @@
 //! What a connection is doing, as seen by whoever keeps the connections: a few atomics and no clock.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
@@ -118,6 +119,19 @@ impl Pulse {
             }
         })
         .await;
+    }
+
+    /// What `doing` comes to, before there is a request; `None` when the connection is to end before that.
+    pub(crate) async fn unless_over<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
+        let mut doing = pin!(doing);
+        poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            match self.cut.load(Ordering::Acquire) || self.should_finish() {
+                true => Poll::Ready(None),
+                false => doing.as_mut().poll(cx).map(Some),
+            }
+        })
+        .await
     }
 
     /// True once, when the connection is to end after what runs. Whoever asks is woken through [`Pulse::cut_off`].

@@ -1,7 +1,6 @@
 //! GET of a small JSON document over HTTPS, or over HTTP on this machine. Redirects are not followed.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL};
@@ -11,15 +10,13 @@ use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder}
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::pace::max_age;
 use super::source::Fetched;
 use crate::config::is_plain_http_abroad;
 use crate::error::BoxError;
+use crate::pem;
 
 /// The longest document, in bytes.
 pub(super) const MAX_BODY: usize = 1 << 20;
@@ -32,17 +29,20 @@ pub(super) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Empty<Byt
 impl Client {
     /// `ca`: a PEM file.
     pub(super) fn new(ca: Option<&Path>) -> Result<Self, BoxError> {
-        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()?;
+        let builder = || {
+            ClientConfig::builder_with_provider(pem::provider())
+                .with_safe_default_protocol_versions()
+        };
         let builder = match ca {
-            Some(file) => builder.with_root_certificates(roots(file)?),
-            None => builder.with_native_roots().or_else(|error| {
+            Some(file) => builder()?.with_root_certificates(pem::authorities(file)?),
+            None => match builder()?.with_native_roots() {
+                Ok(builder) => builder,
                 // A container without authorities can still get keys from this machine.
-                tracing::warn!(%error, "no certificate authorities on this system: https will fail");
-                let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-                let builder = builder.with_safe_default_protocol_versions()?;
-                Ok::<_, BoxError>(builder.with_root_certificates(RootCertStore::empty()))
-            })?,
+                Err(error) => {
+                    tracing::warn!(%error, "no certificate authorities on this system: https will fail");
+                    builder()?.with_root_certificates(RootCertStore::empty())
+                }
+            },
         };
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(builder.with_no_client_auth())
@@ -81,17 +81,4 @@ impl Client {
 
 fn age(headers: &HeaderMap) -> Option<std::time::Duration> {
     max_age(headers.get(CACHE_CONTROL)?.to_str().ok()?)
-}
-
-fn roots(file: &Path) -> Result<RootCertStore, BoxError> {
-    let named = |problem: &dyn std::fmt::Display| format!("{}: {problem}", file.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| named(&error))? {
-        let certificate = certificate.map_err(|error| named(&error))?;
-        roots.add(certificate).map_err(|error| named(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(named(&"no certificate in it").into());
-    }
-    Ok(roots)
 }

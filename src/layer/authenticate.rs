@@ -77,7 +77,7 @@ where
             // `Debug` does not show it, and no HTTP/2 connection to a catalog keeps it in its table.
             credentials.set_sensitive(true);
         }
-        let wait = match self.verifier.judge(request.headers()) {
+        let wait = match self.verifier.judge(&request) {
             Ok(Verdict::Known(principal)) => {
                 admit(&mut request, principal);
                 return Either::Left(self.inner.call(request));
@@ -94,7 +94,7 @@ where
         let verifier = Arc::clone(&self.verifier);
         Either::Right(Either::Right(Box::pin(async move {
             wait.over().await;
-            match verifier.judge_again(request.headers()) {
+            match verifier.judge_again(&request) {
                 Ok(principal) => admit(&mut request, principal),
                 Err(refusal) => {
                     verifier.count(&refusal);

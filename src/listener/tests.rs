@@ -46,6 +46,7 @@ impl Server {
             header_timeout: limits.header_timeout,
             stall_timeout: PATIENCE,
             drain_timeout,
+            tls: None,
             protocols: Protocols::new(&limits),
             gauge: None,
         };

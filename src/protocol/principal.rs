@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::context::ClaimEntries;
 
-/// The name under which the subject of a client's certificate stands beside the claims.
+/// What stands among a caller's claims for the subject of its client certificate. A token's own claim of this name is
+/// dropped: whoever issues tokens has not seen the certificate.
 pub const TLS_SUBJECT: &str = "tls.subject";
 
 /// An authenticated caller, or the anonymous one. A clone costs one reference count.
@@ -19,9 +20,10 @@ pub struct Principal(Arc<Identity>);
 pub struct Identity {
     /// `iss`; empty for the anonymous caller.
     pub issuer: Arc<str>,
-    /// `sub`; empty for the anonymous caller and for a token without one. Unique within its issuer only.
+    /// `sub`, or without a token the subject of the client's certificate; empty where there is neither. Unique within
+    /// its issuer only.
     pub subject: Arc<str>,
-    /// Every claim of the token.
+    /// Every claim of the token, and [`TLS_SUBJECT`].
     pub claims: Map<String, Value>,
     /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`.
     pub scopes: Vec<String>,
@@ -35,14 +37,23 @@ impl Principal {
         Self::new(Identity::default())
     }
 
+    /// A caller without a token whose certificate, with this subject, was verified.
+    pub fn certified(subject: &str) -> Self {
+        Self::new(Identity {
+            subject: subject.into(),
+            claims: Map::from_iter([(TLS_SUBJECT.to_owned(), subject.into())]),
+            ..Identity::default()
+        })
+    }
+
     /// A caller whose token was verified.
     pub fn new(identity: Identity) -> Self {
         Self(Arc::new(identity))
     }
 
-    /// Whether there was no token.
+    /// Whether there was no token and no certificate.
     pub fn is_anonymous(&self) -> bool {
-        self.0.issuer.is_empty()
+        self.0.issuer.is_empty() && self.0.subject.is_empty()
     }
 
     /// `iss` of the token.
@@ -50,12 +61,12 @@ impl Principal {
         &self.0.issuer
     }
 
-    /// `sub` of the token, unique within its issuer only.
+    /// `sub` of the token, unique within its issuer only; without a token, the certificate's subject.
     pub fn subject(&self) -> &Arc<str> {
         &self.0.subject
     }
 
-    /// Every claim of the token.
+    /// Every claim of the token, and [`TLS_SUBJECT`].
     pub fn claims(&self) -> &Map<String, Value> {
         &self.0.claims
     }
@@ -66,6 +77,10 @@ impl Principal {
         if let Some(claim) = self.0.claims.get(name) {
             return Some(claim);
         }
+        // Of the connection, and never what a token says of itself.
+        if name == TLS_SUBJECT {
+            return None;
+        }
         let (first, rest) = name.split_once('.')?;
         let first = self.0.claims.get(first)?;
         rest.split('.')
@@ -74,10 +89,6 @@ impl Principal {
 
     /// Whether the caller's claim of this name has one of the values, by the rules of [`has_any`].
     pub fn has_claim(&self, name: &str, accepted: &[String]) -> bool {
-        // Of the connection, and never what a token says of itself.
-        if name == TLS_SUBJECT {
-            return false;
-        }
         self.claim(name)
             .is_some_and(|claim| has_any(claim, accepted))
     }
@@ -204,7 +215,7 @@ mod tests {
                 "https://x.test/roles",
                 true,
             ),
-            (json!({"tls.subject": "hr"}), TLS_SUBJECT, false),
+            (json!({"tls.subject": "hr"}), TLS_SUBJECT, true),
             (json!({"tls": {"subject": "hr"}}), TLS_SUBJECT, false),
         ];
         for (claims, name, expected) in cases {

@@ -9,7 +9,7 @@ use super::claims::{date, scopes, strings, text};
 use super::{Key, Refusal, Unverified};
 use crate::config::{Algorithm, Issuer};
 use crate::protocol::context::ClaimEntries;
-use crate::protocol::principal::{Identity, Principal, has_any};
+use crate::protocol::principal::{Identity, Principal, TLS_SUBJECT, has_any};
 
 /// The rules for the tokens of one issuer.
 #[derive(Debug, Clone)]
@@ -60,7 +60,8 @@ impl Policy {
         &self.algorithms
     }
 
-    /// Judges a token that one of `keys` should have signed; `now` is since the epoch.
+    /// Judges a token that one of `keys` should have signed; `now` is since the epoch, `certificate` the subject of the
+    /// client certificate it came with.
     ///
     /// # Errors
     /// Not signed by one of them, of another issuer, expired or not yet valid, for another audience, without a
@@ -70,6 +71,7 @@ impl Policy {
         token: Unverified<'_>,
         keys: Vec<Arc<Key>>,
         now: Duration,
+        certificate: Option<&str>,
     ) -> Result<Verified, Refusal> {
         if !self.algorithms.contains(&token.header().algorithm) {
             return Err(Refusal::Algorithm);
@@ -81,7 +83,11 @@ impl Policy {
         let key = keys
             .find(|key| key.has_signed(&token))
             .ok_or(Refusal::Signature)?;
-        let claims = token.into_claims();
+        let mut claims = token.into_claims();
+        claims.remove(TLS_SUBJECT);
+        if let Some(subject) = certificate {
+            claims.insert(TLS_SUBJECT.to_owned(), subject.into());
+        }
         let until = self.check_times(&claims, now)?;
         self.check_audience(&claims)?;
         self.check_required(&claims)?;

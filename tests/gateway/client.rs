@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
@@ -20,8 +21,8 @@ pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 /// A client with a pool; cheap to clone, clones share the pool.
 #[derive(Clone)]
 pub struct Client {
-    address: SocketAddr,
-    inner: hyper_util::client::legacy::Client<HttpConnector, Body>,
+    base: String,
+    inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Body>,
     headers: HeaderMap,
 }
 
@@ -36,21 +37,33 @@ pub struct Reply {
 impl Client {
     /// Speaks HTTP/1.1.
     pub fn new(address: SocketAddr) -> Self {
-        Self::with(address, false)
+        Self::with(format!("http://{address}"), plain(), false)
     }
 
     /// Speaks HTTP/2 by prior knowledge.
     pub fn h2(address: SocketAddr) -> Self {
-        Self::with(address, true)
+        Self::with(format!("http://{address}"), plain(), true)
     }
 
-    fn with(address: SocketAddr, http2: bool) -> Self {
+    /// Speaks TLS to `localhost`, and in it HTTP/1.1, or HTTP/2 where `http2` is true.
+    pub fn tls(port: u16, config: rustls::ClientConfig, http2: bool) -> Self {
+        let builder = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only();
+        let connector = match http2 {
+            true => builder.enable_http2().build(),
+            false => builder.enable_http1().build(),
+        };
+        Self::with(format!("https://localhost:{port}"), connector, http2)
+    }
+
+    fn with(base: String, connector: HttpsConnector<HttpConnector>, http2: bool) -> Self {
         let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .http2_only(http2)
-            .build(HttpConnector::new());
+            .build(connector);
         Self {
-            address,
+            base,
             inner,
             headers: HeaderMap::new(),
         }
@@ -121,7 +134,7 @@ impl Client {
         target: &str,
         body: Body,
     ) -> Result<http::Response<hyper::body::Incoming>, String> {
-        let uri = format!("http://{}{target}", self.address);
+        let uri = format!("{}{target}", self.base);
         let mut request = Request::new(body);
         *request.uri_mut() = uri.parse().map_err(|error| format!("{error}"))?;
         *request.method_mut() = method;
@@ -167,6 +180,21 @@ impl Reply {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         self
     }
+}
+
+/// Never asked for TLS.
+fn plain() -> HttpsConnector<HttpConnector> {
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("its versions are the provider's")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_or_http()
+        .enable_http1()
+        .build()
 }
 
 pub fn empty() -> Body {

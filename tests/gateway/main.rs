@@ -8,6 +8,7 @@
 
 mod admin;
 mod agreement;
+mod authority;
 mod authorization;
 mod batches;
 mod catalog;
@@ -26,6 +27,7 @@ mod rewriting;
 mod routing;
 mod sight;
 mod streaming;
+mod tls;
 mod token;
 mod world;
 

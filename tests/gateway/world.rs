@@ -24,6 +24,8 @@ pub struct Setup {
     mounts: String,
     backends: Vec<(&'static str, String)>,
     sections: String,
+    files: Vec<(&'static str, String)>,
+    at: Vec<(&'static str, String)>,
 }
 
 /// A running gateway and its catalogs.
@@ -49,6 +51,8 @@ impl Setup {
             mounts: String::new(),
             backends: Vec::new(),
             sections: String::new(),
+            files: Vec::new(),
+            at: Vec::new(),
         }
     }
 
@@ -94,6 +98,18 @@ impl Setup {
         self
     }
 
+    /// A file beside the configuration.
+    pub fn file(mut self, name: &'static str, text: String) -> Self {
+        self.files.push((name, text));
+        self
+    }
+
+    /// The address at which the gateway finds a catalog, where that is not the catalog's own.
+    pub fn at(mut self, backend: &'static str, uri: String) -> Self {
+        self.at.push((backend, uri));
+        self
+    }
+
     /// Starts the catalogs and the gateway.
     pub async fn start(self) -> World {
         let mut catalogs = Vec::new();
@@ -122,6 +138,9 @@ impl Setup {
         std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
         let keys = token::key_set().to_string();
         std::fs::write(folder.path().join("keys.json"), keys).unwrap();
+        for (name, text) in &self.files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
         let gateway = Gateway::start(&folder).await;
         World {
             catalogs,
@@ -153,10 +172,14 @@ impl Setup {
         for (name, catalog) in catalogs {
             let lines = self.backends.iter().find(|(n, _)| n == name);
             let lines = lines.map_or("", |(_, lines)| lines);
+            let at = self.at.iter().find(|(n, _)| n == name);
+            let uri = at.map_or_else(|| catalog.uri(), |(_, uri)| uri.clone());
             let _ = write!(
                 yaml,
-                "  {name}:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n{lines}",
-                catalog.uri()
+                "  {name}:
+    implementation: rest
+    properties: {{ uri: \"{uri}\" }}
+{lines}"
             );
             if !lines.contains("oauth:") {
                 let _ = writeln!(yaml, "    service_authorization: Bearer service-of-{name}");
@@ -361,8 +384,9 @@ impl Gateway {
         let lines = log.clone();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                for what in ["nsgate listening on http://", "nsgate admin on http://"] {
+                for what in ["nsgate listening on ", "nsgate admin on "] {
                     if let Some((_, rest)) = line.split_once(what) {
+                        let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);
                         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
                         let _ = found.send((what, rest[..end.unwrap_or(rest.len())].parse()));
                     }

@@ -16,7 +16,7 @@ use crate::backend::Failure;
 use crate::backend::rest::Rest;
 use crate::backend::scripted::read_request;
 use crate::body::Body;
-use crate::config::RestConfig;
+use crate::config::{ClientIdentity, RestConfig};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -59,17 +59,13 @@ impl Authority {
 /// A catalog with a certificate for `name`; with `clients`, it wants one from them too. Answers its port.
 async fn catalog(authority: &Authority, name: &str, clients: bool) -> u16 {
     let identity = authority.sign(name);
-    let chain = certificates(&identity.certificate).unwrap();
-    let key = PrivateKeyDer::from_pem_file(&identity.private_key).unwrap();
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let chain = pem::certificates(&identity.certificate).unwrap();
+    let key = pem::key(&identity.private_key).unwrap();
+    let builder = ServerConfig::builder_with_provider(pem::provider())
         .with_safe_default_protocol_versions()
         .unwrap();
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&authority.file()).unwrap() {
-        roots.add(certificate).unwrap();
-    }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let roots = Arc::new(pem::authorities(&authority.file()).unwrap());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, pem::provider());
     let builder = if clients {
         builder.with_client_cert_verifier(verifier.build().unwrap())
     } else {

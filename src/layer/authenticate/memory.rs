@@ -1,12 +1,12 @@
 //! Tokens that were verified, so that a busy client costs one signature check.
 //!
-//! They are known by the SHA-256 of their bytes: whoever could make two tokens of one hash could forge signatures
-//! as well. What is remembered is never believed past its time, nor after its key was retired.
+//! They are known by the SHA-256 of their bytes, and of the subject of the certificate they came with: whoever could
+//! make two tokens of one hash could forge signatures as well. What is remembered is never believed past its time, nor after its key was retired.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{self, SHA256, digest};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -21,7 +21,7 @@ const EXPECTED: usize = 4096;
 /// Remembered tokens.
 pub(super) struct Memory(Cache<Hash, Arc<Remembered>, Weight>);
 
-/// The SHA-256 of a token.
+/// The SHA-256 of a token, and of the subject of the certificate it came with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Hash([u8; 32]);
 
@@ -55,7 +55,7 @@ impl Memory {
         None
     }
 
-    /// Remembers a token of `length` bytes.
+    /// Remembers a token that is `length` bytes long, what it came with included.
     pub(super) fn remember(&self, hash: Hash, length: usize, verified: Verified) {
         let remembered = Remembered {
             verified,
@@ -67,9 +67,20 @@ impl Memory {
 }
 
 impl Hash {
-    pub(super) fn of(token: &str) -> Self {
+    pub(super) fn of(token: &str, certificate: Option<&str>) -> Self {
+        let digest = match certificate {
+            None => digest(&SHA256, token.as_bytes()),
+            Some(subject) => {
+                let mut both = digest::Context::new(&SHA256);
+                both.update(token.as_bytes());
+                // No token has this byte.
+                both.update(&[0]);
+                both.update(subject.as_bytes());
+                both.finish()
+            }
+        };
         let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        hash.copy_from_slice(digest.as_ref());
         Self(hash)
     }
 }

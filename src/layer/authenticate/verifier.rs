@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::Request;
 
 use super::memory::{Hash, Memory};
+use crate::backend::Peer;
 use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
 use crate::metrics::{self, TokenCache};
 use crate::protocol::principal::Principal;
@@ -27,6 +28,13 @@ pub(super) enum Verdict {
     Known(Principal),
     /// The issuer is asked for the token's key: judge again when the wait is over.
     Later(Wait),
+}
+
+/// What a caller shows of itself.
+struct Shown<'a> {
+    token: &'a str,
+    /// The subject of its certificate.
+    certificate: Option<&'a str>,
 }
 
 impl Verifier {
@@ -51,36 +59,38 @@ impl Verifier {
         self
     }
 
-    /// Judges a request by its headers; does not wait.
-    pub(super) fn judge(&self, headers: &HeaderMap) -> Result<Verdict, Refusal> {
+    /// Judges a request by its headers and its connection; does not wait.
+    pub(super) fn judge<B>(&self, request: &Request<B>) -> Result<Verdict, Refusal> {
         if let Some(everyone) = &self.anonymous {
-            return Ok(Verdict::Known(everyone.clone()));
+            let known = holder(request).unwrap_or(everyone);
+            return Ok(Verdict::Known(known.clone()));
         }
-        let token = bearer(headers)?;
-        let hash = Hash::of(token);
+        let shown = Shown::by(request)?;
+        let hash = Hash::of(shown.token, shown.certificate);
         if let Some(principal) = self.memory.recall(&hash, self.clock.wall()) {
             self.metrics.looked_up(TokenCache::Hit);
             return Ok(Verdict::Known(principal));
         }
         self.metrics.looked_up(TokenCache::Miss);
-        let unverified = Unverified::read(token)?;
+        let unverified = Unverified::read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         match issuer.search(unverified.header()) {
             Search::Wait(wait) => Ok(Verdict::Later(wait)),
             Search::Over(found) => {
-                let principal = self.settle(issuer, token, hash, unverified, found)?;
+                let principal = self.settle(issuer, &shown, hash, unverified, found)?;
                 Ok(Verdict::Known(principal))
             }
         }
     }
 
     /// Judges a request whose issuer has been asked; the answer is final.
-    pub(super) fn judge_again(&self, headers: &HeaderMap) -> Result<Principal, Refusal> {
-        let token = bearer(headers)?;
-        let unverified = Unverified::read(token)?;
+    pub(super) fn judge_again<B>(&self, request: &Request<B>) -> Result<Principal, Refusal> {
+        let shown = Shown::by(request)?;
+        let unverified = Unverified::read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
-        self.settle(issuer, token, Hash::of(token), unverified, found)
+        let hash = Hash::of(shown.token, shown.certificate);
+        self.settle(issuer, &shown, hash, unverified, found)
     }
 
     /// Counts a refusal.
@@ -105,7 +115,7 @@ impl Verifier {
     fn settle(
         &self,
         issuer: &Issuer,
-        token: &str,
+        shown: &Shown<'_>,
         hash: Hash,
         unverified: Unverified<'_>,
         found: Found,
@@ -115,9 +125,25 @@ impl Verifier {
             Found::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
             Found::Unknown | Found::Unfit => return Err(Refusal::UnknownKey),
         };
-        let verified = issuer.policy().judge(unverified, keys, self.clock.wall())?;
+        let now = self.clock.wall();
+        let policy = issuer.policy();
+        let verified = policy.judge(unverified, keys, now, shown.certificate)?;
         let principal = verified.principal.clone();
-        self.memory.remember(hash, token.len(), verified);
+        let length = shown.token.len() + shown.certificate.map_or(0, str::len);
+        self.memory.remember(hash, length, verified);
         Ok(principal)
     }
+}
+
+impl<'a> Shown<'a> {
+    fn by<B>(request: &'a Request<B>) -> Result<Self, Refusal> {
+        Ok(Self {
+            token: bearer(request.headers())?,
+            certificate: holder(request).map(|holder| &**holder.subject()),
+        })
+    }
+}
+
+fn holder<B>(request: &Request<B>) -> Option<&Principal> {
+    request.extensions().get::<Peer>()?.holder()
 }

@@ -1,0 +1,98 @@
+//! Whether the PEM files that a configuration names can do what they are named for, and for how long.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::rest_backends;
+use crate::config::Config;
+use crate::config::load::reader::Reader;
+use crate::pem::{self, Unusable, Validity};
+
+/// A certificate that is good for less than this should have been renewed by now.
+const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
+const DAY: u64 = 24 * 3600;
+
+/// Records which of them cannot, and which certificate is or will soon be over.
+pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
+    if let Some(tls) = &config.listen.tls {
+        identity(reader, "listen.tls", &tls.certificate, &tls.private_key);
+        if let Some(file) = &tls.client_ca {
+            authorities(reader, "listen.tls.client_ca", file);
+        }
+    }
+    for (index, issuer) in config.auth.issuers.iter().enumerate() {
+        if let Some(file) = &issuer.keys.ca {
+            authorities(reader, &format!("auth.issuers[{index}].keys.ca"), file);
+        }
+    }
+    for (name, rest) in rest_backends(config) {
+        let Some(tls) = &rest.tls else { continue };
+        let key = format!("backends.{name}.tls");
+        if let Some(shown) = &tls.identity {
+            identity(reader, &key, &shown.certificate, &shown.private_key);
+        }
+        if let Some(file) = &tls.ca {
+            authorities(reader, &format!("{key}.ca"), file);
+        }
+    }
+}
+
+fn authorities(reader: &mut Reader<'_>, key: &str, file: &Path) {
+    if sound(reader, key) {
+        note(reader, key, pem::authorities(file));
+    }
+}
+
+/// `table` has the keys `certificate` and `private_key`.
+fn identity(reader: &mut Reader<'_>, table: &str, certificate: &Path, private_key: &Path) {
+    let (shown, secret) = (
+        format!("{table}.certificate"),
+        format!("{table}.private_key"),
+    );
+    let (has_shown, has_secret) = (sound(reader, &shown), sound(reader, &secret));
+    let chain = has_shown.then(|| note(reader, &shown, pem::certificates(certificate)));
+    let key = has_secret.then(|| note(reader, &secret, pem::key(private_key)));
+    if let Some(Some(chain)) = &chain
+        && let Some(validity) = pem::validity(&chain[0], SystemTime::now())
+    {
+        expiry(reader, &shown, table == "listen.tls", certificate, validity);
+    }
+    if let (Some(Some(_)), Some(Some(_))) = (chain, key) {
+        note(reader, &secret, pem::identity(certificate, private_key));
+    }
+}
+
+/// Clients would refuse the gateway's own certificate; one that is over towards a catalog concerns that catalog alone.
+fn expiry(reader: &mut Reader<'_>, key: &str, ours: bool, file: &Path, validity: Validity) {
+    let file = file.display();
+    let cure = match ours {
+        true => "renew it, since clients refuse one whose time is over",
+        false => "renew it, since a catalog may refuse one whose time is over",
+    };
+    let (words, warning) = match validity {
+        Validity::Good(left, _) if left >= SOON => return,
+        Validity::Good(left, until) => {
+            let days = left.as_secs() / DAY;
+            (format!("expires in {days} days, at {until}; {cure}"), true)
+        }
+        Validity::Over(since) => (format!("expired at {since}; {cure}"), !ours),
+        Validity::Ahead(until) => (
+            format!("is not valid before {until}; set this machine's clock, or wait"),
+            !ours,
+        ),
+    };
+    let words = format!("the certificate in {file} {words}");
+    match warning {
+        true => reader.warn_at(key, words),
+        false => reader.problem_at(key, words),
+    }
+}
+
+fn note<T>(reader: &mut Reader<'_>, key: &str, read: Result<T, Unusable>) -> Option<T> {
+    read.map_err(|unusable| reader.problem_at(key, unusable.to_string()))
+        .ok()
+}
+
+fn sound(reader: &Reader<'_>, key: &str) -> bool {
+    reader.has(key) && reader.has_no_problem_below(key)
+}

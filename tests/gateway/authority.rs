@@ -1,0 +1,160 @@
+//! An authority of the test's own, what it has signed, and those who trust it.
+
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// Signs certificates.
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key.
+pub struct Identity {
+    key: KeyPair,
+    certificate: rcgen::Certificate,
+}
+
+impl Authority {
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Two of them are told apart by their names.
+        let key = KeyPair::generate().unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(
+            DnType::CommonName,
+            format!("{:x?}", &key.public_key_raw()[..8]),
+        );
+        Self(CertifiedIssuer::self_signed(params, key).unwrap())
+    }
+
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for a host name.
+    pub fn host(&self, name: &str) -> Identity {
+        self.sign(&CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    /// A certificate for somebody of Acme with this name.
+    pub fn person(&self, name: &str) -> Identity {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in [
+            (DnType::OrganizationName, "Acme"),
+            (DnType::CommonName, name),
+        ] {
+            params.distinguished_name.push(kind, value);
+        }
+        self.sign(&params)
+    }
+
+    /// A certificate for a host name whose time is over.
+    pub fn expired(&self, name: &str) -> Identity {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        Identity { key, certificate }
+    }
+
+    /// A client that trusts it, with a certificate to show or without.
+    pub fn client(&self, identity: Option<&Identity>) -> ClientConfig {
+        self.client_of(rustls::ALL_VERSIONS, identity)
+    }
+
+    /// The same, with these versions of TLS alone.
+    pub fn client_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        identity: Option<&Identity>,
+    ) -> ClientConfig {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots());
+        match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let chain = vec![identity.certificate.der().clone()];
+                builder
+                    .with_client_auth_cert(chain, identity.key())
+                    .unwrap()
+            }
+        }
+    }
+
+    /// TLS in front of what listens at `behind`, shown as `identity`; where there are `clients`, they must have
+    /// signed the certificates of those who come. Answers its port.
+    pub async fn guard(
+        behind: std::net::SocketAddr,
+        identity: &Identity,
+        clients: Option<&Self>,
+    ) -> u16 {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let roots = Arc::new(clients.roots());
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let chain = vec![identity.certificate.der().clone()];
+        let config = builder.with_single_cert(chain, identity.key()).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    if let Ok(mut inside) = TcpStream::connect(behind).await {
+                        let _ = tokio::io::copy_bidirectional(&mut stream, &mut inside).await;
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        roots
+    }
+}
+
+impl Identity {
+    /// PEM of the certificate.
+    pub fn certificate(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// PEM of the key.
+    pub fn private_key(&self) -> String {
+        self.key.serialize_pem()
+    }
+
+    fn key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::try_from(self.key.serialize_der()).unwrap()
+    }
+}

@@ -1,0 +1,344 @@
+//! TLS on both sides: clients are met with it and known by their certificates, catalogs are reached through it.
+
+use std::time::Duration;
+
+use http::Method;
+use rustls::version::{TLS12, TLS13};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::authority::{Authority, Identity};
+use crate::catalog::Catalog;
+use crate::catalog::faults::PATIENCE;
+use crate::client::{Client, full, raw};
+use crate::token;
+use crate::world::{Setup, World};
+
+const EXISTS: &str = "/v1/table/west%24t1/exists";
+const GUARDED: &str =
+    "tls: { certificate: server.crt, private_key: server.key, client_ca: clients.pem }";
+const CLIENT: &str = "x-ns-ctx-client";
+
+/// A gateway that listens with TLS.
+fn secured(authority: &Authority) -> Setup {
+    shown(&authority.host("localhost"), Setup::two())
+        .listen("tls: { certificate: server.crt, private_key: server.key }")
+}
+
+/// The same, and asks its clients for certificates of the authority.
+fn guarded(authority: &Authority, setup: Setup) -> Setup {
+    shown(&authority.host("localhost"), setup)
+        .listen(GUARDED)
+        .file("clients.pem", authority.pem())
+}
+
+fn shown(identity: &Identity, setup: Setup) -> Setup {
+    setup
+        .file("server.crt", identity.certificate())
+        .file("server.key", identity.private_key())
+}
+
+/// Tokens of the usual issuer; the context entry `client` is the certificate's subject.
+fn issuer(more: &str) -> String {
+    format!(
+        "auth:\n  issuers:\n    - issuer: {}\n      audiences: [catalog]\n      algorithms: [ES256]\n      \
+         keys: {{ file: keys.json }}\n      context: {{ client: tls.subject }}\n{more}",
+        token::ISSUER
+    )
+}
+
+fn client(world: &World, config: rustls::ClientConfig, claims: &Value) -> Client {
+    let bearer = format!("Bearer {}", token::token(claims));
+    let port = world.address().port();
+    Client::tls(port, config, false)
+        .header("authorization", &bearer)
+        .header("content-type", "application/json")
+}
+
+/// The context entry that reached the catalog with the one request it has seen.
+fn told(world: &World) -> Option<String> {
+    let catalog = world.catalog("west");
+    let seen = catalog.only();
+    catalog.forget();
+    let value = seen.headers.get(CLIENT)?.as_bytes().to_vec();
+    Some(String::from_utf8(value).unwrap())
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken_over_both_versions_of_tls() {
+    let authority = Authority::new();
+    let world = secured(&authority).start().await.seeded();
+    let bearer = format!("Bearer {}", token::token(&json!({})));
+    for version in [&TLS12, &TLS13] {
+        for http2 in [false, true] {
+            let config = authority.client_of(&[version], None);
+            let client = Client::tls(world.address().port(), config, http2);
+            let client = client.header("authorization", &bearer);
+            for _ in 0..2 {
+                client.post(EXISTS, &json!({})).await.ok();
+                let catalog = world.catalog("west");
+                let forwarded = catalog.only().header("forwarded").map(str::to_owned);
+                assert_eq!(forwarded.unwrap(), "for=127.0.0.1;proto=https");
+                catalog.forget();
+            }
+        }
+    }
+    let stranger = Authority::new().client(None);
+    let refused = client(&world, stranger, &json!({}));
+    let refused = refused.send(Method::POST, EXISTS, full("{}")).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[tokio::test]
+async fn who_does_not_speak_tls_is_told_or_cut_off() {
+    let authority = Authority::new();
+    let world = secured(&authority).start().await.seeded();
+    for begun in [
+        "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\n",
+    ] {
+        let answer = raw(world.address(), begun.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{begun}: {answer}");
+        assert!(answer.contains("speaks TLS"), "{answer}");
+    }
+    for begun in [
+        &b"\x16\x03\x01\x00\x02hi"[..],
+        b"\x80\x2e\x01\x00\x02",
+        b"\0",
+    ] {
+        let answer = raw(world.address(), begun).await;
+        assert!(!answer.contains("HTTP"), "{answer}");
+    }
+    let client = client(&world, authority.client(None), &json!({}));
+    client.post(EXISTS, &json!({})).await.ok();
+    let log = world.log();
+    assert!(!log.contains("TLS"), "at this level nothing is said: {log}");
+}
+
+#[tokio::test]
+async fn handshakes_that_do_not_come_to_an_end_are_cut_off_with_the_headers_bound() {
+    let authority = Authority::new();
+    let setup = secured(&authority).section("limits: { header_timeout: 400ms, connections: 200 }");
+    let world = setup.start().await.seeded();
+    let mut half_open = Vec::new();
+    for number in 0..200 {
+        let mut stream = TcpStream::connect(world.address()).await.unwrap();
+        // A record of 512 bytes that never comes.
+        let begun: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"\x16",
+            _ => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        };
+        stream.write_all(begun).await.unwrap();
+        half_open.push(stream);
+    }
+    // One more waits until they are cut off, and is served then.
+    let client = client(&world, authority.client(None), &json!({}));
+    client.post(EXISTS, &json!({})).await.ok();
+    for mut stream in half_open {
+        let ended = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 64])).await;
+        assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
+    }
+    assert_eq!(world.metric("nsgate_connections").await, 1.0);
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_certificate_that_was_asked_for() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let world = guarded(&authority, Setup::two()).start().await.seeded();
+    let refused = [
+        ("none", authority.client(None)),
+        ("a stranger's", {
+            // Trusts the gateway, and shows what another authority has signed.
+            authority.client(Some(&other.person("loader")))
+        }),
+        (
+            "one that is over",
+            authority.client(Some(&authority.expired("loader"))),
+        ),
+    ];
+    for version in [&TLS12, &TLS13] {
+        let config = authority.client_of(&[version], None);
+        let answer = client(&world, config, &json!({}));
+        let answer = answer.send(Method::POST, EXISTS, full("{}")).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    for (case, config) in refused {
+        let answer = client(&world, config, &json!({}));
+        let answer = answer.send(Method::POST, EXISTS, full("{}")).await;
+        assert!(answer.is_err(), "{case}: {answer:?}");
+    }
+    let loader = authority.client(Some(&authority.person("loader")));
+    client(&world, loader, &json!({}))
+        .post(EXISTS, &json!({}))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn the_certificates_subject_is_a_claim_that_no_token_can_make() {
+    let authority = Authority::new();
+    let setup = guarded(&authority, Setup::two()).section(&issuer(""));
+    let world = setup.start().await.seeded();
+    // One token, shown over two connections: whoever was verified first is not who came second.
+    let bearer = format!(
+        "Bearer {}",
+        token::token(&json!({ "tls.subject": "CN=root" }))
+    );
+    for _ in 0..2 {
+        for name in ["loader", "Strauß, Franz"] {
+            let config = authority.client(Some(&authority.person(name)));
+            let client = Client::tls(world.address().port(), config, name == "loader");
+            let client = client
+                .header("authorization", &bearer)
+                .header(CLIENT, "CN=me");
+            client.post(EXISTS, &json!({})).await.ok();
+            let subject = format!("CN={},O=Acme", name.replace(',', "\\,"));
+            assert_eq!(told(&world), Some(subject));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_certificate_a_tokens_own_word_for_it_counts_for_nothing() {
+    let world = Setup::two().section(&issuer("")).start().await.seeded();
+    let claims = json!({ "tls.subject": "CN=root" });
+    let client = world.client_with(&claims).header(CLIENT, "CN=me");
+    client.post(EXISTS, &json!({})).await.ok();
+    assert_eq!(told(&world), None);
+    let required = "      require: { tls.subject: [\"CN=root\"] }\n";
+    let world = Setup::two().section(&issuer(required)).start().await;
+    let refused = world.client_with(&claims).post(EXISTS, &json!({})).await;
+    assert_eq!(refused.outcome(), (401, Some(16)));
+}
+
+#[tokio::test]
+async fn a_certificate_can_be_required_of_a_tokens_bearer() {
+    let authority = Authority::new();
+    let required = "      require: { tls.subject: [\"CN=loader,O=Acme\"] }\n";
+    let setup = guarded(&authority, Setup::two()).section(&issuer(required));
+    let world = setup.start().await.seeded();
+    for (name, status) in [("loader", 200), ("reader", 401)] {
+        let config = authority.client(Some(&authority.person(name)));
+        let reply = client(&world, config, &json!({}))
+            .post(EXISTS, &json!({}))
+            .await;
+        assert_eq!(reply.status, status, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn where_no_token_is_asked_for_a_certificate_says_who_it_is() {
+    let authority = Authority::new();
+    let setup = guarded(&authority, Setup::two()).section("auth: { anonymous: true }");
+    let world = setup.start().await.seeded();
+    let config = authority.client(Some(&authority.person("loader")));
+    client(&world, config, &json!({}))
+        .post(EXISTS, &json!({}))
+        .await
+        .ok();
+    let logged = async {
+        while !world.log().contains("\"CN=loader,O=Acme\"") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let logged = tokio::time::timeout(PATIENCE, logged).await;
+    assert!(logged.is_ok(), "{}", world.log());
+}
+
+/// A gateway whose catalog is behind TLS.
+async fn before(
+    authority: &Authority,
+    identity: &Identity,
+    clients: Option<&Authority>,
+    tls: &str,
+) -> World {
+    let (west, east) = (Catalog::start().await, Catalog::start().await);
+    let port = Authority::guard(west.address, identity, clients).await;
+    let gateway = authority.person("gateway");
+    let setup = Setup::two()
+        .at("west", format!("https://localhost:{port}"))
+        .backend("west", &format!("tls: {tls}"))
+        .file("ca.pem", authority.pem())
+        .file("other.pem", Authority::new().pem())
+        .file("client.crt", gateway.certificate())
+        .file("client.key", gateway.private_key());
+    setup
+        .over(vec![("west", west), ("east", east)])
+        .await
+        .seeded()
+}
+
+#[tokio::test]
+async fn a_catalog_is_reached_through_tls_of_a_private_authority() {
+    const SHOWN: &str = "{ ca: ca.pem, certificate: client.crt, private_key: client.key }";
+    let authority = Authority::new();
+    let host = authority.host("localhost");
+    for (clients, tls) in [(None, "{ ca: ca.pem }"), (Some(&authority), SHOWN)] {
+        let world = before(&authority, &host, clients, tls).await;
+        for _ in 0..3 {
+            world.client().post(EXISTS, &json!({})).await.ok();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_that_cannot_be_trusted_is_named_to_callers_and_explained_in_the_log() {
+    const TRUSTED: &str = "{ ca: ca.pem }";
+    let authority = Authority::new();
+    let host = authority.host("localhost");
+    let cases: [(Identity, Option<&Authority>, &str, &str); 5] = [
+        (
+            authority.host("localhost"),
+            None,
+            "{ ca: other.pem }",
+            "no authority that is trusted",
+        ),
+        (authority.expired("localhost"), None, TRUSTED, "has expired"),
+        (
+            authority.host("elsewhere.test"),
+            None,
+            TRUSTED,
+            "is for other names",
+        ),
+        (
+            authority.host("localhost"),
+            Some(&authority),
+            TRUSTED,
+            "asks for a client certificate",
+        ),
+        (
+            host,
+            Some(&Authority::new()),
+            "{ ca: ca.pem, certificate: client.crt, private_key: client.key }",
+            "does not accept the client certificate",
+        ),
+    ];
+    for (identity, clients, tls, cause) in cases {
+        let world = before(&authority, &identity, clients, tls).await;
+        let reply = world.client().post(EXISTS, &json!({})).await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{cause}");
+        assert!(
+            reply.words().starts_with("backend `west` "),
+            "{cause}: {reply:?}"
+        );
+        let told = String::from_utf8_lossy(&reply.body);
+        assert!(
+            !told.contains("localhost") && !told.contains("127.0.0.1"),
+            "{told}"
+        );
+        let logged = async {
+            while !world.log().contains(cause) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let logged = tokio::time::timeout(PATIENCE, logged).await;
+        assert!(logged.is_ok(), "{cause}: {}", world.log());
+        world
+            .client()
+            .post(&EXISTS.replace("west", "east"), &json!({}))
+            .await
+            .ok();
+    }
+}
