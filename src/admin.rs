@@ -1,6 +1,7 @@
 //! The pages for operators and scrapers, on an address of their own.
 //!
-//! `/metrics`, `/live` and `/ready` are for everybody who reaches the address; the others ask for the configured token.
+//! `/metrics`, `/live`, `/ready` and the empty status page are for everybody who reaches the address; the others ask for
+//! the configured token.
 
 mod batches;
 mod pages;
@@ -8,6 +9,7 @@ mod problem;
 mod readiness;
 mod reload;
 mod resolve;
+mod status;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -72,6 +74,8 @@ struct Page {
     status: StatusCode,
     kind: &'static str,
     body: String,
+    /// What a browser must know of it.
+    headers: Option<&'static HeaderMap>,
 }
 
 impl Admin {
@@ -83,7 +87,7 @@ impl Admin {
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let shown = &*self.0;
         let path = request.uri().path();
-        let open = matches!(path, "/metrics" | "/live" | "/ready");
+        let open = matches!(path, "/" | "/metrics" | "/live" | "/ready");
         if !open && !self.may_see(request.headers()) {
             let words = "the admin token is missing or wrong";
             let page = Problem::new(Code::Unauthenticated, words).at(path);
@@ -100,6 +104,7 @@ impl Admin {
             return reload::reload(&shown.reloads, request.method()).await;
         }
         let page = match path {
+            "/" => status::page(),
             "/metrics" => pages::metrics(shown),
             "/live" => Page::json(StatusCode::OK, &json!({ "live": true })),
             "/ready" => pages::ready(shown),
@@ -163,6 +168,7 @@ impl Page {
             status,
             kind: JSON,
             body: format!("{value:#}\n"),
+            headers: None,
         }
     }
 
@@ -172,12 +178,13 @@ impl Page {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.extend(self.headers.cloned().unwrap_or_default());
         response
     }
 }
 
 fn no_such_page(path: &str) -> Page {
-    let words = "there is no such page; there are /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
+    let words = "there is no such page; there are / /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
     Problem::new(Code::Unsupported, words)
         .with_status(StatusCode::NOT_FOUND)
         .at(path)

@@ -15,6 +15,7 @@ pub(super) fn metrics(shown: &Shown) -> Page {
             status: StatusCode::OK,
             kind: EXPOSITION,
             body,
+            headers: None,
         },
         Err(error) => {
             tracing::error!(%error, "the metrics cannot be written");

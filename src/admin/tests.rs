@@ -82,6 +82,7 @@ async fn page(admin: &Admin, path: &str) -> (u16, Value) {
 async fn every_page_answers_and_only_to_reading() {
     let admin = admin(None, &[]).await;
     for path in [
+        "/",
         "/metrics",
         "/live",
         "/ready",
@@ -97,7 +98,7 @@ async fn every_page_answers_and_only_to_reading() {
             (405, &HeaderValue::from_static("GET, HEAD"))
         );
     }
-    for path in ["/", "/metrics/", "/v1/table", "/nothing"] {
+    for path in ["//", "/metrics/", "/v1/table", "/nothing"] {
         assert_eq!(ask(&admin, "GET", path, None).await.0, 404, "{path}");
     }
     let (_, response) = ask(&admin, "GET", "/metrics", None).await;
@@ -122,6 +123,31 @@ async fn what_stands_in_the_way_of_serving_is_said() {
             .len(),
         1
     );
+}
+
+/// A browser refuses a script whose digest is not the policy's, so this is about what else it lets in: nothing.
+#[tokio::test]
+async fn the_status_page_is_one_file_that_lets_nothing_else_in() {
+    let admin = admin(Some("sesame"), &[]).await;
+    let (_, response) = ask(&admin, "GET", "/", None).await;
+    let header = |name| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header(CONTENT_TYPE), "text/html; charset=utf-8");
+    assert_eq!(header(CACHE_CONTROL), "no-store");
+    let policy = header(http::header::CONTENT_SECURITY_POLICY);
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    for word in ["unsafe", "*", "http:", "https:"] {
+        assert!(!policy.contains(word), "{word}: {policy}");
+    }
+    let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
+    let page = String::from_utf8(body.to_vec()).unwrap();
+    assert!(!page.contains("/*STYLE*/") && !page.contains("/*SCRIPT*/"));
+    for outside in ["src=", "//cdn", "@import", "url(", "innerHTML", " onclick"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for (tag, other) in [("style", "</style>"), ("script", "</script>")] {
+        assert_eq!(page.matches(&format!("<{tag}>")).count(), 1, "{tag}");
+        assert_eq!(page.matches(other).count(), 1, "{tag}");
+    }
 }
 
 #[tokio::test]
@@ -159,7 +185,7 @@ async fn the_token_guards_all_but_what_scrapers_need() {
                 "{path} {token:?}"
             );
         }
-        for path in ["/metrics", "/live", "/ready"] {
+        for path in ["/", "/metrics", "/live", "/ready"] {
             assert_eq!(
                 ask(&admin, "GET", path, token).await.0,
                 200,

@@ -52,6 +52,13 @@ impl Auth {
         }
     }
 
+    /// These are the words that [`Auth::refused`] is told: each is counted from zero.
+    pub fn know_reasons(&self, reasons: &[&str]) {
+        for reason in reasons {
+            self.failures.with_label_values(&[reason]);
+        }
+    }
+
     /// A request was refused; `reason` is one of a few fixed words.
     pub fn refused(&self, reason: &'static str) {
         self.failures.with_label_values(&[reason]).inc();

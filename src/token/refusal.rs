@@ -54,6 +54,23 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every [`reason`](Self::reason), so that each is counted from zero.
+    pub const REASONS: [&str; 13] = [
+        "missing",
+        "credentials",
+        "malformed",
+        "header",
+        "algorithm",
+        "issuer",
+        "unknown_key",
+        "signature",
+        "expired",
+        "not_yet_valid",
+        "audience",
+        "claim",
+        "keys_unavailable",
+    ];
+
     /// The value of the metric's label `reason`.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -95,6 +112,27 @@ mod tests {
         let (unknown, bad) = (Refusal::UnknownKey, Refusal::Signature);
         assert_eq!(unknown.to_string(), bad.to_string());
         assert_ne!(unknown.reason(), bad.reason());
+    }
+
+    #[test]
+    fn every_reason_is_on_the_list() {
+        let none = Duration::ZERO;
+        let refusals = [
+            Refusal::Missing,
+            Refusal::Credentials(""),
+            Refusal::Malformed(""),
+            Refusal::Header(""),
+            Refusal::Algorithm,
+            Refusal::Issuer,
+            Refusal::UnknownKey,
+            Refusal::Signature,
+            Refusal::Expired(none),
+            Refusal::NotYetValid(none),
+            Refusal::Audience,
+            Refusal::Claim(""),
+            Refusal::NoKeys,
+        ];
+        assert_eq!(refusals.map(|refusal| refusal.reason()), Refusal::REASONS);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod kills;
 mod prometheus;
 mod rename;
 mod simulated;
+mod status;
 mod streaming;
 mod transport;
 

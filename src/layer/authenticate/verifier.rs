@@ -41,6 +41,7 @@ impl Verifier {
     /// Lets in the callers whose tokens are by the issuers of `keys`.
     pub fn new(keys: &Keys, clock: Arc<dyn Clock>, metrics: metrics::Auth) -> Self {
         let issuers = keys.issuers().iter();
+        metrics.know_reasons(&Refusal::REASONS);
         Self {
             issuers: issuers
                 .map(|i| (i.policy().issuer().to_owned(), Arc::clone(i)))

@@ -100,6 +100,16 @@ impl Gateway {
         })
     }
 
+    /// With further keys in each section.
+    pub fn configured(catalogs: &[Behind<'_>], more: &Value) -> Self {
+        Self::changed(catalogs, |config| {
+            for (section, keys) in more.as_object().unwrap() {
+                let section = config[section].as_object_mut().unwrap();
+                section.extend(keys.as_object().unwrap().clone());
+            }
+        })
+    }
+
     fn changed(catalogs: &[Behind<'_>], change: impl FnOnce(&mut Value)) -> Self {
         let folder = TempDir::new().unwrap();
         let token = dev_token(&folder);

@@ -1,0 +1,57 @@
+//! The status page: `/`, for people with a browser.
+//!
+//! It holds nothing of the gateway but itself: its script reads `/metrics`, `/ready`, `/backends` and `/batches` as any
+//! other client does, and asks for the admin token where there is one. So it is open as they are, and this process
+//! keeps no history for it.
+
+use std::sync::LazyLock;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{
+    CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::Page;
+
+const STYLE: &str = include_str!("status/style.css");
+const SCRIPT: &str = include_str!("status/script.js");
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The whole page: nothing is fetched for it but what it shows.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    let page = include_str!("status/page.html");
+    let page = page.replace("/*STYLE*/", STYLE);
+    page.replace("/*SCRIPT*/", SCRIPT)
+});
+
+/// Lets the page's own style and script run, by their digests, and nothing else: markup that came in by a name that
+/// somebody chose would be dead.
+static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
+    let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    );
+    let policy =
+        HeaderValue::from_maybe_shared(policy).expect("a policy is made of visible characters");
+    HeaderMap::from_iter([
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ])
+});
+
+pub(super) fn page() -> Page {
+    Page {
+        status: StatusCode::OK,
+        kind: HTML,
+        body: PAGE.clone(),
+        headers: Some(&HEADERS),
+    }
+}

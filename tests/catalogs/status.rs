@@ -1,0 +1,123 @@
+//! The status page in a real browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Behind, Catalog, Gateway, Process, Python};
+
+const TOKEN: &str = "open-sesame";
+/// What an operator, or whoever may name a namespace, could write to get a script into the page.
+const MARKUP: &str = "<img src=x onerror=alert(1)>";
+
+#[test]
+fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
+    let Some(python) = Python::ready() else {
+        return;
+    };
+    let catalog = Catalog::start(python);
+    let behind = [
+        Behind::kept("warehouse", catalog.uri(), &[]),
+        Behind::rerooted(
+            "lake",
+            "http://127.0.0.1:1".to_owned(),
+            &["research", MARKUP],
+        ),
+    ];
+    let mut gateway = Gateway::configured(&behind, &json!({ "admin": { "token": TOKEN } }));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let admin = format!("http://{}", gateway.admin());
+    let mut command = python.script("status.py");
+    command
+        .arg(browser())
+        .args([&admin, TOKEN, &gateway.uri(), gateway.token()]);
+    command.arg(folder);
+    let mut person = Process::start(&mut command);
+    person.word_after("gone");
+    gateway.kill();
+    person.tell("yes");
+    let seen: Value = serde_json::from_str(&person.line_after("seen ")).unwrap();
+
+    let says = |part: &str, words: &[&str]| {
+        let text = seen[part].as_str().unwrap();
+        for word in words {
+            assert!(text.contains(word), "{part} lacks {word:?}:\n{text}");
+        }
+    };
+    says("locked", &["locked"]);
+    says("state", &["ready, but lake is down"]);
+    says("version", &[env!("CARGO_PKG_VERSION")]);
+    says(
+        "tiles",
+        &["Requests", "Latency", "p99", "In flight", "no hazard"],
+    );
+    says(
+        "catalogs",
+        &["warehouse", "up", "lake", "down", MARKUP, "its root"],
+    );
+    says("operations", &["list_namespaces", "table_exists", "ms"]);
+    says("batches", &["every batch is decided"]);
+    says("keys", &["https://issuer.test"]);
+    says("configuration", &["in use for", "refused reloads"]);
+    says("updated", &["updated", "ago"]);
+    says("silent", &["does not answer", "Asking again"]);
+    says("state_when_silent", &["no answer"]);
+    assert_eq!(seen["shown"], true, "the token was not taken");
+    assert_eq!(seen["images"], 0, "a name became markup");
+    assert_eq!(
+        seen["fits"],
+        json!([true, true, true, true]),
+        "wider than the screen"
+    );
+    assert_eq!(seen["outside"], json!([]), "it asked somebody else");
+    let stored = json!([["admin-token"], [], ""]);
+    assert_eq!(
+        seen["stored"], stored,
+        "the token is kept for this tab alone"
+    );
+    let faults = seen["faults"].as_array().unwrap().iter();
+    // The browser itself notes the answers to the missing and to the wrong token.
+    let faults: Vec<_> = faults
+        .filter(|fault| !fault.as_str().unwrap().contains("status of 401"))
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// An installed Chromium or Chrome, or else the Debian package with what it needs, unpacked below the tests' folder.
+fn browser() -> PathBuf {
+    let named = std::env::var_os("NSGATE_BROWSER").map(PathBuf::from);
+    let usual = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let found = named.into_iter().chain(usual.map(PathBuf::from));
+    let mut found = found.filter(|name| Command::new(name).arg("--version").output().is_ok());
+    found.next().unwrap_or_else(unpacked)
+}
+
+fn unpacked() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chromium");
+    let start = folder.join("start");
+    if start.exists() {
+        return start;
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let steps = r#"
+        list() { apt-get install -s --no-install-recommends chromium fonts-dejavu-core | sed -n 's/^Inst \([^ ]*\).*/\1/p'; }
+        { list | xargs apt-get download -qq; } || { apt-get update -qq; list | xargs apt-get download -qq; }
+        for package in *.deb; do dpkg-deb -x "$package" .; rm "$package"; done
+        libraries=$(find "$PWD" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$PWD/usr/lib/chromium/chromium" > new
+        chmod +x new; ./new --version; mv new start"#;
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-ec", steps]).current_dir(&folder).output();
+    let said = shell.map_or_else(
+        |error| error.to_string(),
+        |output| String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert!(
+        start.exists(),
+        "a browser is missing and the Debian package cannot be had: install Chromium or Chrome, name one in \
+         NSGATE_BROWSER, or set NSGATE_SKIP_REAL=1\n{said}"
+    );
+    start
+}
