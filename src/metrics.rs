@@ -86,13 +86,23 @@ impl Metrics {
             .config_reloads
             .with_label_values(&[result])
             .inc();
+        self.families.config_last_successful.set(success.into());
         if success {
             self.config_in_use();
         }
     }
 
+    /// How much the configuration lets in at once.
+    pub fn limits(&self, in_flight: usize, connections: usize) {
+        for (limit, bound) in [("in_flight", in_flight), ("connections", connections)] {
+            let bound = i64::try_from(bound).unwrap_or(i64::MAX);
+            self.families.limits.with_label_values(&[limit]).set(bound);
+        }
+    }
+
     /// The configuration in use is of now.
     pub fn config_in_use(&self) {
+        self.families.config_last_successful.set(1);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.families
             .config_last_reload

@@ -25,6 +25,8 @@ pub(super) struct InUse {
 impl InUse {
     /// Nothing goes on besides requests before [`InUse::start`].
     pub(super) fn new(lasting: Lasting, snapshot: Snapshot) -> Self {
+        let limits = &snapshot.config.limits;
+        lasting.metrics.limits(limits.in_flight, limits.connections);
         Self {
             stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
             serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
@@ -51,7 +53,10 @@ impl InUse {
     /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
     pub(super) fn replace(&self, snapshot: Snapshot) {
         let config = &snapshot.config;
-        self.lasting.in_flight.set(config.limits.in_flight);
+        let limits = &config.limits;
+        self.lasting.in_flight.set(limits.in_flight);
+        let metrics = &self.lasting.metrics;
+        metrics.limits(limits.in_flight, limits.connections);
         self.lasting.batches.configure(config.batch.clone());
         telemetry::set_level(config.telemetry.level);
         self.serving.store(Arc::new(snapshot.serving.clone()));

@@ -40,6 +40,8 @@ pub(super) struct Families {
     pub(super) late_creates: IntCounter,
     pub(super) config_reloads: IntCounterVec,
     pub(super) config_last_reload: Gauge,
+    pub(super) config_last_successful: IntGauge,
+    pub(super) limits: IntGaugeVec,
 }
 
 impl Families {
@@ -167,6 +169,15 @@ impl Families {
             config_last_reload: new.float_gauge(
                 "nsgate_config_last_reload_success_timestamp_seconds",
                 "Unix time of the configuration in use, in seconds.",
+            ),
+            config_last_successful: new.gauge(
+                "nsgate_config_last_reload_successful",
+                "0 if the configuration could not be used when it was last read, else 1.",
+            ),
+            limits: new.gauges(
+                "nsgate_limit",
+                "The configured bounds of nsgate_requests_in_flight and nsgate_connections.",
+                &["limit"],
             ),
         };
         for result in ["success", "failure"] {

@@ -5,7 +5,7 @@ use super::*;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts are built on.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 28] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -31,6 +31,8 @@ const NAMES: [&str; 26] = [
     "nsgate_batch_late_creates_total",
     "nsgate_config_reloads_total",
     "nsgate_config_last_reload_success_timestamp_seconds",
+    "nsgate_config_last_reload_successful",
+    "nsgate_limit",
     "nsgate_build_info",
 ];
 
@@ -60,6 +62,7 @@ fn every_name_is_exposed_with_its_help_and_type() {
         .refreshed(false);
     metrics.requests().began();
     metrics.requests().ended(request(200));
+    metrics.limits(4096, 10_000);
     let text = metrics.render().unwrap();
     for name in NAMES {
         assert!(text.contains(&format!("# HELP {name} ")), "{name}\n{text}");
@@ -122,6 +125,21 @@ fn a_request_counts_with_its_operation_backend_and_status() {
     }
     assert!(text.contains("nsgate_response_bytes_total{backend=\"lake\"} 360\n"));
     assert!(text.contains("nsgate_requests_in_flight 0\n"));
+}
+
+#[test]
+fn an_unsound_configuration_shows_until_a_sound_one_is_read() {
+    let metrics = Metrics::new();
+    metrics.config_in_use();
+    for success in [true, false, false, true] {
+        metrics.config_loaded(success);
+        let text = metrics.render().unwrap();
+        let line = format!(
+            "nsgate_config_last_reload_successful {}\n",
+            u8::from(success)
+        );
+        assert!(text.contains(&line), "{line}{text}");
+    }
 }
 
 #[test]
