@@ -126,6 +126,17 @@ impl Batches {
         self.coordinator.configure(settings);
     }
 
+    /// These backends are configured now. Batches that run keep those that they began with; one that waits for a backend
+    /// goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
+    pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
+        for backend in backends.iter().filter(|backend| new(backend)) {
+            self.commits.remove(backend.name());
+            self.without_rename.remove(backend.name());
+            self.coordinator.atomic.remove(backend.name());
+        }
+        self.coordinator.backends.send_replace(backends.to_vec());
+    }
+
     /// Entries that one batch may have.
     pub fn max_entries(&self) -> usize {
         self.coordinator.settings().max_entries

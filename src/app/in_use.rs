@@ -63,8 +63,12 @@ impl InUse {
         let serving_admin = snapshot.serving_admin.clone();
         self.serving_admin.store(Arc::new(serving_admin));
         self.shown.store(Arc::new(shown(&snapshot)));
-        snapshot.start(Some(&self.snapshot.load()));
+        let before = self.snapshot.load_full();
+        snapshot.start(Some(&before));
         self.stack.store(Arc::new(snapshot.stack.clone()));
+        let backends = &snapshot.world.backends;
+        let new = |backend: &_| !before.has(backend);
+        self.lasting.batches.backends_are(backends, new);
         self.snapshot.store(Arc::new(snapshot));
     }
 

@@ -11,6 +11,7 @@ use super::in_use::InUse;
 use super::signals::Hangups;
 use super::snapshot::Snapshot;
 use crate::admin::{Reloads, Waiting};
+use crate::batch::{Batches, OpenBatch};
 use crate::config::load::{Loaded, Problems};
 use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
 use crate::telemetry::rfc3339;
@@ -127,7 +128,7 @@ impl Reloader {
         let files = digests.changed(&before.digests);
         let own = std::path::absolute(&self.path).unwrap_or_default();
         let files = files.filter(|file| *file != own);
-        let applied = Applied {
+        let mut applied = Applied {
             difference,
             files: files.map(PathBuf::from).collect(),
             warnings: lines(&warnings),
@@ -140,9 +141,33 @@ impl Reloader {
             });
             problems.collect::<Vec<_>>()
         })?;
+        let left = left_behind(&self.in_use.lasting.batches, &before, &snapshot);
+        applied.warnings.extend(left);
         self.in_use.replace(snapshot);
         Ok(applied)
     }
+}
+
+/// What is said of batches that go on with backends as they were.
+fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<String> {
+    let open = batches.open();
+    let left = before.world.backends.iter().filter(|old| !after.has(old));
+    let told = left.filter_map(|old| {
+        let name = old.name();
+        let involves = |batch: &&OpenBatch| batch.entries.iter().any(|entry| entry.backend == *name);
+        let count = open.iter().filter(involves).count();
+        let batches = match count {
+            0 => return None,
+            1 => "1 unfinished batch goes".to_owned(),
+            _ => format!("{count} unfinished batches go"),
+        };
+        let mut now = after.world.backends.iter();
+        Some(match now.any(|new| new.name() == name) {
+            true => format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none"),
+            false => format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none"),
+        })
+    });
+    told.collect()
 }
 
 fn looks() -> Interval {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::build;
 use super::lasting::Lasting;
-use crate::backend::health;
+use crate::backend::{Backend, health};
 use crate::config::Config;
 use crate::config::reload::Digests;
 use crate::gateway::{Gateway, World};
@@ -104,8 +104,7 @@ impl Snapshot {
     /// is gone: a backend that batches still work on is looked after until they are over.
     pub(super) fn start(&self, before: Option<&Self>) {
         for backend in &self.world.backends {
-            let known = |old: &Self| old.world.backends.iter().any(|b| Arc::ptr_eq(b, backend));
-            if !before.is_some_and(known) {
+            if !before.is_some_and(|before| before.has(backend)) {
                 tokio::spawn(health::watch(Arc::downgrade(backend)));
             }
         }
@@ -114,6 +113,12 @@ impl Snapshot {
                 tokio::spawn(Issuer::keep_fresh(Arc::downgrade(issuer)));
             }
         }
+    }
+
+    /// Whether this very backend is of it, and not only one of the same name.
+    pub(super) fn has(&self, backend: &Arc<Backend>) -> bool {
+        let mut backends = self.world.backends.iter();
+        backends.any(|known| Arc::ptr_eq(known, backend))
     }
 
     /// What operators may see of its configuration.

@@ -22,6 +22,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
+use crate::backend::Backend;
 use crate::batch::locks::{Hold, Locks};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
@@ -57,6 +58,8 @@ pub struct Coordinator {
     calls: Arc<Semaphore>,
     /// Which catalogs have an atomic batch-create of their own, where that has been found out.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
+    /// The backends of the configuration in use, as soon as it is not the first.
+    pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
 }
 
 pub use look::{Look, Looked};
@@ -138,6 +141,7 @@ impl Coordinator {
             clock: now_millis,
             calls: Arc::new(Semaphore::new(CALLS)),
             atomic: Arc::default(),
+            backends: tokio::sync::watch::Sender::default(),
         }
     }
 

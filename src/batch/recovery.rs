@@ -1,5 +1,7 @@
 //! What the log says is unfinished is taken over before anything is served, and finished while serving.
 
+mod stranded;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +15,11 @@ use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::{Fate, Line};
 use crate::protocol::error::Code;
+use stranded::Stranded;
 
 /// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its own.
 ///
-/// Answers how many there were. A batch whose backend is not configured any more waits for it in the log.
+/// Answers how many there were. A batch whose backend is not configured any more waits for it.
 pub async fn recover(
     coordinator: &Arc<Coordinator>,
     outcomes: &Outcomes,
@@ -38,8 +41,8 @@ pub async fn recover(
         }
         unfinished += 1;
         match Plan::recovered(&record.intent, &backend) {
-            Some(plan) => take_over(coordinator, plan, record, outcome).await,
-            None => strand(coordinator, record),
+            Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
+            None => Stranded::begin(Arc::clone(coordinator), record, outcome).await,
         }
     }
     Ok(unfinished)
@@ -81,21 +84,7 @@ fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) -> Vec<usiz
     let_go
 }
 
-/// A batch whose backend is gone from the configuration stays in the log until the backend is back, or until a person
-/// lets it be.
-fn strand(coordinator: &Arc<Coordinator>, record: Record) {
-    tracing::error!(batch = %record.id, "an unfinished batch involves a backend that is not configured any more; it stays in the log, see `nsgate batches show`");
-    let coordinator = Arc::clone(coordinator);
-    tokio::spawn(async move {
-        let kept = coordinator.strand(record.id, &record.intent).await;
-        if kept.is_none() {
-            return;
-        }
-        // When the log cannot write, the process is about to end.
-        let _ = let_be(&coordinator, &record).await;
-    });
-}
-
+/// Ends a batch as it is, on a person's word.
 async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
     let (id, log) = (record.id, &coordinator.log);
     if record.verdict.is_none() {
@@ -118,6 +107,7 @@ async fn take_over(
     plan: Plan,
     record: Record,
     outcome: Arc<Outcome>,
+    held: Option<Hold>,
 ) {
     let (decision, proofs) = match record.verdict {
         None => (None, Vec::new()),
@@ -128,7 +118,10 @@ async fn take_over(
     let tables: Vec<_> = plan.tables().collect();
     // Two batches that have something left to do never share a table, and one that has nothing left to do there gives it
     // back at once; a log in which they do is taken as far as it goes.
-    let hold = coordinator.locks.exclusive(tables, Duration::ZERO).await;
+    let hold = match held {
+        Some(held) => Ok(held),
+        None => coordinator.locks.exclusive(tables, Duration::ZERO).await,
+    };
     let hold = hold.unwrap_or_else(|_| {
         tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
         Hold::none(&coordinator.locks)

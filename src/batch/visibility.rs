@@ -14,7 +14,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::batch::locks::TableKey;
-use crate::batch::log::BatchId;
+use crate::batch::log::{Action, BatchId, VersionRange};
 use crate::batch::names::Names;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
@@ -335,6 +335,23 @@ impl Visibility {
             }
         });
         self.sweep(line);
+    }
+
+    /// Hides what one change of a batch makes until `fate` is revealed, and what it removes from then on.
+    pub fn hide_action(&self, line: &Line, action: &Action, fate: &Fate) {
+        match action {
+            Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, fate),
+            Action::DeleteVersions { ranges } => {
+                for VersionRange { start, end } in ranges {
+                    let versions = *start..=end.saturating_sub(1);
+                    self.hide_removed(line.clone(), versions, fate);
+                }
+            }
+            Action::Declare { .. } | Action::Register { .. } => {
+                self.names.hide_made(line.table.clone(), fate);
+            }
+            Action::Deregister => self.names.hide_removed(line.table.clone(), fate),
+        }
     }
 
     /// Forgets the slots of one batch on a line, or only those of one version.

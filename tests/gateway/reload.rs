@@ -1,5 +1,6 @@
 //! A configuration that is read again is in use whole or not at all, and nobody who is being served notices.
 
+mod batches;
 mod steady;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::Run;
-use crate::batch::log::{Action, VersionRange};
+use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 
 impl Run {
@@ -13,24 +13,7 @@ impl Run {
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
         for Entry { line, action, .. } in &self.plan.entries {
-            match action {
-                Action::CreateVersion { version, .. } => {
-                    visibility.hide(line.clone(), *version, &self.fate);
-                }
-                Action::DeleteVersions { ranges } => {
-                    for VersionRange { start, end } in ranges {
-                        let versions = *start..=end.saturating_sub(1);
-                        visibility.hide_removed(line.clone(), versions, &self.fate);
-                    }
-                }
-                Action::Declare { .. } | Action::Register { .. } => {
-                    visibility.names.hide_made(line.table.clone(), &self.fate);
-                }
-                Action::Deregister => {
-                    let names = &visibility.names;
-                    names.hide_removed(line.table.clone(), &self.fate);
-                }
-            }
+            visibility.hide_action(line, action, &self.fate);
         }
     }
 

@@ -1,0 +1,153 @@
+//! A batch whose backend is gone from the configuration: what it has not settled stays locked and hidden, until the
+//! backend is back or a person lets the batch be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{let_be, take_over};
+use crate::backend::Backend;
+use crate::batch::coordinator::Coordinator;
+use crate::batch::locks::Hold;
+use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
+use crate::batch::outcomes::Outcome;
+use crate::batch::plan::Plan;
+use crate::batch::step::Decision;
+use crate::batch::visibility::Fate;
+
+pub(super) struct Stranded {
+    coordinator: Arc<Coordinator>,
+    record: Record,
+    outcome: Arc<Outcome>,
+    fate: Fate,
+    hold: Hold,
+}
+
+impl Stranded {
+    /// Locks and hides at once, and goes on in a task of its own.
+    pub(super) async fn begin(
+        coordinator: Arc<Coordinator>,
+        record: Record,
+        outcome: Arc<Outcome>,
+    ) {
+        let entries = unsettled(&record);
+        let gone = record.intent.entries.iter();
+        let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
+        tracing::error!(batch = %record.id, ?backends, "an unfinished batch involves a backend that is not configured any more; its tables stay locked, and it goes on when the backend is configured again: see `nsgate batches show`");
+        let tables: Vec<_> = entries.iter().map(|entry| entry.line().table).collect();
+        let hold = coordinator
+            .locks
+            .exclusive(tables.clone(), Duration::ZERO)
+            .await;
+        let hold = hold.unwrap_or_else(|_| {
+            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+            Hold::none(&coordinator.locks)
+        });
+        let fate = Fate::default();
+        hide(&coordinator, &entries, &fate);
+        if decision(&record) == Some(Decision::Commit) {
+            coordinator.visibility.names.reveal(&fate, &tables);
+        }
+        let configured = coordinator.backends.subscribe();
+        let stranded = Self {
+            coordinator,
+            record,
+            outcome,
+            fate,
+            hold,
+        };
+        tokio::spawn(stranded.wait(configured));
+    }
+
+    async fn wait(self, configured: watch::Receiver<Vec<Arc<Backend>>>) {
+        let Record { id, intent, .. } = &self.record;
+        tokio::select! {
+            kept = self.coordinator.strand(*id, intent) => {
+                if kept.is_some() {
+                    // When the log cannot write, the process is about to end.
+                    let _ = let_be(&self.coordinator, &self.record).await;
+                    show(&self.coordinator, &unsettled(&self.record), &self.fate);
+                }
+            }
+            plan = back(configured, &self.record) => self.go_on(plan).await,
+        }
+    }
+
+    /// As if the process had begun with the backends of `plan`.
+    async fn go_on(self, plan: Plan) {
+        let Self {
+            coordinator,
+            record,
+            outcome,
+            fate,
+            hold,
+        } = self;
+        let entries: Vec<_> = unsettled(&record).into_iter().cloned().collect();
+        take_over(&coordinator, plan, record, outcome, Some(hold)).await;
+        // Hidden by the batch itself from now on.
+        show(&coordinator, &entries.iter().collect::<Vec<_>>(), &fate);
+    }
+}
+
+/// Waits for a configuration that has all backends of the batch.
+async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Record) -> Plan {
+    loop {
+        if configured.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        let plan = {
+            let backends = configured.borrow_and_update();
+            let by_name = |name: &str| backends.iter().find(|b| &**b.name() == name).cloned();
+            Plan::recovered(&record.intent, by_name)
+        };
+        if let Some(plan) = plan {
+            return plan;
+        }
+    }
+}
+
+fn decision(record: &Record) -> Option<Decision> {
+    record.verdict.as_ref().map(|verdict| verdict.decision())
+}
+
+/// The changes about which something is left to do.
+fn unsettled(record: &Record) -> Vec<&IntentEntry> {
+    let committed = decision(record) == Some(Decision::Commit);
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    let left = entries.filter(|(entry, settled)| {
+        // What a COMMIT makes is there for all; what it removes may be still.
+        let removes = matches!(
+            entry.action,
+            Action::DeleteVersions { .. } | Action::Deregister
+        );
+        settled.is_none() && (removes || !committed)
+    });
+    left.map(|(entry, _)| entry).collect()
+}
+
+fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
+    for entry in entries {
+        coordinator
+            .visibility
+            .hide_action(&entry.line(), &entry.action, fate);
+    }
+}
+
+fn show(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
+    let visibility = &coordinator.visibility;
+    for entry in entries {
+        let line = entry.line();
+        match &entry.action {
+            Action::CreateVersion { version, .. } => visibility.forget(&line, Some(*version), fate),
+            Action::DeleteVersions { ranges } => {
+                for VersionRange { start, .. } in ranges {
+                    visibility.forget(&line, Some(*start), fate);
+                }
+            }
+            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
+                visibility.names.forget(&line.table, fate);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a reload takes away is there for the batches that began with it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{logged, with};
+use crate::batches::{BATCH, pair, start, stored, until, visible, world};
+use crate::catalog::faults::{BROKEN, Fault};
+use crate::world::World;
+
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+const DELETE: &str = "batch_delete_table_versions";
+
+/// The configuration without west: neither its mount nor its backend.
+fn without_west(world: &World) -> String {
+    let yaml = world.configuration();
+    let begin = yaml.find("  west:\n").unwrap();
+    let end = yaml.find("  east:\n").unwrap();
+    let yaml = format!("{}{}", &yaml[..begin], &yaml[end..]);
+    with(
+        &yaml,
+        "  - { namespace: [west], backend: west, backend_namespace: [west] }\n",
+        "",
+    )
+}
+
+async fn counted(world: &World, state: &str) -> u64 {
+    world
+        .metric(&format!("nsgate_batches_open{{state=\"{state}\"}}"))
+        .await as u64
+}
+
+#[tokio::test]
+async fn a_batch_in_prepare_commits_though_its_backend_is_removed() {
+    let world = world("").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("west").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let reply = world.reload(&without_west(&world)).await.ok().json();
+    let warned = reply["warnings"].to_string();
+    assert!(
+        warned.contains("`west` is gone") && warned.contains("1 unfinished batch"),
+        "{warned}"
+    );
+    let gone = world
+        .client()
+        .post_nothing("/v1/table/west%24t1/version/list")
+        .await;
+    assert_eq!(gone.outcome(), (404, Some(4)));
+    gate.open();
+    batch.await.unwrap().ok();
+    assert_eq!(
+        (stored(&world, "west"), visible(&world, "east").await),
+        (vec![1, 2], vec![1, 2])
+    );
+    world.reload(&yaml).await.ok();
+    assert_eq!(visible(&world, "west").await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_batch_in_prepare_aborts_and_is_undone_though_its_backend_is_removed() {
+    let world = world("").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("east").hold("create_table_version");
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    world.reload(&without_west(&world)).await.ok();
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    until("west is undone", || stored(&world, "west") == [1]).await;
+    world.reload(&yaml).await.ok();
+    assert_eq!(
+        (visible(&world, "west").await, visible(&world, "east").await),
+        (vec![1], vec![1])
+    );
+}
+
+#[tokio::test]
+async fn an_undo_goes_on_after_its_backend_is_removed_and_ends_when_the_catalog_is_well() {
+    let world = world("lock_timeout: 200ms").await;
+    let yaml = world.configuration();
+    let west = world.catalog("west");
+    west.fail_always(DELETE, Fault::Instead(500, BROKEN));
+    world.catalog("east").fail("create_table_version", REFUSED);
+    assert_eq!(
+        world.client().post(BATCH, &pair(&world, 2)).await.status,
+        400
+    );
+    until("west refuses to undo", || !west.seen_of(DELETE).is_empty()).await;
+    world.reload(&without_west(&world)).await.ok();
+    let tried = west.seen_of(DELETE).len();
+    until("it is tried again", || west.seen_of(DELETE).len() > tried).await;
+    // Back again, while the undo is not done: still hidden, still locked.
+    world.reload(&yaml).await.ok();
+    assert_eq!(visible(&world, "west").await, [1]);
+    let held = world
+        .client()
+        .post("/v1/table/west%24t1/restore", &json!({"version": 1}))
+        .await;
+    assert_eq!(held.outcome(), (503, Some(17)));
+    world.reload(&without_west(&world)).await.ok();
+    west.behave();
+    until("west is undone", || stored(&world, "west") == [1]).await;
+}
+
+#[tokio::test]
+async fn a_restart_without_the_backend_keeps_what_is_undecided_hidden_until_it_is_back() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("west").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("east is prepared", || stored(&world, "east") == [1, 2]).await;
+    world.configure(&without_west(&world));
+    world.kill();
+    gate.open();
+    drop(batch);
+    world.restart().await;
+    assert_eq!(counted(&world, "stranded").await, 1);
+    logged(&world, "is not configured any more").await;
+    assert_eq!(visible(&world, "east").await, [1], "nobody has decided");
+    let held = world
+        .client()
+        .post("/v1/table/east%24t1/restore", &json!({"version": 1}))
+        .await;
+    assert_eq!(held.outcome(), (503, Some(17)), "locked");
+    world.catalog("west").behave();
+    world.reload(&yaml).await.ok();
+    let over = async {
+        while counted(&world, "stranded").await + counted(&world, "undecided").await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(crate::catalog::faults::PATIENCE, over)
+        .await
+        .expect("it is taken over");
+    let both = (visible(&world, "west").await, visible(&world, "east").await);
+    assert!(both.0 == both.1, "{both:?}");
+}
