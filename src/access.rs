@@ -113,14 +113,14 @@ impl Rules {
         access: Access,
         id: &Identifier,
     ) -> Result<(), Denial<'_>> {
-        match self.below(id).find(|rule| !rule.allows(caller, access)) {
-            None => Ok(()),
-            // Who may not see that there is such a name does not learn it here.
-            Some(rule) => Err(Denial::below(
-                access,
-                Some(rule).filter(|rule| self.shows(caller, &rule.namespace)),
-            )),
+        let refuses = |rule: &&Rule| !rule.allows(caller, access);
+        if !self.below(id).any(|rule| refuses(&rule)) {
+            return Ok(());
         }
+        // Who may not see that there is such a name does not learn it here.
+        let mut told = self.below(id).filter(refuses);
+        let told = told.find(|rule| self.shows(caller, &rule.namespace));
+        Err(Denial::below(access, told))
     }
 
     /// Whether `caller` has this access at `id` and everywhere below it.
@@ -135,9 +135,22 @@ impl Rules {
 
     /// Whether `caller` has this access at `id` or somewhere below it, lack of leave further down notwithstanding.
     pub fn leads_to(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
-        self.find(id)
-            .is_some_and(|rule| rule.allows(caller, access))
-            || self.below(id).any(|rule| rule.allows(caller, access))
+        self.leads_to_one(caller, access, id, |_| true)
+    }
+
+    /// The same, where only places that `count` do: `id`, and the namespaces of the rules below it.
+    fn leads_to_one(
+        &self,
+        caller: &Principal,
+        access: Access,
+        id: &Identifier,
+        counts: impl Fn(&Identifier) -> bool,
+    ) -> bool {
+        let allows = |rule: &Rule| rule.allows(caller, access);
+        self.find(id).is_some_and(|rule| allows(rule) && counts(id))
+            || self
+                .below(id)
+                .any(|rule| allows(rule) && counts(&rule.namespace))
     }
 }
 
@@ -189,6 +202,13 @@ impl Rights {
     /// As [`Rules::shows`].
     pub fn show(&self, id: &Identifier) -> bool {
         self.rules.shows(&self.caller, id)
+    }
+
+    /// Whether the caller may read something at `id` or below it in one of the places that `count`: `id`, and the
+    /// namespaces of the rules below it.
+    pub fn show_in(&self, id: &Identifier, counts: impl Fn(&Identifier) -> bool) -> bool {
+        self.rules
+            .leads_to_one(&self.caller, Access::Read, id, counts)
     }
 }
 

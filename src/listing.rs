@@ -169,6 +169,10 @@ async fn one_level<C: Catalogs + ?Sized>(
     let Some(owner) = routes.find(request.id) else {
         return Ok(Vec::new());
     };
+    // Whatever it listed would not be shown.
+    if !request.concerns_owner(routes, owner, request.id) {
+        return Ok(Vec::new());
+    }
     let there = owner.to_catalog(request.id);
     let ask = request.ask(there, cut.filters.clone(), None);
     match everything(catalogs, owner, ask, &Budget::new()).await {
@@ -225,7 +229,7 @@ async fn all_tables<C: Catalogs + ?Sized>(
     let rights = request.rights.as_ref();
     for mount in routes.mounts() {
         // A catalog that has nothing for the caller is not asked, and may be down.
-        if rights.is_none_or(|rights| rights.show(&mount.namespace)) {
+        if request.concerns_owner(routes, mount, &mount.namespace) {
             mounts.entry(mount.backend).or_default().push(mount);
         }
     }
@@ -264,6 +268,15 @@ async fn all_tables<C: Catalogs + ?Sized>(
 }
 
 impl Request<'_> {
+    /// Whether the caller may read something that `mount` serves at `level` or below it.
+    fn concerns_owner(&self, routes: &Table, mount: &Mount, level: &Identifier) -> bool {
+        let serves = |place: &Identifier| {
+            let owner = routes.find(place);
+            owner.is_some_and(|owner| owner.namespace == mount.namespace)
+        };
+        let rights = self.rights.as_ref();
+        rights.is_none_or(|rights| rights.show_in(level, serves))
+    }
     /// Leaves only the names right below the route's identifier that the caller may see.
     fn retain(&self, names: &mut BTreeSet<String>, sees: impl Fn(&Rights, &Identifier) -> bool) {
         if let Some(rights) = &self.rights {

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod filtered;
 mod hidden;
 
-use std::sync::Mutex;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};

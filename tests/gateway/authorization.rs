@@ -1,6 +1,10 @@
 //! Who may do what: every operation by every kind of caller, and nothing told to whom nothing is to be told.
 
+mod batches;
+mod listing;
 mod matrix;
+mod silence;
+mod transactions;
 
 use serde_json::{Value, json};
 

@@ -84,7 +84,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Waits until every batch is decided and everything that was to be undone is.
-async fn settled(world: &World) {
+pub async fn settled(world: &World) {
     let settles = async {
         while world.metric("nsgate_batches_undecided").await > 0.0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

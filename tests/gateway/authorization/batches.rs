@@ -1,0 +1,246 @@
+//! What names tables in its body: each of them is checked before anything is written or locked.
+
+use serde_json::{Value, json};
+
+use super::{CALLERS, asked, fresh, setup};
+use crate::batches::{settled, until};
+use crate::client::{Client, Reply};
+use crate::world::World;
+
+const CREATE: &str = "/v1/table/version/batch-create";
+const COMMIT: &str = "/v1/table/batch-commit";
+
+/// Scopes for `own` and, where they are to be had, the claim for `foreign`.
+fn writer(world: &World, claims: &Value) -> Client {
+    let mut all = json!({"scope": "catalog.read catalog.write"});
+    for (claim, value) in claims.as_object().unwrap() {
+        all[claim] = value.clone();
+    }
+    world.client_with(&all)
+}
+
+/// A version of a table to create, that a catalog would take.
+fn version(world: &World, namespace: &str, table: &str) -> Value {
+    let path = format!("{namespace}-{table}");
+    if let Some((_, catalog)) = world.catalogs.iter().find(|(name, _)| *name == namespace) {
+        catalog.store().seed(&[namespace, table], 1);
+        catalog.store().stage(&path, &path);
+    }
+    json!({"id": [namespace, table], "version": 2, "manifest_path": path})
+}
+
+/// One operation of a commit, by the number of its kind.
+fn operation(world: &World, kind: usize, namespace: &str, table: &str) -> Value {
+    match kind {
+        0 => json!({"declare_table": {"id": [namespace, table]}}),
+        1 => json!({"create_table_version": version(world, namespace, table)}),
+        2 => {
+            version(world, namespace, table);
+            let ranges = json!([{"start_version": 1, "end_version": 2}]);
+            json!({"delete_table_versions": {"id": [namespace, table], "ranges": ranges}})
+        }
+        _ => {
+            version(world, namespace, table);
+            json!({"deregister_table": {"id": [namespace, table]}})
+        }
+    }
+}
+
+fn assert_denied(world: &World, reply: &Reply, words: &str, case: &str) {
+    assert_eq!(reply.outcome(), (403, Some(15)), "{case}: {reply:?}");
+    assert!(reply.words().contains(words), "{case}: {}", reply.words());
+    for (name, catalog) in &world.catalogs {
+        let asked = asked(catalog);
+        assert!(asked.is_empty(), "{case}: {name} was asked {asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_denied_entry_denies_a_batch_wherever_it_stands() {
+    let world = setup().start().await;
+    let client = writer(&world, &json!({}));
+    let mut cases = 0;
+    for length in 1..=5_usize {
+        for denied in 0..length {
+            for foreign in ["foreign", "nowhere"] {
+                fresh(&world);
+                let namespace = |index| if index == denied { foreign } else { "own" };
+                let entry = |index| version(&world, namespace(index), &format!("t{index}"));
+                let entries: Vec<Value> = (0..length).map(entry).collect();
+                let reply = client.post(CREATE, &json!({ "entries": entries })).await;
+                let case = format!("{denied} of {length}, {foreign}");
+                assert_denied(
+                    &world,
+                    &reply,
+                    &format!("entries[{denied}]: not allowed to write"),
+                    &case,
+                );
+                cases += 1;
+                for kind in 0..4_usize {
+                    fresh(&world);
+                    let operation = |index| {
+                        let kind = if index == denied { kind } else { index % 4 };
+                        operation(&world, kind, namespace(index), &format!("t{index}"))
+                    };
+                    let operations: Vec<Value> = (0..length).map(operation).collect();
+                    let body = json!({ "operations": operations });
+                    let reply = client.post(COMMIT, &body).await;
+                    let words = format!("operations[{denied}]: not allowed to write");
+                    assert_denied(&world, &reply, &words, &format!("{case}, {operations:?}"));
+                    cases += 1;
+                }
+            }
+        }
+    }
+    println!("{cases} batches with one denied entry");
+    // Nothing was locked, and no batch was begun.
+    assert!(world.metric("nsgate_batches_undecided").await.abs() < 0.5);
+    fresh(&world);
+    let entries = [
+        version(&world, "own", "t1"),
+        version(&world, "foreign", "t1"),
+    ];
+    let body = json!({ "entries": entries });
+    assert_eq!(client.post(CREATE, &body).await.outcome(), (403, Some(15)));
+    let both = writer(&world, &json!({"team": "theirs"}));
+    both.post(CREATE, &body).await.ok();
+}
+
+/// The one who may only read, too, and a batch that would go to one catalog as it is.
+#[tokio::test]
+async fn a_batch_needs_leave_to_write() {
+    let world = setup().start().await;
+    for caller in &CALLERS {
+        fresh(&world);
+        let entries = json!({"entries": [version(&world, "own", "t1")]});
+        let reply = caller.client(&world).post(CREATE, &entries).await;
+        match caller.may(true, "own") {
+            true => drop(reply.ok()),
+            false => assert_denied(&world, &reply, "entries[0]: ", caller.name),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_batch_is_checked_again() {
+    let world = setup().start().await;
+    fresh(&world);
+    let body = json!({"entries": [version(&world, "own", "t1"), version(&world, "foreign", "t1")]});
+    let keyed = |client: Client| client.header("idempotency-key", "once");
+    let both = keyed(writer(&world, &json!({"team": "theirs"})));
+    let first = both.post(CREATE, &body).await.ok().json();
+    assert_eq!(both.post(CREATE, &body).await.ok().json(), first);
+    // The same subject, who has lost the claim.
+    let less = keyed(writer(&world, &json!({})));
+    assert_eq!(less.post(CREATE, &body).await.outcome(), (403, Some(15)));
+}
+
+#[tokio::test]
+async fn both_names_of_a_rename_are_checked() {
+    let world = setup().start().await;
+    let own = json!({});
+    let both = json!({"team": "theirs"});
+    let to = |namespace: &str| json!({"new_table_name": "u", "new_namespace_id": [namespace]});
+    for (claims, old, body, denied) in [
+        (&own, "own", json!({"new_table_name": "u"}), false),
+        (&own, "own", to("own"), false),
+        (&own, "own", to("foreign"), true),
+        (&own, "own", to("nowhere"), true),
+        (&own, "foreign", json!({"new_table_name": "u"}), true),
+        (&own, "foreign", to("own"), true),
+        (&own, "nowhere", to("own"), true),
+        (&both, "foreign", to("own"), false),
+        (&both, "own", to("foreign"), false),
+        (&both, "foreign", json!({"new_table_name": "u"}), false),
+    ] {
+        fresh(&world);
+        // Over one storage, so that a table can go from one to the other.
+        let (one, other) = (world.catalog("own"), world.catalog("foreign"));
+        other.store().share(&one.store());
+        one.store().seed(&["own", "t1"], 1);
+        other.store().seed(&["foreign", "t1"], 1);
+        let target = format!("/v1/table/{old}%24t1/rename");
+        let reply = writer(&world, claims).post(&target, &body).await;
+        let case = format!("{claims} {old} {body}");
+        match denied {
+            true => assert_denied(&world, &reply, "not allowed to write", &case),
+            false => {
+                assert_eq!(reply.status, 200, "{case}: {reply:?}");
+                let catalog = world.catalog(old);
+                let name = format!("{old}$t1");
+                let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
+                until("the old name is gone", gone).await;
+                settled(&world).await;
+            }
+        }
+    }
+}
+
+/// `prod` may be written, `prod$hr` below it may not.
+#[tokio::test]
+async fn what_reaches_below_needs_leave_there() {
+    let rules = "authorization:
+  - { namespace: [prod], read: { scope: catalog.read }, write: { scope: catalog.write } }
+  - { namespace: [prod, hr], read: { claim: team, any_of: [hr] }, write: { deny: true } }
+  - { namespace: [prod, eu, t1, x], read: { deny: true }, write: { deny: true } }";
+    let world = super::Setup::new()
+        .mount("[prod]", "prod")
+        .section(rules)
+        .start()
+        .await;
+    let (client, catalog) = (writer(&world, &json!({})), world.catalog("prod"));
+    catalog.store().seed(&["prod", "hr", "t"], 1);
+    catalog.store().seed(&["prod", "eu", "t1"], 1);
+    catalog.store().seed(&["prod", "eu", "t2"], 1);
+    let nothing = || json!({});
+    let into = |names: &[&str]| json!({"new_table_name": "t1", "new_namespace_id": names});
+    let entry = |id: &[&str]| json!({"operations": [{"deregister_table": {"id": id}}]});
+    for (target, body, words) in [
+        ("/v1/namespace/prod/drop", nothing(), "below"),
+        ("/v1/namespace/prod/create", nothing(), "below"),
+        ("/v1/namespace/prod/a_newer/operation", nothing(), "below"),
+        ("/v1/namespace/%24/drop", nothing(), "no rule covers"),
+        (
+            "/v1/namespace/prod%24hr/drop",
+            nothing(),
+            "[prod, hr] lets nobody",
+        ),
+        ("/v1/namespace/prod%24eu/drop", nothing(), "below"),
+        ("/v1/table/prod%24eu%24t1/deregister", nothing(), "below"),
+        ("/v1/table/prod%24eu%24t1/drop", nothing(), "below"),
+        (
+            "/v1/table/prod%24eu%24t2/rename",
+            into(&["prod", "eu"]),
+            "below",
+        ),
+        (
+            "/v1/table/prod%24eu%24t2/rename",
+            into(&["prod", "hr"]),
+            "[prod, hr] lets nobody",
+        ),
+        (COMMIT, entry(&["prod", "eu", "t1"]), "below"),
+        (COMMIT, entry(&["prod"]), "below"),
+    ] {
+        let reply = client.post(target, &body).await;
+        assert_denied(&world, &reply, words, target);
+        // Whoever may not see it is not told its name.
+        let hidden = words == "below";
+        assert!(
+            !hidden || !reply.words().contains("hr"),
+            "{}",
+            reply.words()
+        );
+    }
+    let told = writer(&world, &json!({"team": "hr"}));
+    let reply = told.post("/v1/namespace/prod/drop", &nothing()).await;
+    assert_denied(
+        &world,
+        &reply,
+        "the rule for [prod, hr] lets nobody",
+        "told",
+    );
+    client
+        .post("/v1/table/prod%24eu%24t2/deregister", &nothing())
+        .await
+        .ok();
+}
