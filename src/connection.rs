@@ -6,6 +6,7 @@
 mod io;
 mod pulse;
 mod service;
+mod streams;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{Request, Response};
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tower::Service;
 
@@ -28,6 +29,7 @@ use crate::body::Body;
 use crate::config::Limits;
 use io::Io;
 use service::Door;
+use streams::Spawn;
 
 /// What opens an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,7 +44,7 @@ const READ_AHEAD: usize = 128 << 10;
 #[derive(Clone)]
 pub struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    header_bytes: u32,
 }
 
 impl Protocols {
@@ -56,13 +58,21 @@ impl Protocols {
             .max_header_size(limits.header_bytes)
             // The line that ends the headers must fit as well.
             .max_buf_size(READ_AHEAD.max(limits.header_bytes + (8 << 10)));
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        Self {
+            http1,
+            header_bytes: u32::try_from(limits.header_bytes).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// For one connection.
+    fn http2(&self, pulse: &Arc<Pulse>) -> http2::Builder<Spawn> {
+        let mut http2 = http2::Builder::new(Spawn::new(pulse));
         http2
             .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(self.header_bytes)
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(PING_EVERY);
-        Self { http1, http2 }
+        http2
     }
 
     /// Serves a connection until it ends, by itself or as `pulse` is ordered.
@@ -101,7 +111,7 @@ impl Protocols {
         let io = Io::new(stream, start.freeze(), Arc::clone(pulse), !http2);
         // How a connection ends is of no interest to anyone: its requests have been counted.
         if http2 {
-            let mut connection = pin!(self.http2.serve_connection(io, door));
+            let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
             let _ = poll_fn(|cx| {
                 if pulse.should_finish() {
                     connection.as_mut().graceful_shutdown();

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
 
+use super::streams::Streams;
+
 /// The state of one connection, written by it and read by its keeper.
 #[derive(Debug)]
 pub struct Pulse {
@@ -21,6 +23,7 @@ pub struct Pulse {
     finish: AtomicBool,
     cut: AtomicBool,
     waker: AtomicWaker,
+    streams: Streams,
 }
 
 /// A request that is being served, until dropped.
@@ -74,6 +77,7 @@ impl Pulse {
             finish: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             waker: AtomicWaker::new(),
+            streams: Streams::default(),
         })
     }
 
@@ -107,6 +111,11 @@ impl Pulse {
         self.reading.store(false, Ordering::Relaxed);
         self.beat();
         Serving(Arc::clone(self))
+    }
+
+    /// The requests of an HTTP/2 connection.
+    pub(super) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Ready when the connection is to end now.
@@ -171,8 +180,10 @@ impl Watch {
         }
     }
 
-    /// What becomes of the connection; to be asked from time to time.
+    /// What becomes of the connection; to be asked from time to time. Requests that stall in one that goes on are given
+    /// up.
     pub fn look(&mut self, pulse: &Pulse, patience: Patience, now: Instant) -> Order {
+        pulse.streams.give_up(patience.stalled, now);
         let beats = pulse.beats.load(Ordering::Relaxed);
         if beats != self.beats {
             self.beats = beats;
