@@ -184,6 +184,9 @@ async fn serve(path: PathBuf, loaded: Loaded, digests: Digests, log: Log) -> Res
             .await
             .map_err(Failure::BatchLog);
     }
+    if let Some(spans) = &in_use.snapshot().spans {
+        spans.flush();
+    }
     ended
 }
 

@@ -5,6 +5,7 @@
 //! decide on it.
 
 mod ask;
+mod asking;
 mod attempt;
 mod balance;
 mod breaker;
@@ -45,6 +46,7 @@ pub use peer::Peer;
 use crate::body::Body;
 use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVersioning};
 use crate::error::BoxError;
+use crate::exchange::origin::Origin;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -90,6 +92,8 @@ pub struct Ask {
     pub authority: Authority,
     /// Goes along.
     pub context: Context,
+    /// The request that it is asked for.
+    pub origin: Origin,
     /// To the whole answer; `None`: as the operation's class has it.
     pub timeout: Option<Duration>,
 }
@@ -198,6 +202,7 @@ impl Backend {
     /// Asks and reads the whole, bounded answer.
     pub async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
         let (operation, began) = (ask.operation, Instant::now());
+        let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
         let outcome = self.kind.ask(limit, ask).await;
         self.count(Some(operation), began);

@@ -4,6 +4,8 @@
 //! `Arc<Exchange>`. A fact is written once, by the part that learns it. The end comes exactly once: when the
 //! response's body ended, or when nobody is left who could answer.
 
+pub mod origin;
+pub mod span;
 mod waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -18,6 +20,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 use crate::protocol::trace::SpanContext;
+use span::{Recorder, Traced};
 use waits::Waits;
 
 /// Of a context entry so many bytes are shown.
@@ -46,7 +49,7 @@ pub struct Exchange {
 }
 
 /// What is known of a request from its head alone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Head {
     /// Its id.
     pub id: HeaderValue,
@@ -60,6 +63,8 @@ pub struct Head {
     pub method: Method,
     /// How the client speaks.
     pub version: Version,
+    /// Where its spans go, if its trace is recorded.
+    pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// A catalog is waited for, as long as this lives.
@@ -71,8 +76,8 @@ pub trait Watcher: Send + Sync {
     fn over(&self, exchange: &Exchange, how: End);
 }
 
-/// The layers that watch: metrics, trace, limits.
-const WATCHERS: usize = 3;
+/// Those that watch: metrics, the access log, the trace, limits.
+const WATCHERS: usize = 4;
 
 impl Exchange {
     /// The exchange that a request belongs to; it begins where there is none yet.
@@ -101,7 +106,7 @@ impl Exchange {
         }
     }
 
-    /// Tells `watcher` when it is over; at most three can be told.
+    /// Tells `watcher` when it is over; at most four can be told.
     pub fn watch(&self, mut watcher: Arc<dyn Watcher>) {
         for place in &self.watchers {
             match place.set(watcher) {
@@ -278,6 +283,12 @@ impl Head {
     /// The id as text.
     pub fn id(&self) -> &str {
         self.id.to_str().unwrap_or("")
+    }
+
+    /// The place in the trace that the request's parts have; `None`: it is not recorded.
+    pub fn traced(&self) -> Option<Traced> {
+        let recorder = self.recorder.as_ref()?;
+        Some(Traced::new(self.span, Arc::clone(recorder)))
     }
 }
 

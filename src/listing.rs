@@ -22,6 +22,7 @@ use crate::batch::TableKey;
 use crate::batch::names::{Names, ROUNDS, unsettled};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::origin::Origin;
 use crate::protocol::context::Context;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
@@ -64,6 +65,8 @@ pub struct Request<'a> {
     pub context: Context,
     /// What the caller may see, where that is not everything.
     pub rights: Option<Rights>,
+    /// The request that catalogs are asked for.
+    pub origin: Origin,
 }
 
 /// Whether [`answer`] must answer. Otherwise one catalog owns all there is, and forwarding is right.
@@ -298,6 +301,7 @@ impl Request<'_> {
             body,
             authority: self.authority.clone(),
             context: self.context.clone(),
+            origin: self.origin.clone(),
             timeout: None,
         }
     }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use tower::ServiceBuilder;
 
 use crate::access::Rules;
+
+use crate::exchange::span::Recorder;
 use crate::gateway::Gateway;
 use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use crate::layer::authorize::{Authorize, AuthorizeLayer};
@@ -31,6 +33,8 @@ pub struct Parts {
     pub requests: Arc<Requests>,
     /// Where each request gets a line; `None`: nowhere.
     pub access_log: Option<Log>,
+    /// Where its spans go; `None`: nowhere.
+    pub spans: Option<Arc<dyn Recorder>>,
     /// Requests served at a time.
     pub limits: LimitsLayer,
     /// Who may come in.
@@ -49,7 +53,7 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         // Outside of rescue, so that answers which the gateway makes up are counted like any other.
         .layer(MetricsLayer::new(parts.requests))
         // Before anything can fail, so that every answer carries the request's id.
-        .layer(TraceLayer::new(parts.access_log))
+        .layer(TraceLayer::new(parts.access_log, parts.spans))
         // Everything further in may fail; nothing further out can.
         .layer(RescueLayer)
         // Before any work is done for a request that is too many.

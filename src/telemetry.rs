@@ -4,6 +4,9 @@
 //! enough, lines are lost and counted; a request is never held up.
 
 mod level;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod spans;
 mod time;
 
 use std::io::{self, Write as _};
@@ -19,6 +22,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 pub use level::set_level;
+pub use spans::Spans;
 pub use time::rfc3339;
 
 use crate::config::{LogFormat, Telemetry};

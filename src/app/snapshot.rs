@@ -17,6 +17,7 @@ use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
 use crate::listener::Serving;
 use crate::stack::{self, Stack};
+use crate::telemetry::Spans;
 
 /// Everything that another configuration replaces.
 pub(super) struct Snapshot {
@@ -27,6 +28,7 @@ pub(super) struct Snapshot {
     pub(super) keys: Arc<Keys>,
     verifier: Arc<Verifier>,
     rates: Option<Arc<Rates>>,
+    pub(super) spans: Option<Spans>,
     pub(super) stack: Stack,
     pub(super) serving: Serving,
     pub(super) serving_admin: Serving,
@@ -71,6 +73,7 @@ impl Snapshot {
             }
         };
         let verifier = verifier(lasting, &config, &keys, before);
+        let spans = spans(&config, before).map_err(|unbuilt| vec![unbuilt])?;
         let old_rates = before.and_then(|before| before.rates.as_ref());
         let rates = Rates::renew(config.limits.rate, old_rates);
         let gateway = Gateway::new(
@@ -80,6 +83,7 @@ impl Snapshot {
         );
         let parts = stack::Parts {
             requests: Arc::clone(metrics.requests()),
+            spans: spans.as_ref().map(Spans::recorder),
             access_log: config.telemetry.access_log.then(|| lasting.log.clone()),
             limits: lasting.in_flight.clone(),
             verifier: Arc::clone(&verifier),
@@ -97,6 +101,7 @@ impl Snapshot {
             keys,
             verifier,
             rates,
+            spans,
         })
     }
 
@@ -146,6 +151,19 @@ fn verifier(
         true => verifier.anonymous(),
         false => verifier,
     })
+}
+
+/// The way to the collector, as long as it is the same one.
+fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, Unbuilt> {
+    let Some(uri) = &config.telemetry.otlp else {
+        return Ok(None);
+    };
+    let same = |before: &&Snapshot| before.config.telemetry.otlp.as_ref() == Some(uri);
+    if let Some(before) = before.filter(same) {
+        return Ok(before.spans.clone());
+    }
+    let opened = Spans::to(uri).map_err(|error| Unbuilt::new("telemetry.otlp", error));
+    opened.map(Some)
 }
 
 impl Unbuilt {

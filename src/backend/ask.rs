@@ -57,7 +57,9 @@ fn request(ask: Ask) -> Result<Request<Body>, BoxError> {
     if has_body {
         headers.insert(CONTENT_TYPE, JSON);
     }
+    ask.origin.label(headers);
     let extensions = request.extensions_mut();
+    extensions.insert(ask.origin);
     extensions.insert(ask.operation);
     extensions.insert(ask.identifier);
     extensions.insert(ask.authority);
@@ -98,6 +100,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
     use crate::backend::Authority;
+    use crate::exchange::origin::Origin;
     use crate::protocol::context::Context;
     use crate::protocol::operation::Operation;
 
@@ -144,6 +147,7 @@ mod tests {
                 body: None,
                 authority: Authority::Service,
                 context: Context::default(),
+                origin: Origin::default(),
                 timeout: None,
             };
             assert_eq!(path(&ask).unwrap(), expected);
@@ -159,6 +163,7 @@ mod tests {
             body: None,
             authority: Authority::Service,
             context: Context::default(),
+            origin: Origin::default(),
             timeout: None,
         };
         let path = path(&ask).unwrap();

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::uri::PathAndQuery;
-use http::{Request, Response, StatusCode};
+use http::{Extensions, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep};
 
+use super::asking::Asked;
 use super::attempt::{Outcome, attempt};
 use super::connection::{Connection, Streamed};
 use super::endpoint::Flight;
@@ -87,12 +88,18 @@ impl Delivery {
         }
     }
 
+    /// Who records the tries of a request with these extensions.
+    pub(super) fn asked(&self, extensions: &Extensions) -> Option<Asked> {
+        Asked::of(extensions, self.metrics.name())
+    }
+
     /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it.
     pub(super) async fn deliver(
         &self,
         limit: Duration,
         mut request: Request<Body>,
         manner: Manner,
+        asked: Option<Asked>,
     ) -> Result<Response<Body>, Failure> {
         let deadline = Instant::now() + limit;
         let path = request.uri().path_and_query().cloned();
@@ -109,7 +116,12 @@ impl Delivery {
                 return Err(Failure::NotSent(error.into()));
             }
             let spare = course.spare(&request);
+            let one = asked.as_ref();
+            let one = one.map(|asked| asked.begin(&mut request, course.tries));
             let outcome = attempt(deadline, pool, request, course.anew).await;
+            if let Some(mut one) = one {
+                one.end(&outcome);
+            }
             course.tried |= 1 << index;
             course.tries += 1;
             let next = match outcome {

@@ -63,8 +63,9 @@ impl Rest {
             quick: operation.is_some_and(|operation| !operation.is_data()),
             own: matches!(extensions.get(), Some(Authority::Service)),
         };
+        let asked = self.delivery.asked(extensions);
         self.prepare(&mut request);
-        self.delivery.deliver(limit, request, manner).await
+        self.delivery.deliver(limit, request, manner, asked).await
     }
 
     pub(super) fn has_service_credentials(&self) -> bool {

@@ -31,6 +31,7 @@ use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
 use crate::batch::visibility::{Claim, Fate, Line, Visibility};
 use crate::config::BatchConfig;
+use crate::exchange::origin::Origin;
 use crate::metrics::{self, Phase};
 use together::Together;
 
@@ -77,6 +78,8 @@ pub struct Run {
     fate: Fate,
     /// The caller's, until the decision; the gateway's own after it.
     caller: Option<Asker>,
+    /// The request that asked for it.
+    origin: Origin,
     hold: Hold,
     /// The shares that are unlocked.
     unlocked: Vec<bool>,
@@ -180,6 +183,7 @@ impl Run {
         let hold = Hold::none(&coordinator.locks);
         let mut run = Self::build(coordinator, plan, intent, outcome, hold);
         run.coordinator.metrics.entries(run.plan.entries.len());
+        run.origin = caller.origin.clone();
         run.caller = Some(caller);
         run.permit = Some(permit);
         run.written = false;
@@ -224,6 +228,7 @@ impl Run {
             id: outcome.id,
             fate: Fate::default(),
             caller: None,
+            origin: Origin::default(),
             hold,
             unlocked: vec![false; plan.shape.shares.len()],
             permit: None,
@@ -371,6 +376,9 @@ impl Run {
         let now = Instant::now();
         let took = now.duration_since(self.phase_begun);
         self.coordinator.metrics.phase(phase, took);
+        if let Some(traced) = self.origin.traced() {
+            traced.took(format!("batch {}", phase.as_str()), took);
+        }
         self.phase_begun = now;
     }
 

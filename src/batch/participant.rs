@@ -14,6 +14,7 @@ use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Finding, Refusal};
 use crate::batch::visibility::{Line, Visibility};
+use crate::exchange::origin::Origin;
 use crate::protocol::context::Context;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
@@ -33,6 +34,8 @@ pub struct Asker {
     pub authority: Authority,
     /// The caller's context.
     pub context: Context,
+    /// The caller's request.
+    pub origin: Origin,
     /// For each question.
     pub timeout: Duration,
 }
@@ -384,6 +387,7 @@ impl Asker {
             body: None,
             authority: self.authority.clone(),
             context: self.context.clone(),
+            origin: self.origin.clone(),
             timeout: Some(self.timeout),
         }
     }

@@ -25,6 +25,7 @@ use super::{Batches, Line, TableKey, busy};
 use crate::backend::{Authority, Backend};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::origin::Origin;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -58,6 +59,8 @@ pub struct Caller {
     pub authority: Authority,
     /// The caller's context.
     pub context: Context,
+    /// The caller's request.
+    pub origin: Origin,
 }
 
 impl Batches {
@@ -152,6 +155,7 @@ impl Batches {
             authority: caller.authority.clone(),
             context: caller.context.clone(),
             timeout: self.coordinator.settings().prepare_timeout,
+            origin: caller.origin.clone(),
         }
     }
 }

@@ -197,37 +197,6 @@ impl Keys<'_, '_> {
         }
     }
 
-    /// A key that is understood and checked, and refused until a later release makes it work.
-    pub(super) fn later<K: Kind>(
-        &mut self,
-        name: &'static str,
-        field: &mut K::Value,
-        kind: K,
-        about: &'static str,
-    ) {
-        match &mut self.0 {
-            Mode::Read {
-                entries, reader, ..
-            } => {
-                if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == name) {
-                    let place = key.place;
-                    reader.at(name, place, |reader| {
-                        reader.problem(
-                            place,
-                            "not supported yet; remove the key until a release that supports it",
-                        );
-                    });
-                }
-            }
-            Mode::Show(_) => return,
-            Mode::Describe { .. } => {}
-        }
-        self.key(name, field, kind, about);
-        if let Mode::Describe { properties, .. } = &mut self.0 {
-            properties[name]["description"] = json!(format!("Not supported yet. {about}"));
-        }
-    }
-
     fn refuse_unknown(&mut self) {
         let Mode::Read {
             entries,

@@ -3,7 +3,7 @@
 use http::Uri;
 
 use super::keys::{Keys, Section};
-use super::kind::{base_uri, choice, context_name, flag, list, maybe};
+use super::kind::{choice, collector, context_name, flag, list, maybe};
 
 /// `telemetry`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Telemetry {
     pub access_log: bool,
     /// Context keys (lower case) that appear in it.
     pub access_log_context: Vec<String>,
-    /// Where traces go (OTLP over HTTP); `None`: nowhere.
+    /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None`: nowhere.
     pub otlp: Option<Uri>,
 }
 
@@ -93,11 +93,11 @@ impl Section for Telemetry {
             list(0, "context keys, such as [team]", context_name()),
             "Context keys that appear in it.",
         );
-        keys.later(
+        keys.key(
             "otlp",
             &mut self.otlp,
-            maybe(base_uri()),
-            "Where traces go (OTLP over HTTP).",
+            maybe(collector()),
+            "The collector that traces go to (OTLP over HTTP, cargo feature `otlp`).",
         );
     }
 }

@@ -12,6 +12,7 @@ use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::origin::Origin;
 use crate::protocol::commit::CommitOperation;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -65,6 +66,7 @@ pub(super) fn caller(head: &Parts) -> Caller {
         idempotency_key: key.and_then(|key| Some(key.to_str().ok()?.to_owned())),
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: context.cloned().unwrap_or_default(),
+        origin: Origin::of(&head.extensions),
     }
 }
 

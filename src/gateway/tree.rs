@@ -1,7 +1,5 @@
 //! Requests about the tree that clients see, where more than one catalog has a part in it.
 
-use std::sync::Arc;
-
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
@@ -10,7 +8,7 @@ use crate::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
+use crate::exchange::origin::Origin;
 use crate::listing;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -31,7 +29,6 @@ pub(super) async fn answer(
     let route = operation.kind().map(|_| id);
     payload::admit(&mut request, operation, route, shared.json_body, locate).await?;
     let (head, body) = request.into_parts();
-    let exchange = head.extensions.get::<Arc<Exchange>>();
     let question = listing::Request {
         operation,
         id,
@@ -44,15 +41,13 @@ pub(super) async fn answer(
             .cloned()
             .unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),
+        origin: Origin::of(&head.extensions),
     };
-    let waiting = exchange.map(Exchange::waiting);
-    let answer = listing::answer(
+    listing::answer(
         &world.routes,
         world.backends.as_slice(),
         shared.batches.names(),
         question,
     )
-    .await;
-    drop(waiting);
-    answer
+    .await
 }

@@ -4,6 +4,7 @@
 //! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
 
 mod access;
+mod server;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,16 +18,13 @@ use tracing::Span;
 
 use crate::backend::Peer;
 use crate::body::Body;
+use crate::exchange::span::Recorder;
 use crate::exchange::{Exchange, Head, Watcher};
-use crate::protocol::trace::SpanContext;
+use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
 use crate::telemetry::Log;
 use access::AccessLog;
+use server::ServerSpan;
 
-/// The id of a request, from the caller, to the catalog and back.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// W3C Trace Context, sections 3.2 and 3.3.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// A caller's id may have so many characters, all visible ASCII.
 const MAX_ID: usize = 64;
 
@@ -34,6 +32,7 @@ const MAX_ID: usize = 64;
 #[derive(Clone)]
 pub struct TraceLayer {
     access_log: Option<Arc<AccessLog>>,
+    recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// The service. The inner one has turned every error into a response.
@@ -41,6 +40,7 @@ pub struct TraceLayer {
 pub struct Trace<S> {
     inner: S,
     access_log: Option<Arc<AccessLog>>,
+    recorder: Option<Arc<dyn Recorder>>,
 }
 
 pin_project! {
@@ -56,10 +56,11 @@ pin_project! {
 }
 
 impl TraceLayer {
-    /// With an access log, or without.
-    pub fn new(access_log: Option<Log>) -> Self {
+    /// With an access log and somebody who records traces, or without.
+    pub fn new(access_log: Option<Log>, recorder: Option<Arc<dyn Recorder>>) -> Self {
         Self {
             access_log: access_log.map(|log| Arc::new(AccessLog::new(log))),
+            recorder,
         }
     }
 }
@@ -71,6 +72,7 @@ impl<S> Layer<S> for TraceLayer {
         Trace {
             inner,
             access_log: self.access_log.clone(),
+            recorder: self.recorder.clone(),
         }
     }
 }
@@ -89,8 +91,11 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let exchange = Exchange::of(&mut request);
-        let head = head(&mut request);
+        let head = head(&mut request, self.recorder.as_ref());
         let id = head.id.clone();
+        if head.recorder.is_some() {
+            exchange.watch(Arc::new(ServerSpan));
+        }
         exchange.headed(head);
         let timed = self.access_log.as_ref().map(|log| {
             exchange.watch(Arc::clone(log) as Arc<dyn Watcher>);
@@ -125,7 +130,7 @@ where
 }
 
 /// What the head says; sets `x-request-id` and `traceparent` as the catalog is to see them.
-fn head(request: &mut Request<Body>) -> Head {
+fn head(request: &mut Request<Body>, recorder: Option<&Arc<dyn Recorder>>) -> Head {
     let client = request.extensions().get::<Peer>();
     let client = client.map(|peer| peer.forwarded_for().clone());
     let (method, version) = (request.method().clone(), request.version());
@@ -142,6 +147,7 @@ fn head(request: &mut Request<Body>) -> Head {
     headers.insert(TRACEPARENT, traceparent.value());
     headers.insert(REQUEST_ID, id.clone());
     Head {
+        recorder: recorder.filter(|_| span.is_sampled()).cloned(),
         id,
         span,
         parent,

@@ -15,6 +15,7 @@ use super::{
     ROUNDS, Request, Table, TableKey, answer, concerns,
 };
 use crate::batch::visibility::Fate;
+use crate::exchange::origin::Origin;
 
 /// Catalogs that answer by backend, operation and page token, and note what they were asked.
 #[derive(Default)]
@@ -89,6 +90,7 @@ async fn ask(
         authority: Authority::Caller(None),
         context: Context::default(),
         rights: None,
+        origin: Origin::default(),
     };
     match answer(&sample(), script, &script.names, request).await {
         Ok(response) => {

@@ -62,6 +62,15 @@ pub enum Phase {
     Total,
 }
 
+const PHASES: [&str; 6] = ["lock", "validate", "prepare", "decide", "undo", "total"];
+
+impl Phase {
+    /// Its name in the label `phase`.
+    pub fn as_str(self) -> &'static str {
+        PHASES[self as usize]
+    }
+}
+
 impl Standing {
     /// All of them.
     pub const ALL: [Self; 6] = [
@@ -105,7 +114,7 @@ impl Batch {
             aborted: outcome("aborted"),
             refused: outcome("refused"),
             unknown: outcome("unknown"),
-            phases: ["lock", "validate", "prepare", "decide", "undo", "total"].map(phase),
+            phases: PHASES.map(phase),
             entries: families.batch_entries.clone(),
             hazards: families.batch_hazards.clone(),
             undecided: families.batches_undecided.clone(),

@@ -4,7 +4,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
+
+/// The id of a request, from the caller, to the catalog and back.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Sections 3.2 and 3.3.
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What else the systems on the way note of a trace.
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// One span of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

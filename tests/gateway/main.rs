@@ -22,6 +22,8 @@ mod identity;
 mod limits;
 mod listing;
 mod operator;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod reload;
 mod rewriting;
 mod routing;

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::backend::scripted::{Act, Catalog, ok};
 use crate::backend::{Answer, Ask, Authority, Kind};
+use crate::exchange::origin::Origin;
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
@@ -179,6 +180,7 @@ async fn asked(rest: &Kind) -> Result<Answer, Failure> {
         body: Some(Bytes::from_static(b"{}")),
         authority: Authority::Service,
         context: Context::default(),
+        origin: Origin::default(),
         timeout: None,
     };
     rest.ask(SOON, ask).await

@@ -291,6 +291,7 @@ impl Run {
         let own = || Asker {
             authority: Authority::Service,
             context: Context::default(),
+            origin: self.origin.clone(),
             timeout: Duration::ZERO,
         };
         Asker {

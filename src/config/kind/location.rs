@@ -52,6 +52,21 @@ pub(in crate::config) fn parse_base_uri(text: &Text) -> Result<Uri, String> {
     Ok(uri)
 }
 
+/// [`base_uri`] of a collector of traces, in a program that can send them.
+pub(in crate::config) fn collector() -> Scalar<Uri> {
+    Scalar::new(BASE_URI, string_schema(), parse_collector, |uri| {
+        json!(uri.to_string())
+    })
+}
+
+fn parse_collector(text: &Text) -> Result<Uri, String> {
+    let uri = parse_base_uri(text)?;
+    match cfg!(feature = "otlp") {
+        true => Ok(uri),
+        false => Err("this nsgate was built without traces; use one built with `--features otlp`, or remove the key".to_owned()),
+    }
+}
+
 /// An address something secret is sent to, or trusted from: `https`, or `http` on this machine.
 pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
     Scalar::new(

@@ -31,7 +31,10 @@ async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
         request = request.header(*name, *value);
     }
     let request = request.body(Body::empty()).unwrap();
-    let Ok(response) = TraceLayer::new(None).layer(inner).oneshot(request).await;
+    let Ok(response) = TraceLayer::new(None, None)
+        .layer(inner)
+        .oneshot(request)
+        .await;
     let upstream = response.extensions().get::<HeaderMap>().unwrap().clone();
     (upstream, response.headers().clone())
 }
@@ -127,7 +130,7 @@ async fn logged(format: LogFormat) -> String {
         .unwrap();
     let exchange = Exchange::of(&mut request);
     *request.body_mut() = exchange.observe_request(Body::full("secret-body"));
-    let Ok(response) = TraceLayer::new(Some(log.clone()))
+    let Ok(response) = TraceLayer::new(Some(log.clone()), None)
         .layer(inner)
         .oneshot(request)
         .await;

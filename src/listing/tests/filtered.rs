@@ -110,6 +110,7 @@ async fn list(
         body: Bytes::new(),
         authority: Authority::Caller(None),
         context: Context::default(),
+        origin: Origin::default(),
         rights,
     };
     let response = answer(routes, trees, &Names::default(), request)

@@ -1,0 +1,193 @@
+//! Spans to a collector: OTLP 1.x over HTTP, as protobuf (cargo feature `otlp`).
+//!
+//! Spans go through a bounded queue to a thread with a runtime of its own, which sends them in batches. A collector that
+//! is slow, hung or gone costs spans, which are counted and told in the log once a minute, and never a request's time.
+
+mod client;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use tokio::sync::Notify;
+
+use crate::error::BoxError;
+use crate::exchange::span::{Recorder, Span};
+use client::{Client, Sent};
+
+/// Spans that wait to be sent; beyond it they are lost.
+const QUEUE: usize = 8192;
+/// Spans in one request to the collector.
+const BATCH: usize = 512;
+/// How long a span waits for others to be sent with.
+const LINGER: Duration = Duration::from_millis(200);
+/// How long the end of the program waits for the last spans.
+const FLUSH: Duration = Duration::from_secs(2);
+/// How long the collector may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the same spans are sent to a collector that asks for patience or is not there.
+const ATTEMPTS: u32 = 3;
+/// The wait before the second time; doubles.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often losses are told.
+const TELL: Duration = Duration::from_secs(60);
+
+/// Where spans go.
+pub(super) struct Exporter {
+    queue: SyncSender<Span>,
+    lost: Arc<AtomicU64>,
+    hurry: Arc<Hurry>,
+}
+
+/// How the thread is told to send now what it has.
+#[derive(Default)]
+struct Hurry {
+    asked: Notify,
+    waiting: std::sync::Mutex<Vec<SyncSender<()>>>,
+}
+
+/// The thread's side.
+struct Worker {
+    spans: Receiver<Span>,
+    lost: Arc<AtomicU64>,
+    hurry: Arc<Hurry>,
+    client: Client,
+    told: Option<Instant>,
+    /// Why the last spans were lost.
+    why: String,
+}
+
+impl Exporter {
+    /// Starts the thread.
+    pub(super) fn to(uri: &Uri) -> Result<Self, BoxError> {
+        let (queue, spans) = mpsc::sync_channel(QUEUE);
+        let (lost, hurry) = (Arc::new(AtomicU64::new(0)), Arc::new(Hurry::default()));
+        let worker = Worker {
+            spans,
+            lost: Arc::clone(&lost),
+            hurry: Arc::clone(&hurry),
+            client: Client::new(uri)?,
+            told: None,
+            why: "they came faster than the collector takes them".to_owned(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = thread::Builder::new().name("spans".to_owned());
+        thread.spawn(move || runtime.block_on(worker.run()))?;
+        Ok(Self { queue, lost, hurry })
+    }
+
+    /// Sends what is there, and waits for that two seconds at most.
+    pub(super) fn flush(&self) {
+        let (done, sent) = mpsc::sync_channel(1);
+        self.hurry.waiting().push(done);
+        self.hurry.asked.notify_one();
+        let _ = sent.recv_timeout(FLUSH);
+    }
+}
+
+impl Recorder for Exporter {
+    fn record(&self, span: Span) {
+        if self.queue.try_send(span).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Hurry {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<SyncSender<()>>> {
+        self.waiting
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Worker {
+    /// Until nobody can record any more.
+    async fn run(mut self) {
+        let mut open = true;
+        while open {
+            let hurried = tokio::select! {
+                () = tokio::time::sleep(LINGER) => false,
+                () = self.hurry.asked.notified() => true,
+            };
+            // Whoever waits for the last spans does not wait for a collector to come back.
+            let patience = if hurried { 1 } else { ATTEMPTS };
+            open = self.empty(patience).await;
+            for waiting in self.hurry.waiting().drain(..) {
+                let _ = waiting.try_send(());
+            }
+            self.tell();
+        }
+    }
+
+    /// Sends what is in the queue; false when nobody can put any more into it.
+    async fn empty(&mut self, patience: u32) -> bool {
+        loop {
+            let mut batch = Vec::new();
+            let open = loop {
+                match self.spans.try_recv() {
+                    Ok(span) => batch.push(span),
+                    Err(TryRecvError::Empty) => break true,
+                    Err(TryRecvError::Disconnected) => break false,
+                }
+                if batch.len() == BATCH {
+                    break true;
+                }
+            };
+            let full = batch.len() == BATCH;
+            if !batch.is_empty() {
+                self.send(batch, patience).await;
+            }
+            if !full {
+                return open;
+            }
+        }
+    }
+
+    async fn send(&mut self, batch: Vec<Span>, patience: u32) {
+        let count = batch.len() as u64;
+        let body = self.client.encode(batch);
+        let mut pause = PAUSE;
+        for attempt in 1.. {
+            let sent = tokio::time::timeout(TIMEOUT, self.client.send(body.clone())).await;
+            let (lost, why, again) = match sent {
+                Ok(Sent::All) => return,
+                Ok(Sent::Without(rejected, why)) => (rejected.min(count), why, false),
+                Ok(Sent::Refused(why)) => (count, why, false),
+                Ok(Sent::NotNow(why)) => (count, why, true),
+                Err(_) => (
+                    count,
+                    "the collector did not answer in time".to_owned(),
+                    false,
+                ),
+            };
+            if !again || attempt >= patience {
+                self.lost.fetch_add(lost, Ordering::Relaxed);
+                self.why = why;
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause *= 2,
+                () = self.hurry.asked.notified() => self.hurry.asked.notify_one(),
+            }
+        }
+    }
+
+    /// Once a minute, what was lost since.
+    fn tell(&mut self) {
+        if self.told.is_some_and(|told| told.elapsed() < TELL) {
+            return;
+        }
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            self.told = Some(Instant::now());
+            tracing::warn!(lost, cause = self.why, "spans did not reach the collector");
+        }
+    }
+}
