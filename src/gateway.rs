@@ -113,7 +113,7 @@ impl Shared {
             Some(_) => extension::<Identifier>(&request)?,
             None => Identifier::root(),
         };
-        let partly = request.extensions().get::<Rights>().is_some();
+        let partly = || request.extensions().get::<Rights>().is_some();
         if listing::concerns(&world.routes, operation, &id, partly) {
             return Box::pin(tree::answer(self, world, &id, request)).await;
         }

@@ -7,7 +7,7 @@
 //!                                       │         ├ forward   one catalog owns it
 //!    metrics · trace · rescue · limits  │         ├ listing   above or across mounts
 //!      · recognize · authenticate       │         └ batch     all or nothing over several
-//!      · rate · context                 ┘
+//!      · rate · context · authorize     ┘
 //! ```
 //!
 //! In reading order:
@@ -23,6 +23,7 @@
 //! | [`token`] | what a signed token must be to be believed; pure |
 //! | [`keys`] | the issuers' keys: fetched, refreshed, kept while an issuer is down |
 //! | [`gateway`] | the innermost service: who owns it, and have it done |
+//! | [`access`] | who may do what: the rules of `authorization`; pure |
 //! | [`listing`] | one tree of namespaces and tables over many catalogs |
 //! | [`batch`] | batches of table versions over catalogs that cannot prepare: `batch::step` is the protocol, pure |
 //! | [`route`] | the immutable table of mounts; pure |

@@ -71,13 +71,18 @@ pub struct Request<'a> {
 
 /// Whether [`answer`] must answer. Otherwise one catalog owns all there is, and forwarding is right.
 ///
-/// `partly`: the caller may not see all that is below `id`.
-pub fn concerns(routes: &Table, operation: Operation, id: &Identifier, partly: bool) -> bool {
+/// `partly`: whether the caller may not see all that is below `id`.
+pub fn concerns(
+    routes: &Table,
+    operation: Operation,
+    id: &Identifier,
+    partly: impl Fn() -> bool,
+) -> bool {
     match operation {
         Operation::ListNamespaces | Operation::ListTables => {
-            (partly && routes.find(id).is_some()) || routes.below(id).next().is_some()
+            routes.below(id).next().is_some() || (partly() && routes.find(id).is_some())
         }
-        Operation::ListAllTables if partly => true,
+        Operation::ListAllTables if partly() => true,
         Operation::DescribeNamespace
         | Operation::NamespaceExists
         | Operation::CreateNamespace

@@ -1,5 +1,6 @@
 //! What no single key can get wrong: the sections against each other.
 
+mod authorization;
 mod certificates;
 
 use std::collections::HashMap;
@@ -10,12 +11,7 @@ use http::Uri;
 use super::kind::is_plain_http_abroad;
 use super::load::nearest;
 use super::load::reader::Reader;
-use super::mount::MAX_NAMES;
-use super::{
-    Access, Authorization, AuthorizationRule, BatchMode, Config, Implementation, KeySource,
-    RestConfig,
-};
-use crate::protocol::principal::TLS_SUBJECT;
+use super::{Authorization, BatchMode, Config, Implementation, KeySource, RestConfig};
 
 /// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
 pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
@@ -24,7 +20,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     issuers(config, reader);
     prefixes(config, reader);
     mounts(config, reader);
-    rules(config, reader);
+    authorization::rules(config, reader);
     unused(config, reader);
     same_catalog(config, reader);
     undo_credentials(config, reader);
@@ -131,55 +127,6 @@ fn mounts(config: &Config, reader: &mut Reader<'_>) {
         if let Some(first) = first.insert(&mount.namespace, index) {
             let place = reader.place(&format!("mounts[{first}].namespace"));
             reader.problem_at(&key, format!("[{}] is mounted at {place} already; one namespace has one backend, so remove one of the two", mount.namespace.join(", ")));
-        }
-    }
-}
-
-fn rules(config: &Config, reader: &mut Reader<'_>) {
-    let none = config.authorization.as_ref().is_some_and(Vec::is_empty);
-    if none && reader.has_no_problem_below("authorization") {
-        reader.warn_at("authorization", "has no rule, so nobody may do anything; write a rule such as { namespace: [], read: { scope: catalog.read }, write: { scope: catalog.write } }, or remove the key to let every authenticated caller do everything");
-    }
-    let mut first: HashMap<&[String], usize> = HashMap::new();
-    for (index, rule) in config.authorization.iter().flatten().enumerate() {
-        if rule.namespace.len() > MAX_NAMES {
-            let message = format!("has more than {MAX_NAMES} names; write the rule further up");
-            reader.problem_at(&format!("authorization[{index}].namespace"), message);
-        }
-        idle(config, reader, index, rule);
-        if let Some(first) = first.insert(&rule.namespace, index) {
-            let place = reader.place(&format!("authorization[{first}].namespace"));
-            reader.problem_at(
-                &format!("authorization[{index}].namespace"),
-                format!(
-                    "has a rule at {place} already; one namespace has one rule, so merge the two"
-                ),
-            );
-        }
-    }
-}
-
-/// A rule that cannot do what it was written for.
-fn idle(config: &Config, reader: &mut Reader<'_>, index: usize, rule: &AuthorizationRule) {
-    let key = format!("authorization[{index}]");
-    if !reader.has_no_problem_below(&key) || !reader.has(&format!("{key}.namespace")) {
-        return;
-    }
-    let mut mounts = config.mounts.iter().map(|mount| &mount.namespace);
-    let namespace = &rule.namespace;
-    if !mounts.any(|mount| mount.starts_with(namespace) || namespace.starts_with(mount))
-        && reader.has_no_problem_below("mounts")
-    {
-        reader.warn_at(&format!("{key}.namespace"), "nothing is mounted at, above or below it, so the rule decides nothing; correct the names, or remove the rule");
-    }
-    for (what, need) in [("read", &rule.read), ("write", &rule.write)] {
-        let of_token = match need {
-            Access::Scope(_) => true,
-            Access::Claim { claim, .. } => claim != TLS_SUBJECT,
-            Access::Deny => false,
-        };
-        if config.auth.anonymous && of_token {
-            reader.warn_at(&format!("{key}.{what}"), "asks for something in a token, and `auth.anonymous` lets everyone in without one, so nobody may; name the issuers of the tokens instead");
         }
     }
 }

@@ -122,10 +122,10 @@ fn only_what_is_above_mounts_is_answered_here() {
         (ListAllTables, &[], true),
     ];
     for (operation, level, expected) in cases {
-        let concerned = concerns(&sample(), operation, &id(level), false);
+        let concerned = concerns(&sample(), operation, &id(level), || false);
         assert_eq!(concerned, expected, "{operation:?} {level:?}");
     }
-    let all = |routes: &Table| concerns(routes, ListAllTables, &Identifier::root(), false);
+    let all = |routes: &Table| concerns(routes, ListAllTables, &Identifier::root(), || false);
     assert!(!all(&routes(&[(&[], 0, &[])])));
     assert!(all(&routes(&[(&[], 0, &["x"])])));
     assert!(all(&routes(&[(&["a"], 0, &["a"])])));

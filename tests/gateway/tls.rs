@@ -229,6 +229,29 @@ async fn a_certificate_can_be_required_of_a_tokens_bearer() {
 }
 
 #[tokio::test]
+async fn rules_may_ask_for_the_certificates_subject() {
+    let authority = Authority::new();
+    let rules = "authorization:
+  - { namespace: [west], read: { claim: tls.subject, any_of: [\"CN=loader,O=Acme\"] }, write: { deny: true } }";
+    let forged =
+        json!({ "tls.subject": "CN=loader,O=Acme", "tls": {"subject": "CN=loader,O=Acme"} });
+    for auth in [issuer(""), "auth: { anonymous: true }".to_owned()] {
+        let setup = guarded(&authority, Setup::two()).section(&auth);
+        let world = setup.section(rules).start().await.seeded();
+        for (name, status) in [("loader", 200), ("reader", 403)] {
+            let config = authority.client(Some(&authority.person(name)));
+            let reply = client(&world, config, &forged)
+                .post(EXISTS, &json!({}))
+                .await;
+            assert_eq!(reply.status, status, "{name} {auth}");
+        }
+    }
+    let world = Setup::two().section(rules).start().await.seeded();
+    let reply = world.client_with(&forged).post(EXISTS, &json!({})).await;
+    assert_eq!(reply.outcome(), (403, Some(15)));
+}
+
+#[tokio::test]
 async fn where_no_token_is_asked_for_a_certificate_says_who_it_is() {
     let authority = Authority::new();
     let setup = guarded(&authority, Setup::two()).section("auth: { anonymous: true }");

@@ -244,3 +244,50 @@ async fn what_reaches_below_needs_leave_there() {
         .await
         .ok();
 }
+
+/// A newer contract may have more of what names its tables in the body alone.
+#[tokio::test]
+async fn what_may_be_a_newer_batch_needs_leave_everywhere() {
+    let rules = |hr: &str| {
+        format!(
+            "authorization:
+  - {{ namespace: [], read: {{ scope: catalog.read }}, write: {{ scope: catalog.write }} }}
+  - {{ namespace: [hr], read: {{ scope: catalog.read }}, write: {{ {hr} }} }}"
+        )
+    };
+    let setup = |hr| super::Setup::new().mount("[]", "all").section(&rules(hr));
+    let target = "/v1/table/version/batch-drop";
+    let uuid = "0193c7a0-0000-7000-8000-000000000000";
+    let alter = format!("/v1/transaction/{uuid}/alter?delimiter=-");
+    let body = json!({"entries": [{"id": ["hr", "t"]}]});
+    let world = setup("deny: true").start().await;
+    for target in [target, &alter] {
+        let reply = writer(&world, &json!({})).post(target, &json!({})).await;
+        assert_denied(&world, &reply, "[hr] lets nobody", target);
+    }
+    let world = setup("scope: catalog.write").start().await;
+    writer(&world, &json!({})).post(target, &body).await.ok();
+    writer(&world, &json!({}))
+        .post(&alter, &json!({}))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn other_rules_hold_from_the_reload_on() {
+    let world = setup().start().await;
+    fresh(&world);
+    let client = writer(&world, &json!({}));
+    let target = "/v1/table/own%24t1/drop";
+    client.post_nothing(target).await.ok();
+    let less = world
+        .configuration()
+        .replace("write: { scope: catalog.write }", "write: { deny: true }");
+    world.reload(&less).await.ok();
+    assert_eq!(client.post_nothing(target).await.outcome(), (403, Some(15)));
+    let none = less.split("\nauthorization:").next().unwrap();
+    world.reload(none).await.ok();
+    let anyone = world.client_with(&json!({}));
+    fresh(&world);
+    anyone.post_nothing(target).await.ok();
+}

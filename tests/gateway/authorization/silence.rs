@@ -36,7 +36,7 @@ async fn a_denial_is_the_same_whatever_there_is() {
     for (kind, namespaces, extra) in [
         (
             "table",
-            ["own%24t1", "own%24missing", "own%24n%24missing", "own"],
+            ["own%24t1", "own%24missing", "own%24n%24missing", "own%24x"],
             &tails[..],
         ),
         (
@@ -47,7 +47,7 @@ async fn a_denial_is_the_same_whatever_there_is() {
         // With a rule alike and no mount.
         (
             "table",
-            ["lost%24t1", "lost%24t2", "lost", "lost%24n%24t"],
+            ["lost%24t1", "lost%24t2", "lost%24x", "lost%24n%24t"],
             &tails[..],
         ),
         // Neither.

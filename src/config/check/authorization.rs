@@ -1,0 +1,118 @@
+//! Rules of who may do what that contradict each other, or cannot do what they were written for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::config::load::reader::Reader;
+use crate::config::mount::MAX_NAMES;
+use crate::config::{Access, AuthorizationRule, Config};
+use crate::protocol::principal::TLS_SUBJECT;
+
+/// Records what is wrong with the rules, and what seems to be.
+pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
+    let Some(rules) = &config.authorization else {
+        return;
+    };
+    if rules.is_empty() && reader.has_no_problem_below("authorization") {
+        reader.warn_at("authorization", "has no rule, so nobody may do anything; write a rule such as { namespace: [], read: { scope: catalog.read }, write: { scope: catalog.write } }, or remove the key to let every authenticated caller do everything");
+    }
+    let mut first: HashMap<&[String], usize> = HashMap::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let key = format!("authorization[{index}]");
+        if rule.namespace.len() > MAX_NAMES {
+            let message = format!("has more than {MAX_NAMES} names; write the rule further up");
+            reader.problem_at(&format!("{key}.namespace"), message);
+        }
+        if reader.has_no_problem_below(&key) && reader.has(&format!("{key}.namespace")) {
+            idle(config, reader, &key, rule);
+            for (what, need) in [("read", &rule.read), ("write", &rule.write)] {
+                unmet(config, reader, &format!("{key}.{what}"), need);
+            }
+        }
+        if let Some(first) = first.insert(&rule.namespace, index) {
+            let place = reader.place(&format!("authorization[{first}].namespace"));
+            let message = format!(
+                "has a rule at {place} already; one namespace has one rule, so merge the two"
+            );
+            reader.problem_at(&format!("{key}.namespace"), message);
+        }
+    }
+    if reader.has_no_problem_below("authorization") && reader.has_no_problem_below("mounts") {
+        two_names(config, reader, rules);
+    }
+}
+
+/// A rule about nothing that there could be.
+fn idle(config: &Config, reader: &mut Reader<'_>, key: &str, rule: &AuthorizationRule) {
+    let mut mounts = config.mounts.iter().map(|mount| &mount.namespace);
+    let namespace = &rule.namespace;
+    if !mounts.any(|mount| mount.starts_with(namespace) || namespace.starts_with(mount))
+        && reader.has_no_problem_below("mounts")
+    {
+        reader.warn_at(&format!("{key}.namespace"), "nothing is mounted at, above or below it, so the rule decides nothing; correct the names, or remove the rule");
+    }
+}
+
+/// What no caller can have.
+fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
+    let of_certificate = matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT);
+    if of_certificate {
+        let tls = config.listen.tls.as_ref();
+        if tls.is_none_or(|tls| tls.client_ca.is_none())
+            && reader.has_no_problem_below("listen.tls")
+        {
+            reader.warn_at(key, "asks for the subject of a client's certificate, and no client is asked for one, so nobody may; write `client_ca: clients.pem` into `listen.tls`");
+        }
+    } else if config.auth.anonymous && *need != Access::Deny {
+        reader.warn_at(key, "asks for something in a token, and `auth.anonymous` lets everyone in without one, so nobody may; name the issuers of the tokens instead");
+    }
+}
+
+/// What a caller may under one name of a table, it may do to the table.
+fn two_names(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule]) {
+    let mounts = &config.mounts;
+    for (index, inner) in mounts.iter().enumerate() {
+        for (other, outer) in mounts.iter().enumerate() {
+            let tail = inner
+                .backend_namespace
+                .strip_prefix(&*outer.backend_namespace);
+            let (Some(tail), true) = (tail, inner.backend == outer.backend) else {
+                continue;
+            };
+            // Two that are each other's other name are told of once.
+            if other == index || (tail.is_empty() && other > index) {
+                continue;
+            }
+            let second = [&outer.namespace[..], tail].concat();
+            let covering = mounts
+                .iter()
+                .filter(|mount| second.starts_with(&mount.namespace));
+            let owner = covering.max_by_key(|mount| mount.namespace.len());
+            let reaches = owner.is_some_and(|owner| owner.namespace == outer.namespace);
+            if reaches && said(rules, &inner.namespace) != said(rules, &second) {
+                let (first, second) = (inner.namespace.join(", "), second.join(", "));
+                reader.warn_at(&format!("mounts[{index}].namespace"), format!("what is below [{first}] is below [{second}] too, and the rules for the two differ, so who may do something under either name may do it; write the same rules for both"));
+            }
+        }
+    }
+}
+
+type Needs<'a> = (&'a Access, &'a Access);
+
+/// What the rules say of a namespace, and of what is below it.
+fn said<'a>(
+    rules: &'a [AuthorizationRule],
+    namespace: &[String],
+) -> (Option<Needs<'a>>, BTreeMap<&'a [String], Needs<'a>>) {
+    let covering = rules
+        .iter()
+        .filter(|rule| namespace.starts_with(&rule.namespace));
+    let longest = covering.max_by_key(|rule| rule.namespace.len());
+    let below = rules.iter().filter_map(|rule| {
+        let tail = rule.namespace.strip_prefix(namespace)?;
+        (!tail.is_empty()).then_some((tail, (&rule.read, &rule.write)))
+    });
+    (
+        longest.map(|rule| (&rule.read, &rule.write)),
+        below.collect(),
+    )
+}
