@@ -1,5 +1,9 @@
 //! A catalog that fails is named, its address is not, and nothing is asked twice that could happen twice.
 
+mod bulkhead;
+mod endpoints;
+mod three;
+
 use http::Method;
 use serde_json::json;
 

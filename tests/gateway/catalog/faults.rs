@@ -23,6 +23,8 @@ pub enum Fault {
     DoneBut(u16, &'static str),
     /// It is done, and the connection breaks in the middle of the answer's body.
     HalfAnswer,
+    /// It is done so much later.
+    Late(Duration),
     /// Stops at the gate; nothing is done before it opens.
     HoldBefore(Gate),
     /// Is done and then stops at the gate; no answer before it opens.

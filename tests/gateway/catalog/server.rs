@@ -89,6 +89,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Respon
     for fault in &faults {
         match fault {
             Fault::HoldBefore(gate) => gate.pass().await,
+            Fault::Late(time) => tokio::time::sleep(*time).await,
             Fault::ResetBefore => return Err(io::Error::other("ordered to reset")),
             Fault::Instead(status, body) => return Ok(plain(shared, *status, body)),
             _ => {}

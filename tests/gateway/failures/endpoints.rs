@@ -1,0 +1,130 @@
+//! What is tried again on another address: every operation that changes nothing, whatever its method, and no other.
+
+use http::Method;
+use nsgate::protocol::operation::{Access, Operation};
+use serde_json::json;
+
+use crate::catalog::Catalog;
+use crate::catalog::faults::Fault;
+use crate::catalog::operations::{OPERATIONS, Sends};
+use crate::client::{empty, full};
+use crate::world::Setup;
+
+/// The gateway does these itself, or asks several catalogs.
+const OWN: [&str; 6] = [
+    "batch_create_table_versions",
+    "batch_commit_tables",
+    "describe_transaction",
+    "alter_transaction",
+    "rename_table",
+    // Its tables' names come from a listing first.
+    "list_all_tables",
+];
+
+#[tokio::test]
+async fn every_operation_that_reads_is_tried_again_and_no_other() {
+    let (first, second) = (Catalog::start().await, Catalog::start().await);
+    let setup = Setup::new().mount("[west]", "west");
+    let setup = setup
+        .backend("west", &format!("endpoints: [\"{}\"]", second.uri()))
+        .backend("west", "retry: { attempts: 3, budget: 100% }");
+    let world = setup.over(vec![("west", first)]).await;
+    let both = [world.catalog("west"), &second];
+    let mut wrong = Vec::new();
+    for (name, method, path, sends, _) in OPERATIONS {
+        if OWN.contains(&name) {
+            continue;
+        }
+        let listed = Operation::LISTED.iter().find(|known| known.name() == name);
+        let reads = listed.unwrap().access() == Access::Read;
+        for catalog in both {
+            catalog.store().seed(&["west", "t1"], 1);
+            catalog.can(name, 200, "application/json", ANSWER);
+            catalog.behave();
+            catalog.fail(name, Fault::ResetBefore);
+        }
+        let id = match path.contains("namespace") {
+            true => "west",
+            false => "west%24t1",
+        };
+        let target = path.replace("{id}", id).replace("{index_name}", "i");
+        let (kind, body) = match sends {
+            Sends::Json => ("application/json", full(body(name))),
+            Sends::Arrow => ("application/vnd.apache.arrow.stream", full("rows")),
+            _ => ("application/octet-stream", empty()),
+        };
+        let client = world.client().header("content-type", kind);
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let reply = client.send(method, &target, body).await.unwrap();
+        let sent: usize = both.iter().map(|catalog| catalog.seen_of(name).len()).sum();
+        if (reply.status, sent) != if reads { (200, 3) } else { (503, 1) } {
+            wrong.push(format!("{name}: {sent} sent, {reply:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What no operation minds.
+const ANSWER: &[u8] = br#"{"versions":[{"version":1}],"tables":[],"version":{"version":1}}"#;
+
+/// What the gateway lets through.
+fn body(operation: &str) -> &'static str {
+    match operation {
+        "describe_table_version" => r#"{"version":1}"#,
+        "update_table" => r#"{"updates":[["a","1"]]}"#,
+        _ => "{}",
+    }
+}
+
+#[tokio::test]
+async fn a_breaker_that_is_open_answers_at_once_and_says_when_to_come_again() {
+    let setup = Setup::two().backend("west", "breaker: { failures: 2, open_for: 30s }");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    west.fail_always("restore_table", Fault::ResetBefore);
+    let client = world.client();
+    let write = async || client.post("/v1/table/west%24t1/restore", &json!({})).await;
+    write().await;
+    write().await;
+    let reply = write().await;
+    super::assert_unavailable(&world, &reply, "open");
+    let again: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=30).contains(&again), "{again}");
+    assert_eq!(west.seen_of("restore_table").len(), 2);
+    let up = "nsgate_backend_up{backend=\"west\"}";
+    assert!(world.metric(up).await.abs() < f64::EPSILON);
+    let page = world.admin().get("/backends").await.ok().json();
+    let shown = page["backends"].as_array().unwrap();
+    let west = shown.iter().find(|shown| shown["name"] == "west").unwrap();
+    assert_eq!(
+        (&west["up"], &west["endpoints"][0]["breaker"]),
+        (&json!(false), &json!("open"))
+    );
+    let east = client.post("/v1/table/east%24t1/restore", &json!({})).await;
+    east.ok();
+}
+
+/// What clients do with a table that a catalog cannot serve must not keep others from the tables that it can.
+#[tokio::test]
+async fn refusals_and_errors_that_a_caller_can_cause_open_nothing() {
+    let setup = Setup::two().backend("west", "breaker: { failures: 2, open_for: 1h }");
+    let world = setup.start().await.seeded();
+    for status in [400, 404, 406, 409, 429, 500, 501, 503] {
+        world.catalog("west").behave();
+        world
+            .catalog("west")
+            .fail_always("restore_table", Fault::Instead(status, "{}"));
+        for _ in 0..5 {
+            let reply = world
+                .client()
+                .post("/v1/table/west%24t1/restore", &json!({}))
+                .await;
+            assert_eq!(reply.status, status);
+        }
+    }
+    world
+        .client()
+        .post("/v1/table/west%24t1/exists", &json!({}))
+        .await
+        .ok();
+}
