@@ -3,6 +3,12 @@
 //! The parts above see one [`Backend`]: [`Backend::send`] for a caller's request, [`Backend::ask`] for a small
 //! question of the gateway's own. A [`Failure`] says exactly whether the catalog can have acted, because batches
 //! decide on it.
+//!
+//! A catalog may have several addresses. To batches they are one: what was created through one is looked for, and
+//! taken back, through any. So they must show each other's writes at once; replicas that lag are not one catalog. No
+//! create and no delete is sent a second time here: only what was not written at all goes to another address, and
+//! [`Failure::NotSent`] stays exact, since it is told only if that holds for every try. A breaker that is open is such
+//! a failure; undo and recovery pass it at a pace of their own.
 
 mod ask;
 mod asking;
@@ -250,6 +256,16 @@ impl Backend {
         let endpoints = self.endpoints();
         let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
         first.or_else(|| self.health.last_error())
+    }
+
+    /// How many requests wait for its answer; 0 where nobody counts.
+    pub fn waiting(&self) -> usize {
+        match &self.kind {
+            Kind::Rest(rest) => rest.waiting(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => 0,
+            Kind::Own(_) => 0,
+        }
     }
 
     /// How each of its addresses stands, for operators.

@@ -10,6 +10,7 @@ mod hold;
 mod payload;
 mod rename;
 mod reroot;
+mod room;
 mod transaction;
 mod tree;
 mod versions;
@@ -34,6 +35,7 @@ use crate::listing;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
+pub use room::Free;
 
 /// What requests are routed by. Immutable: a request keeps the one it began with.
 pub struct World {
@@ -56,6 +58,7 @@ struct Shared {
     json_body: usize,
     /// How long an answer that must be changed may take to its last byte.
     answer_timeout: Duration,
+    free: Option<Free>,
 }
 
 impl World {
@@ -75,8 +78,19 @@ impl World {
 impl Gateway {
     /// Serves `world`. Another world needs another gateway.
     pub fn new(world: Arc<World>, batches: Arc<Batches>, limits: &Limits) -> Self {
+        Self::sharing(world, batches, limits, None)
+    }
+
+    /// The same, where no catalog may keep more requests waiting than `free` says may still come.
+    pub fn sharing(
+        world: Arc<World>,
+        batches: Arc<Batches>,
+        limits: &Limits,
+        free: Option<Free>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
+                free,
                 world,
                 batches,
                 json_body: limits.json_body,

@@ -76,10 +76,12 @@ impl Snapshot {
         let spans = spans(&config, before).map_err(|unbuilt| vec![unbuilt])?;
         let old_rates = before.and_then(|before| before.rates.as_ref());
         let rates = Rates::renew(config.limits.rate, old_rates);
-        let gateway = Gateway::new(
+        let places = lasting.in_flight.clone();
+        let gateway = Gateway::sharing(
             Arc::clone(&world),
             Arc::clone(&lasting.batches),
             &config.limits,
+            Some(Arc::new(move || places.free())),
         );
         let parts = stack::Parts {
             requests: Arc::clone(metrics.requests()),

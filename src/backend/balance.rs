@@ -89,6 +89,11 @@ impl Load {
         self.learn(FAILURE, now);
     }
 
+    /// It works again: what it was like before says nothing any more.
+    pub(super) fn forgive(&self) {
+        self.pace.store(0, Ordering::Relaxed);
+    }
+
     /// Requests whose answer has not ended.
     pub(super) fn in_flight(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
@@ -269,6 +274,9 @@ mod tests {
             load.took(Duration::from_millis(1), SECOND + milli * 1_000);
         }
         assert!(load.cost(21 * SECOND) < 15.0 * idle);
+        load.failed(21 * SECOND);
+        load.forgive();
+        assert!((load.cost(21 * SECOND) - idle).abs() < f32::EPSILON);
     }
 
     #[test]

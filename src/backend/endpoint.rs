@@ -230,6 +230,7 @@ impl Flight {
             Verdict::Broken => self.blame(),
             Verdict::Well | Verdict::Doubtful => {
                 if endpoint.breaker.succeeded(self.pass) {
+                    endpoint.load.forgive();
                     endpoint.closed();
                 }
             }

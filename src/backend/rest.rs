@@ -77,6 +77,12 @@ impl Rest {
         self.delivery.endpoints.board.is_up()
     }
 
+    /// Requests that wait for an answer.
+    pub(super) fn waiting(&self) -> usize {
+        let all = self.delivery.endpoints.iter();
+        all.map(|endpoint| endpoint.load.waiting() as usize).sum()
+    }
+
     /// How each address stands.
     pub(super) fn standing(&self) -> Vec<Standing> {
         self.delivery.endpoints.standing()

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::Change;
 use super::payload::{self, Said};
-use super::{Shared, World, extension, hold, reroot, versions};
+use super::{Shared, World, extension, hold, reroot, room, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Unseen, unsettled};
 use crate::batch::{Batches, Level};
@@ -36,6 +36,7 @@ pub(super) async fn forward(
     if let Some(exchange) = request.extensions().get::<Arc<Exchange>>() {
         exchange.routed(&mount.namespace);
     }
+    room::check(shared.free.as_ref(), world, backend)?;
     let said = admit(shared, world, mount, id, &mut request).await?;
     let there = if mount.keeps_path() {
         id.clone()

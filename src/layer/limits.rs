@@ -42,6 +42,13 @@ impl LimitsLayer {
         }))
     }
 
+    /// How many more may come now.
+    pub fn free(&self) -> usize {
+        let Places { taken, all } = &*self.0;
+        let all = all.load(Ordering::Relaxed);
+        all.saturating_sub(taken.load(Ordering::Relaxed))
+    }
+
     /// From now on, at most `in_flight`; those that are being served go on.
     pub fn set(&self, in_flight: usize) {
         self.0.all.store(in_flight, Ordering::Relaxed);
