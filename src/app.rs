@@ -8,6 +8,7 @@ mod lasting;
 mod reloader;
 mod signals;
 mod snapshot;
+mod told;
 
 use std::fmt;
 use std::io::Write as _;

@@ -48,6 +48,11 @@ impl Metrics {
         }
     }
 
+    /// The name of every metric, of those too that have no series yet.
+    pub fn names(&self) -> &[String] {
+        &self.families.names
+    }
+
     /// For the layer that counts requests.
     pub fn requests(&self) -> &Arc<Requests> {
         &self.requests
@@ -98,6 +103,31 @@ impl Metrics {
             let bound = i64::try_from(bound).unwrap_or(i64::MAX);
             self.families.limits.with_label_values(&[limit]).set(bound);
         }
+    }
+
+    /// When the certificates in use end, by what they are for.
+    pub fn certificates<'a>(&self, ends: impl Iterator<Item = (&'a str, SystemTime)>) {
+        self.families.certificates.reset();
+        for (of, end) in ends {
+            let end = end.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let gauge = self.families.certificates.with_label_values(&[of]);
+            gauge.set(end.as_secs_f64());
+        }
+    }
+
+    /// Backends that are not configured any more are neither up nor down. What they counted stays.
+    pub fn retain_backends(&self, configured: impl Fn(&str) -> bool) {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        backends.retain(|name, _| {
+            let keep = configured(name);
+            if !keep {
+                for gauges in [&self.families.backend_up, &self.families.breaker_open] {
+                    // It fails where there is none, and then none is to be removed.
+                    let _ = gauges.remove_label_values(&[name]);
+                }
+            }
+            keep
+        });
     }
 
     /// The configuration in use is of now.

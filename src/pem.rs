@@ -111,6 +111,13 @@ pub fn validity(certificate: &CertificateDer<'_>, now: SystemTime) -> Option<Val
     })
 }
 
+/// When `certificate` ends; `None` for one that is not made as RFC 5280 has it.
+pub fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let validity = certificate.tbs_certificate().validity();
+    Some(validity.not_after.to_system_time())
+}
+
 /// The subject of `certificate` as RFC 4514 writes it, such as `CN=loader,O=Acme`; empty where it has none, `None` for
 /// one that is not made as RFC 5280 has it.
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<String> {

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 
 use super::lasting::Lasting;
 use super::snapshot::Snapshot;
+use super::told;
 use crate::admin::Current;
 use crate::listener::Serving;
 use crate::stack::{self, Stack};
@@ -25,8 +26,7 @@ pub(super) struct InUse {
 impl InUse {
     /// Nothing goes on besides requests before [`InUse::start`].
     pub(super) fn new(lasting: Lasting, snapshot: Snapshot) -> Self {
-        let limits = &snapshot.config.limits;
-        lasting.metrics.limits(limits.in_flight, limits.connections);
+        told::tell(&lasting.metrics, &snapshot.config);
         Self {
             stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
             serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
@@ -53,10 +53,8 @@ impl InUse {
     /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
     pub(super) fn replace(&self, snapshot: Snapshot) {
         let config = &snapshot.config;
-        let limits = &config.limits;
-        self.lasting.in_flight.set(limits.in_flight);
-        let metrics = &self.lasting.metrics;
-        metrics.limits(limits.in_flight, limits.connections);
+        self.lasting.in_flight.set(config.limits.in_flight);
+        told::tell(&self.lasting.metrics, config);
         self.lasting.batches.configure(config.batch.clone());
         telemetry::set_level(config.telemetry.level);
         self.serving.store(Arc::new(snapshot.serving.clone()));

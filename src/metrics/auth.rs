@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 
 use super::families::Families;
 
@@ -36,7 +36,7 @@ pub struct Issuer {
 }
 
 struct Age {
-    gauge: Gauge,
+    issuer: String,
     got: Mutex<Option<Instant>>,
 }
 
@@ -75,7 +75,7 @@ impl Auth {
     /// The handle of a configured issuer.
     pub fn issuer(&self, issuer: &str) -> Issuer {
         let age = Arc::new(Age {
-            gauge: self.ages.with_label_values(&[issuer]),
+            issuer: issuer.to_owned(),
             got: Mutex::default(),
         });
         let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,12 +91,16 @@ impl Auth {
 
     /// Brings the ages up to now.
     pub(super) fn refresh_ages(&self) {
-        let issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
+        // An issuer that is not configured any more has no keys that could be old.
+        issuers.retain(|known| Arc::strong_count(known) > 1);
+        self.ages.reset();
         for age in issuers.iter() {
             let got = *age.got.lock().unwrap_or_else(PoisonError::into_inner);
             // Keys that never came are as old as can be.
             let seconds = got.map_or(f64::INFINITY, |got| got.elapsed().as_secs_f64());
-            age.gauge.set(seconds);
+            let gauge = self.ages.with_label_values(&[&age.issuer]);
+            gauge.set(seconds);
         }
     }
 }

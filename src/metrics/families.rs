@@ -1,6 +1,8 @@
 //! The families: name, help, labels, buckets. Registered all at once, so that none is missing from a scrape
 //! only because nothing happened yet.
 
+use std::cell::RefCell;
+
 use prometheus::core::Collector;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -42,11 +44,13 @@ pub(super) struct Families {
     pub(super) config_last_reload: Gauge,
     pub(super) config_last_successful: IntGauge,
     pub(super) limits: IntGaugeVec,
+    pub(super) certificates: GaugeVec,
+    pub(super) names: Vec<String>,
 }
 
 impl Families {
     pub(super) fn register(registry: &Registry) -> Self {
-        let new = Register(registry);
+        let new = Register(registry, RefCell::default());
         new.gauges(
             "nsgate_build_info",
             "Always 1; the version is in the label.",
@@ -54,7 +58,8 @@ impl Families {
         )
         .with_label_values(&[env!("CARGO_PKG_VERSION")])
         .set(1);
-        let families = Self {
+        let mut families = Self {
+            names: Vec::new(),
             requests: new.counters(
                 "nsgate_requests_total",
                 "Requests answered, by HTTP status. The backend is `none` where the gateway answered alone.",
@@ -179,15 +184,22 @@ impl Families {
                 "The configured bounds of nsgate_requests_in_flight and nsgate_connections.",
                 &["limit"],
             ),
+            certificates: new.float_gauges(
+                "nsgate_certificate_expiry_timestamp_seconds",
+                "Unix time at which a certificate ends that the gateway shows to clients or to a catalog.",
+                &["certificate"],
+            ),
         };
         for result in ["success", "failure"] {
             families.config_reloads.with_label_values(&[result]);
         }
+        families.names = new.1.into_inner();
         families
     }
 }
 
-struct Register<'a>(&'a Registry);
+/// Registers, and notes the names.
+struct Register<'a>(&'a Registry, RefCell<Vec<String>>);
 
 impl Register<'_> {
     fn counter(&self, name: &str, help: &str) -> IntCounter {
@@ -226,6 +238,8 @@ impl Register<'_> {
 
     fn add<C: Collector + Clone + 'static>(&self, family: Result<C, prometheus::Error>) -> C {
         let family = family.expect("the names and labels written above are legal");
+        let names = family.desc().into_iter().map(|desc| desc.fq_name.clone());
+        self.1.borrow_mut().extend(names);
         self.0
             .register(Box::new(family.clone()))
             .expect("the names written above are all different");

@@ -1,11 +1,13 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 
 use super::*;
 use crate::protocol::operation::Operation;
 
 /// The names that dashboards and alerts are built on.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
     "nsgate_upstream_duration_seconds",
@@ -33,6 +35,7 @@ const NAMES: [&str; 28] = [
     "nsgate_config_last_reload_success_timestamp_seconds",
     "nsgate_config_last_reload_successful",
     "nsgate_limit",
+    "nsgate_certificate_expiry_timestamp_seconds",
     "nsgate_build_info",
 ];
 
@@ -56,14 +59,16 @@ fn every_name_is_exposed_with_its_help_and_type() {
         std::time::Duration::from_millis(1),
     );
     metrics.auth().refused("expired");
-    metrics
-        .auth()
-        .issuer("https://idp.example")
-        .refreshed(false);
+    let issuer = metrics.auth().issuer("https://idp.example");
+    issuer.refreshed(false);
     metrics.requests().began();
     metrics.requests().ended(request(200));
     metrics.limits(4096, 10_000);
+    metrics.certificates([("listen", UNIX_EPOCH)].into_iter());
     let text = metrics.render().unwrap();
+    let known = metrics.names().iter().map(String::as_str);
+    let known: BTreeSet<_> = known.collect();
+    assert_eq!(known, NAMES.into());
     for name in NAMES {
         assert!(text.contains(&format!("# HELP {name} ")), "{name}\n{text}");
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}\n{text}");
@@ -140,6 +145,48 @@ fn an_unsound_configuration_shows_until_a_sound_one_is_read() {
         );
         assert!(text.contains(&line), "{line}{text}");
     }
+}
+
+#[test]
+fn what_is_not_configured_any_more_is_neither_down_nor_old() {
+    let metrics = Metrics::new();
+    let says = |sample: &str| metrics.render().unwrap().contains(sample);
+    let (lake, warehouse): (Arc<str>, Arc<str>) = ("lake".into(), "warehouse".into());
+    let down = metrics.backend(&lake);
+    down.up(false);
+    down.retried();
+    metrics.backend(&warehouse).up(true);
+    let issuer = metrics.auth().issuer("https://idp.example");
+    let end = std::time::Duration::from_secs(1_900_000_000);
+    metrics.certificates([("listen", UNIX_EPOCH + end)].into_iter());
+    assert!(says("nsgate_backend_up{backend=\"lake\"} 0\n"));
+    assert!(says(
+        "nsgate_keys_age_seconds{issuer=\"https://idp.example\"} inf\n"
+    ));
+    assert!(says(
+        "nsgate_certificate_expiry_timestamp_seconds{certificate=\"listen\"} 1900000000\n"
+    ));
+
+    drop(issuer);
+    metrics.retain_backends(|name| name == "warehouse");
+    metrics.certificates(std::iter::empty());
+    for gone in [
+        "nsgate_backend_up{backend=\"lake\"}",
+        "nsgate_keys_age_seconds{",
+        "expiry_timestamp_seconds{",
+    ] {
+        assert!(!says(gone), "{gone}");
+    }
+    assert!(says("nsgate_backend_up{backend=\"warehouse\"} 1\n"));
+    assert!(
+        says("nsgate_backend_retries_total{backend=\"lake\"} 1\n"),
+        "counters never go back"
+    );
+    metrics.backend(&lake).up(true);
+    assert!(
+        says("nsgate_backend_up{backend=\"lake\"} 1\n"),
+        "it came back"
+    );
 }
 
 #[test]

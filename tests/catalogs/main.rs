@@ -16,6 +16,7 @@ mod client;
 mod clients;
 mod commits;
 mod credentials;
+mod dashboard;
 mod differential;
 mod harness;
 mod kills;

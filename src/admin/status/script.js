@@ -90,7 +90,7 @@ function parse(text) {
     for (const [, name, value] of (found[2] || "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
       labels[name] = value.replace(/\\[\\"n]/g, (escaped) => UNESCAPED[escaped]);
     }
-    const value = Number(found[3].replace("+Inf", "Infinity"));
+    const value = /^\+?inf$/i.test(found[3]) ? Infinity : Number(found[3]);
     if (!families.has(found[1])) families.set(found[1], []);
     families.get(found[1]).push({ labels, value });
   }

@@ -1,0 +1,333 @@
+//! What is shipped to run and to watch the gateway agrees with it, and with itself.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nsgate::config::Listen;
+use nsgate::metrics::Metrics;
+use serde_json::Value;
+
+/// Between the end of the drain and the moment at which the process is killed.
+const MARGIN: u64 = 5;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("deploy")
+        .join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("deploy/{name}: {error}"))
+}
+
+/// The documents of a YAML file.
+fn documents(name: &str) -> Vec<Value> {
+    let read = serde_saphyr::from_multiple(&text(name));
+    read.unwrap_or_else(|error| panic!("deploy/{name}: {error}"))
+}
+
+fn yaml(name: &str) -> Value {
+    documents(name).remove(0)
+}
+
+fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => below(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+/// `45s` as in compose and systemd.
+fn seconds(text: &str) -> u64 {
+    text.trim_end_matches('s').parse().unwrap()
+}
+
+/// Every metric that a text speaks of, without what Prometheus appends.
+fn spoken_of(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words = words.filter(|word| word.starts_with("nsgate_"));
+    let bare = |word: &str| {
+        let ends = ["_bucket", "_count", "_sum"];
+        let end = ends.iter().find_map(|end| word.strip_suffix(end));
+        end.unwrap_or(word).to_owned()
+    };
+    words.map(bare).collect()
+}
+
+fn alerts() -> Vec<Value> {
+    let groups = yaml("prometheus/alerts.yml")["groups"]
+        .as_array()
+        .unwrap()
+        .clone();
+    let rules = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap().clone());
+    rules.collect()
+}
+
+#[test]
+fn every_file_of_yaml_and_json_can_be_read() {
+    let mut files = Vec::new();
+    below(&path("."), &mut files);
+    let mut read = 0;
+    for file in files {
+        let name = file.strip_prefix(path(".")).unwrap().to_str().unwrap();
+        // Templates are no YAML before Helm has filled them.
+        if name.contains("/templates/") {
+            continue;
+        }
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("yaml" | "yml") => assert!(!documents(name).is_empty(), "{name} is empty"),
+            Some("json") => drop(serde_json::from_str::<Value>(&text(name)).unwrap()),
+            _ => continue,
+        }
+        read += 1;
+    }
+    assert!(read > 15, "{read}");
+}
+
+#[test]
+fn rules_and_panels_look_at_metrics_that_there_are() {
+    let metrics = Metrics::new();
+    let known: BTreeSet<String> = metrics.names().iter().cloned().collect();
+    for name in [
+        "prometheus/alerts.yml",
+        "prometheus/alerts.test.yml",
+        "grafana/nsgate.json",
+        "metrics.md",
+    ] {
+        let unknown: Vec<_> = spoken_of(&text(name)).difference(&known).cloned().collect();
+        assert!(unknown.is_empty(), "deploy/{name}: there is no {unknown:?}");
+    }
+    // And none is left out of the dashboard.
+    let shown = spoken_of(&text("grafana/nsgate.json"));
+    let hidden: Vec<_> = known.difference(&shown).collect();
+    assert!(hidden.is_empty(), "no panel shows {hidden:?}");
+}
+
+#[test]
+fn every_metric_and_every_alert_is_explained_and_nothing_else_is() {
+    let page = text("metrics.md");
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `nsgate_"));
+    let rows = rows.map(|row| format!("nsgate_{}", row.split(['`', '{']).next().unwrap()));
+    let explained: BTreeSet<String> = rows.collect();
+    let known: BTreeSet<String> = Metrics::new().names().iter().cloned().collect();
+    assert_eq!(explained, known, "the rows of deploy/metrics.md");
+
+    let sections = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Nsgate"));
+    let sections: BTreeSet<String> = sections.map(|name| format!("Nsgate{name}")).collect();
+    let alerts = alerts();
+    let names = alerts
+        .iter()
+        .map(|rule| rule["alert"].as_str().unwrap().to_owned());
+    let names: BTreeSet<String> = names.collect();
+    assert_eq!(sections, names, "the sections of deploy/metrics.md");
+    for rule in &alerts {
+        let told = &rule["annotations"];
+        for annotation in ["summary", "description", "action"] {
+            assert!(told[annotation].is_string(), "{annotation}: {rule}");
+        }
+        assert!(["page", "ticket"].contains(&rule["labels"]["severity"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn whoever_stops_the_gateway_waits_for_its_drain() {
+    let drain = Listen::default().drain_timeout;
+    let waits = |who: &str, given: u64, before: u64, drain: Duration| {
+        let needed = before + drain.as_secs() + MARGIN;
+        assert!(given >= needed, "{who}: {given} s, {needed} s are needed");
+    };
+    let pod = |stateful: &Value| stateful["spec"]["template"]["spec"].clone();
+    let base = pod(&yaml("kubernetes/base/statefulset.yaml"));
+    let sleep = &base["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"];
+    let grace = base["terminationGracePeriodSeconds"].as_u64().unwrap();
+    waits("kubernetes", grace, sleep.as_u64().unwrap(), drain);
+    let values = yaml("helm/nsgate/values.yaml");
+    assert_eq!(values["terminationGracePeriodSeconds"], grace);
+    assert_eq!(values["preStopSeconds"], *sleep);
+    for config in [&values["config"], &yaml("kubernetes/base/gateway.yaml")] {
+        let configured = config["listen"]["drain_timeout"].as_str().unwrap();
+        assert_eq!(seconds(configured), drain.as_secs());
+    }
+    let compose = yaml("compose.yaml");
+    let grace = compose["services"]["nsgate"]["stop_grace_period"]
+        .as_str()
+        .unwrap();
+    waits("compose", seconds(grace), 0, drain);
+    waits("systemd", seconds(&unit("TimeoutStopSec")), 0, drain);
+}
+
+fn unit(key: &str) -> String {
+    let unit = text("systemd/nsgate.service");
+    let mut lines = unit.lines().filter_map(|line| line.split_once('='));
+    lines.find(|(name, _)| *name == key).unwrap().1.to_owned()
+}
+
+#[test]
+fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
+    let version = env!("CARGO_PKG_VERSION");
+    let image = format!("nsgate:{version}");
+    let compose = yaml("compose.yaml");
+    for service in ["token", "nsgate"] {
+        assert_eq!(compose["services"][service]["image"], image);
+    }
+    assert_eq!(
+        yaml("kubernetes/base/kustomization.yaml")["images"][0]["newTag"],
+        version
+    );
+    assert_eq!(
+        yaml("kubernetes/overlays/example/kustomization.yaml")["images"][0]["newTag"],
+        version
+    );
+    let chart = yaml("helm/nsgate/Chart.yaml");
+    assert_eq!(
+        (chart["appVersion"].as_str(), chart["version"].as_str()),
+        (Some(version), Some(version))
+    );
+
+    let dockerfile = text("Dockerfile");
+    let has = |line: &str| assert!(dockerfile.lines().any(|l| l == line), "Dockerfile: {line}");
+    has(&format!(
+        "FROM rust:{}-bookworm AS build",
+        env!("CARGO_PKG_RUST_VERSION")
+    ));
+    has("EXPOSE 8080 9090");
+    has("USER 65532:65532");
+    has("VOLUME /var/lib/nsgate");
+    has("ENV NSGATE_CONFIG=/etc/nsgate/gateway.yaml");
+
+    let pods = [
+        text("kubernetes/base/statefulset.yaml"),
+        text("helm/nsgate/templates/statefulset.yaml"),
+    ];
+    for pod in pods {
+        for line in [
+            "{ name: http, containerPort: 8080 }",
+            "{ name: admin, containerPort: 9090 }",
+            "runAsUser: 65532",
+            "readOnlyRootFilesystem: true",
+            "httpGet: { path: /ready, port: admin }",
+            "httpGet: { path: /live, port: admin }",
+            "{ name: config, mountPath: /etc/nsgate, readOnly: true }",
+            "{ name: secrets, mountPath: /run/secrets/nsgate, readOnly: true }",
+            "{ name: data, mountPath: /var/lib/nsgate }",
+            "value: /etc/nsgate/gateway.yaml",
+        ] {
+            assert!(pod.contains(line), "{line} is not in\n{pod}");
+        }
+    }
+    let values = yaml("helm/nsgate/values.yaml");
+    for config in [
+        &values["config"],
+        &yaml("kubernetes/base/gateway.yaml"),
+        &yaml("compose/nsgate/gateway.yaml"),
+    ] {
+        assert_eq!(config["listen"]["address"], "0.0.0.0:8080");
+        assert_eq!(config["admin"]["address"], "0.0.0.0:9090");
+        assert_eq!(config["batch"]["log"], "/var/lib/nsgate/batches.redb");
+    }
+    assert_eq!(unit("StateDirectory"), "nsgate");
+    // The chart ships the rules and the dashboard themselves.
+    for (link, file) in [
+        ("alerts.yml", "prometheus/alerts.yml"),
+        ("dashboard.json", "grafana/nsgate.json"),
+    ] {
+        assert_eq!(text(&format!("helm/nsgate/files/{link}")), text(file));
+    }
+}
+
+#[test]
+fn the_configurations_that_are_shipped_pass_the_check() {
+    let secrets = tempfile::tempdir().unwrap();
+    fs::write(secrets.path().join("jwks.json"), r#"{"keys":[]}"#).unwrap();
+    for name in ["admin-token", "warehouse-token"] {
+        fs::write(secrets.path().join(name), "secret").unwrap();
+    }
+    let mut helm = yaml("helm/nsgate/values.yaml")["config"].clone();
+    helm["auth"] = serde_json::json!({ "anonymous": true });
+    helm["backends"]["w"] =
+        serde_json::json!({ "implementation": "rest", "properties": { "uri": "http://w:1" } });
+    helm["mounts"] = serde_json::json!([{ "namespace": [], "backend": "w" }]);
+    for (name, config) in [
+        ("compose/nsgate/gateway.yaml", None),
+        ("kubernetes/base/gateway.yaml", None),
+        ("kubernetes/overlays/example/gateway.yaml", None),
+        ("helm/nsgate/values.yaml", Some(helm.to_string())),
+    ] {
+        let config = config.unwrap_or_else(|| text(name));
+        let secret = secrets.path().to_str().unwrap();
+        let config = config.replace("/run/secrets/nsgate", secret);
+        let config = config.replace("/var/lib/nsgate/dev", secret);
+        let file = secrets.path().join("gateway.yaml");
+        fs::write(&file, config).unwrap();
+        let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        check.args(["check", "--config"]).arg(&file);
+        check
+            .env("NSGATE_ADMIN_TOKEN", "secret")
+            .env("WAREHOUSE_URI", "http://warehouse:2333");
+        let output = check.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "deploy/{name}: {said}");
+    }
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let pages = [
+        "README.md",
+        "running.md",
+        "metrics.md",
+        "security.md",
+        "operations.md",
+    ];
+    let slug = |heading: &str| {
+        let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
+        let slug: String = heading.to_lowercase().chars().filter(kept).collect();
+        slug.replace(' ', "-")
+    };
+    let mut followed = 0;
+    for page in pages
+        .map(|page| format!("deploy/{page}"))
+        .into_iter()
+        .chain(["README.md".to_owned()])
+    {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let from = root.join(&page);
+        let links = fs::read_to_string(&from).unwrap();
+        for link in links.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            let (file, place) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => from.clone(),
+                file => from.parent().unwrap().join(file),
+            };
+            assert!(to.exists(), "{page}: {link}");
+            if !place.is_empty() {
+                let text = fs::read_to_string(&to).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                let found = headings.map(|line| slug(line.trim_start_matches('#').trim()));
+                assert!(
+                    found.into_iter().any(|found| found == place),
+                    "{page}: {link}"
+                );
+            }
+            followed += 1;
+        }
+    }
+    assert!(followed > 5, "{followed}");
+}
