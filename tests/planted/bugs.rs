@@ -18,6 +18,7 @@ const STEP: &str = "src/batch/step.rs";
 const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/coordinator/effects.rs";
 const SEEN: &str = "src/batch/coordinator/seen.rs";
+const VISIBILITY: &str = "src/batch/visibility.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
@@ -158,16 +159,16 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a name that a batch makes is not hidden",
-        file: SEEN,
-        right: "                    visibility.names.hide_made(line.table.clone(), &self.fate);\n",
+        file: VISIBILITY,
+        right: "                self.names.hide_made(line.table.clone(), fate);\n",
         wrong: "",
         checkers: &[GATEWAY],
     },
     Bug {
         name: "a name that a batch removes is shown until it is gone",
-        file: SEEN,
-        right: "                    names.hide_removed(line.table.clone(), &self.fate);\n",
-        wrong: "                    let _ = names;\n",
+        file: VISIBILITY,
+        right: "Action::Deregister => self.names.hide_removed(line.table.clone(), fate),",
+        wrong: "Action::Deregister => {}",
         checkers: &[GATEWAY],
     },
     Bug {
