@@ -25,6 +25,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     same_catalog(config, reader);
     undo_credentials(config, reader);
     certificates::certificates(config, reader);
+    certificates::unasked(config, reader);
 }
 
 fn addresses(config: &Config, reader: &mut Reader<'_>) {

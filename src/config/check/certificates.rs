@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::rest_backends;
-use crate::config::Config;
 use crate::config::load::reader::Reader;
+use crate::config::{Config, ServerTls};
 use crate::pem::{self, Unusable, Validity};
+use crate::protocol::principal::TLS_SUBJECT;
 
 /// A certificate that is good for less than this should have been renewed by now.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -34,6 +35,28 @@ pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
         if let Some(file) = &tls.ca {
             authorities(reader, &format!("{key}.ca"), file);
         }
+    }
+}
+
+/// Records where issuers are told of the subject of a client's certificate although none is asked for: it is absent then.
+pub(super) fn unasked(config: &Config, reader: &mut Reader<'_>) {
+    let asked = |tls: &ServerTls| tls.client_ca.is_some() || reader.has("listen.tls.client_ca");
+    if config.listen.tls.as_ref().is_some_and(asked) {
+        return;
+    }
+    let mut keys = Vec::new();
+    for (index, issuer) in config.auth.issuers.iter().enumerate() {
+        let named = issuer
+            .context
+            .iter()
+            .filter(|(_, claim)| *claim == TLS_SUBJECT);
+        keys.extend(named.map(|(key, _)| format!("auth.issuers[{index}].context.{key}")));
+        if issuer.require.contains_key(TLS_SUBJECT) {
+            keys.push(format!("auth.issuers[{index}].require.{TLS_SUBJECT}"));
+        }
+    }
+    for key in keys {
+        reader.warn_at(&key, format!("`{TLS_SUBJECT}` is of the client's certificate, and clients are asked for none; name their authorities in listen.tls.client_ca"));
     }
 }
 
