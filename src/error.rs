@@ -3,6 +3,8 @@
 //! Parts have error types of their own where they arise and convert into this one at their edge;
 //! only the `rescue` layer turns it into a response.
 
+pub mod cause;
+
 use std::fmt;
 
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};

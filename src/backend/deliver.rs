@@ -228,7 +228,10 @@ impl<'a> Course<'a> {
         if self.whole {
             flight.failed();
         }
-        let failure = Failure::Lost(cause);
+        let failure = match pooled {
+            true => Failure::Lost(cause),
+            false => Failure::after_sending(cause),
+        };
         let free = pooled && self.tries == 1;
         match spare {
             Some(spare) if free || self.pays() => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Refusal;
 use super::endpoints::Withheld;
-use super::tls;
+use crate::error::cause::{Causes, is_about_our_certificate};
 use crate::error::{BoxError, Error};
 
 /// No answer, or none that could be read.
@@ -24,6 +24,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Over a connection on which nothing has been answered yet, what is left of a request that was sent.
+    pub(super) fn after_sending(cause: BoxError) -> Self {
+        match is_about_our_certificate(&*cause) {
+            true => Self::NotSent(cause),
+            false => Self::Lost(cause),
+        }
+    }
+
     /// Whether the catalog can have acted on the request.
     pub fn may_have_acted(&self) -> bool {
         !matches!(self, Self::NotSent(_) | Self::NoToken(_))
@@ -58,9 +66,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSent(cause) => write!(f, "not sent: {}", Chain(cause.as_ref())),
+            Self::NotSent(cause) => write!(f, "not sent: {}", Causes(cause.as_ref())),
             Self::NoToken(refusal) => write!(f, "no token: {refusal}"),
-            Self::Lost(cause) => write!(f, "lost: {}", Chain(cause.as_ref())),
+            Self::Lost(cause) => write!(f, "lost: {}", Causes(cause.as_ref())),
             Self::TimedOut => f.write_str("timed out"),
             Self::TooLarge => f.write_str("answer too large"),
         }
@@ -68,21 +76,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-/// An error with its causes, `: ` between them; hyper's own words alone say too little.
-struct Chain<'a>(&'a (dyn std::error::Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(words) = tls::explain(self.0) {
-            return f.write_str(&words);
-        }
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
-    }
-}

@@ -13,6 +13,7 @@ use super::set::{Found, KeySet};
 use super::source::{Fetched, Source};
 use crate::config;
 use crate::error::BoxError;
+use crate::error::cause::Causes;
 use crate::metrics;
 use crate::token::{Header, Policy};
 
@@ -188,7 +189,7 @@ impl Issuer {
                     };
                     tracing::warn!(
                         issuer = self.policy.issuer(),
-                        error = &*error,
+                        error = %Causes(&*error),
                         "cannot get keys: {stays}"
                     );
                     Outcome {

@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::door::{Door, one};
 use crate::forge::{ONE, RSA, good, set};
+use crate::log;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -84,6 +85,12 @@ async fn a_private_authority_is_trusted_where_it_is_configured_and_no_other() {
     ];
     for (name, door) in refused {
         assert_eq!(door.keys.missing().collect::<Vec<_>>(), [ONE], "{name}");
+    }
+    for words in [
+        "signed by no authority that is trusted",
+        "for other names than the one in its address",
+    ] {
+        assert!(log::text().contains(words), "{words}");
     }
 }
 

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tempfile::TempDir;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -76,8 +76,14 @@ async fn catalog(authority: &Authority, name: &str, clients: bool) -> u16 {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let Ok(mut stream) = acceptor.accept(stream).await else {
-                continue;
+            let mut stream = match acceptor.accept(stream).into_fallible().await {
+                Ok(stream) => stream,
+                Err((_, mut stream)) => {
+                    // Closed with something unread, it would be reset, and the alert lost.
+                    let _ = stream.shutdown().await;
+                    while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {}
+                    continue;
+                }
             };
             while read_request(&mut stream).await.is_some() {
                 stream.write_all(ANSWER).await.unwrap();
@@ -125,7 +131,10 @@ async fn a_catalog_that_asks_for_a_certificate_is_shown_it() {
     let authority = Authority::new();
     let port = catalog(&authority, "localhost", true).await;
     let mut tls = trusting(&authority);
-    assert!(send(port, tls.clone()).await.is_err());
+    let none = send(port, tls.clone()).await;
+    assert!(matches!(none, Err(Failure::NotSent(_))), "{none:?}");
+    let words = none.unwrap_err().to_string();
+    assert!(words.contains("asks for a client certificate"), "{words}");
     tls.identity = Some(authority.sign("gateway.test"));
     assert_eq!(send(port, tls).await.unwrap(), 200);
 }

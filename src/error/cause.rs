@@ -1,0 +1,82 @@
+//! An error with everything behind it in one line, for the log; where TLS is behind it, in words that say what to change.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, InvalidMessage};
+
+/// An error and its causes, `: ` between them: hyper's own words alone say too little.
+pub struct Causes<'a>(pub &'a (dyn Error + 'static));
+
+/// Whether the other side has ended the handshake because of the certificate it was shown, or was not shown. In TLS 1.3
+/// the client may have sent its request by then, and nobody has read it.
+pub fn is_about_our_certificate(error: &(dyn Error + 'static)) -> bool {
+    matches!(tls(error), Some(rustls::Error::AlertReceived(alert)) if words_of(*alert).is_some())
+}
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(error) = tls(self.0)
+            && let Some(words) = words(error)
+        {
+            return write!(f, "{words} ({error})");
+        }
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}
+
+fn words(error: &rustls::Error) -> Option<&'static str> {
+    use CertificateError as Bad;
+    Some(match error {
+        rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
+            "its certificate is signed by no authority that is trusted; name its authority in `ca`"
+        }
+        rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "its certificate has expired"
+        }
+        rustls::Error::InvalidCertificate(
+            Bad::NotValidForName | Bad::NotValidForNameContext { .. },
+        ) => "its certificate is for other names than the one in its address",
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "it does not speak TLS"
+        }
+        rustls::Error::AlertReceived(alert) => words_of(*alert)?,
+        _ => return None,
+    })
+}
+
+/// Those of RFC 8446, section 6.2, that are about the certificate of whoever gets them.
+fn words_of(alert: AlertDescription) -> Option<&'static str> {
+    use AlertDescription as Alert;
+    Some(match alert {
+        Alert::CertificateRequired => {
+            "it asks for a client certificate; name one in `certificate` and `private_key`"
+        }
+        Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateRevoked
+        | Alert::CertificateExpired
+        | Alert::CertificateUnknown
+        | Alert::UnknownCA
+        | Alert::AccessDenied => "it does not accept the client certificate it is shown",
+        _ => return None,
+    })
+}
+
+fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(error) = error.downcast_ref() {
+        return Some(error);
+    }
+    // The source of such an error is what is behind the one inside of it.
+    match error.downcast_ref::<io::Error>() {
+        Some(error) => tls(error.get_ref()?),
+        None => tls(error.source()?),
+    }
+}
