@@ -8,6 +8,7 @@ use rcgen::{
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -124,8 +125,14 @@ impl Authority {
             while let Ok((stream, _)) = listener.accept().await {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
-                    let Ok(mut stream) = acceptor.accept(stream).await else {
-                        return;
+                    let mut stream = match acceptor.accept(stream).into_fallible().await {
+                        Ok(stream) => stream,
+                        Err((_, mut stream)) => {
+                            // Closed with something unread, it would be reset, and the alert lost.
+                            let _ = stream.shutdown().await;
+                            while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {}
+                            return;
+                        }
                     };
                     if let Ok(mut inside) = TcpStream::connect(behind).await {
                         let _ = tokio::io::copy_bidirectional(&mut stream, &mut inside).await;
