@@ -57,7 +57,9 @@ pub struct Head {
     pub span: SpanContext,
     /// The caller's span, where it sent one.
     pub parent: Option<SpanContext>,
-    /// The client's IP address.
+    /// Whether somebody will want to know more of it than is counted.
+    pub told: bool,
+    /// The client's IP address, where it is told.
     pub client: Option<HeaderValue>,
     /// Its method.
     pub method: Method,
@@ -144,7 +146,10 @@ impl Exchange {
 
     /// This mount owns what it names.
     pub fn routed(&self, mount: &Identifier) {
-        let _ = self.mount.set(mount.clone());
+        // All requests of a mount share its name: not even its count is touched where nobody asks.
+        if self.head().is_some_and(|head| head.told) {
+            let _ = self.mount.set(mount.clone());
+        }
     }
 
     /// This backend has the last word on it.

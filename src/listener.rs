@@ -243,10 +243,10 @@ async fn secured<T, S>(
     let (stream, subject) = match pulse.unless_over(accepting).await {
         Some(Ok(accepted)) => accepted,
         Some(Err(refused)) => {
-            return tracing::debug!(client = %address, %refused, "no TLS connection");
+            return tracing::debug!(client = %address, cause = %refused, "no TLS connection");
         }
         None => {
-            return tracing::debug!(client = %address, refused = "no handshake in time", "no TLS connection");
+            return tracing::debug!(client = %address, cause = "no handshake in time", "no TLS connection");
         }
     };
     let peer = Peer::new(address, true);
@@ -264,7 +264,7 @@ async fn give_way(error: &io::Error) {
         error.kind(),
         ConnectionAborted | ConnectionReset | Interrupted
     ) {
-        tracing::error!(%error, "cannot accept connections");
+        tracing::error!(cause = %error, "cannot accept connections");
         sleep(BREATH).await;
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn metrics(shown: &Shown) -> Page {
             headers: None,
         },
         Err(error) => {
-            tracing::error!(%error, "the metrics cannot be written");
+            tracing::error!(cause = %error, "the metrics cannot be written");
             Problem::new(Code::Internal, "the metrics cannot be written").at("/metrics")
         }
     }

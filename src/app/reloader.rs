@@ -201,7 +201,7 @@ fn tell(report: &Report) {
             for problem in problems {
                 tracing::error!(
                     ?trigger,
-                    problem,
+                    cause = problem,
                     "the configuration is not sound: nothing has changed"
                 );
             }

@@ -55,7 +55,7 @@ impl Asked {
             ("http.request.method", Fact::Text(method.to_owned())),
             ("nsgate.backend", Fact::Name(Arc::clone(&self.backend))),
         ];
-        facts.extend(template.map(|template| ("url.template", Fact::Text(template))));
+        facts.extend(template.map(|template| ("url.template", Fact::Word(template))));
         let operation = self.operation.map(Operation::name);
         facts.extend(operation.map(|name| ("nsgate.operation", Fact::Word(name))));
         if before > 0 {

@@ -127,7 +127,7 @@ impl Endpoint {
         if self.health.note(found) {
             let (backend, address) = (self.board.metrics.name(), &self.address);
             match why {
-                Some(why) => tracing::warn!(%backend, address, why, "backend is down"),
+                Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
                 None => tracing::info!(%backend, address, "backend is up"),
             }
         }

@@ -62,7 +62,9 @@ async fn check(backend: &Backend) -> Duration {
             let why = outcome.as_ref().err().cloned();
             if backend.health.note(outcome) {
                 match why {
-                    Some(why) => tracing::warn!(backend = %backend.name, why, "backend is down"),
+                    Some(why) => {
+                        tracing::warn!(backend = %backend.name, cause = why, "backend is down")
+                    }
                     None => tracing::info!(backend = %backend.name, "backend is up"),
                 }
             }

@@ -416,7 +416,7 @@ fn silent(backend: &Backend, failure: &Failure) -> Refusal {
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
-    tracing::warn!(backend = %backend.name(), ?failure, "a batch could not reach a catalog");
+    tracing::warn!(backend = %backend.name(), cause = %failure, "a batch could not reach a catalog");
     if let Failure::NoToken(refusal) = failure {
         let error = refusal.to_error(backend.name());
         return Refusal {

@@ -3,10 +3,12 @@
 //! Names of facts are those of OpenTelemetry's semantic conventions; the gateway's own begin with `nsgate.`. Never
 //! among them: tokens, context, bodies, paths, which hold identifiers.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::protocol::operation::{Kind, Operation};
+use http::HeaderValue;
+
+use crate::protocol::operation::Operation;
 use crate::protocol::trace::SpanContext;
 
 /// Where finished spans go. It must not make anybody wait.
@@ -63,6 +65,8 @@ pub enum Fact {
     Word(&'static str),
     /// A configured name.
     Name(Arc<str>),
+    /// As it came in a header.
+    Header(HeaderValue),
     /// Any text.
     Text(String),
     /// A number.
@@ -80,7 +84,7 @@ pub struct Traced {
 pub struct Begun {
     traced: Traced,
     parent: u64,
-    began: std::time::Instant,
+    began: Instant,
 }
 
 impl Traced {
@@ -96,7 +100,7 @@ impl Traced {
                 recorder: Arc::clone(&self.recorder),
             },
             parent: self.context.span(),
-            began: std::time::Instant::now(),
+            began: Instant::now(),
         }
     }
 
@@ -143,12 +147,40 @@ impl Begun {
 }
 
 /// The path of an operation with its parameters left open (`http.route`); `None` for an unlisted one.
-pub fn route(operation: Operation) -> Option<String> {
-    let (collection, tail) = operation.route()?;
-    let id = match operation.kind() {
-        Some(Kind::Namespace | Kind::Table | Kind::MaterializedView | Kind::Transaction) => "/{id}",
-        None => "",
-    };
+pub fn route(operation: Operation) -> Option<&'static str> {
+    static ROUTES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let all = Operation::LISTED.iter();
+        all.map(|operation| path(*operation)).collect()
+    });
+    Some(ROUTES.get(operation.number())?.as_str())
+}
+
+fn path(operation: Operation) -> String {
+    let (collection, tail) = operation.route().unwrap_or_default();
+    let id = operation.kind().map_or("", |_| "/{id}");
     let slash = if tail.is_empty() { "" } else { "/" };
-    Some(format!("/v1/{collection}{id}{slash}{tail}"))
+    format!("/v1/{collection}{id}{slash}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::operation::Kind;
+
+    #[test]
+    fn a_route_is_the_contracts_path_without_anybodys_names() {
+        let cases = [
+            (Operation::DescribeTable, Some("/v1/table/{id}/describe")),
+            (Operation::ListAllTables, Some("/v1/table")),
+            (
+                Operation::BatchCreateTableVersions,
+                Some("/v1/table/version/batch-create"),
+            ),
+            (Operation::ListNamespaces, Some("/v1/namespace/{id}/list")),
+            (Operation::Unlisted(Kind::Table), None),
+        ];
+        for (operation, expected) in cases {
+            assert_eq!(route(operation), expected);
+        }
+    }
 }

@@ -39,7 +39,7 @@ impl Client {
                 Ok(builder) => builder,
                 // A container without authorities can still get keys from this machine.
                 Err(error) => {
-                    tracing::warn!(%error, "no certificate authorities on this system: https will fail");
+                    tracing::warn!(cause = %error, "no certificate authorities on this system: https will fail");
                     builder()?.with_root_certificates(RootCertStore::empty())
                 }
             },

@@ -189,7 +189,7 @@ impl Issuer {
                     };
                     tracing::warn!(
                         issuer = self.policy.issuer(),
-                        error = %Causes(&*error),
+                        cause = %Causes(&*error),
                         "cannot get keys: {stays}"
                     );
                     Outcome {
@@ -213,7 +213,7 @@ impl Issuer {
             tracing::debug!(
                 issuer,
                 kid,
-                error = &*error,
+                cause = &*error,
                 "a published key is passed over"
             );
         })?;

@@ -33,6 +33,7 @@ const MAX_ID: usize = 64;
 pub struct TraceLayer {
     access_log: Option<Arc<AccessLog>>,
     recorder: Option<Arc<dyn Recorder>>,
+    server_span: Arc<ServerSpan>,
 }
 
 /// The service. The inner one has turned every error into a response.
@@ -41,6 +42,7 @@ pub struct Trace<S> {
     inner: S,
     access_log: Option<Arc<AccessLog>>,
     recorder: Option<Arc<dyn Recorder>>,
+    server_span: Arc<ServerSpan>,
 }
 
 pin_project! {
@@ -61,6 +63,7 @@ impl TraceLayer {
         Self {
             access_log: access_log.map(|log| Arc::new(AccessLog::new(log))),
             recorder,
+            server_span: Arc::new(ServerSpan),
         }
     }
 }
@@ -73,6 +76,7 @@ impl<S> Layer<S> for TraceLayer {
             inner,
             access_log: self.access_log.clone(),
             recorder: self.recorder.clone(),
+            server_span: Arc::clone(&self.server_span),
         }
     }
 }
@@ -91,10 +95,14 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let exchange = Exchange::of(&mut request);
-        let head = head(&mut request, self.recorder.as_ref());
+        let head = head(
+            &mut request,
+            self.access_log.is_some(),
+            self.recorder.as_ref(),
+        );
         let id = head.id.clone();
         if head.recorder.is_some() {
-            exchange.watch(Arc::new(ServerSpan));
+            exchange.watch(Arc::clone(&self.server_span) as Arc<dyn Watcher>);
         }
         exchange.headed(head);
         let timed = self.access_log.as_ref().map(|log| {
@@ -130,9 +138,7 @@ where
 }
 
 /// What the head says; sets `x-request-id` and `traceparent` as the catalog is to see them.
-fn head(request: &mut Request<Body>, recorder: Option<&Arc<dyn Recorder>>) -> Head {
-    let client = request.extensions().get::<Peer>();
-    let client = client.map(|peer| peer.forwarded_for().clone());
+fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Recorder>>) -> Head {
     let (method, version) = (request.method().clone(), request.version());
     let headers = request.headers_mut();
     let parent = only(headers, &TRACEPARENT).and_then(SpanContext::parse);
@@ -146,8 +152,13 @@ fn head(request: &mut Request<Body>, recorder: Option<&Arc<dyn Recorder>>) -> He
     let id = id.unwrap_or_else(|| traceparent.trace_id());
     headers.insert(TRACEPARENT, traceparent.value());
     headers.insert(REQUEST_ID, id.clone());
+    let recorder = recorder.filter(|_| span.is_sampled()).cloned();
+    let told = logged || recorder.is_some();
+    let peer = request.extensions().get::<Peer>().filter(|_| told);
+    let client = peer.map(|peer| peer.forwarded_for().clone());
     Head {
-        recorder: recorder.filter(|_| span.is_sampled()).cloned(),
+        told,
+        recorder,
         id,
         span,
         parent,

@@ -86,7 +86,7 @@ impl Server {
         if let Err(refusal) = &answer
             && matches!(refusal.fault, Fault::Gateway | Fault::Server)
         {
-            tracing::warn!(token_server = self.channel.host(), why = %refusal, "no token for a catalog");
+            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "no token for a catalog");
         }
         // What it refuses to one, it may give to another.
         match &answer {

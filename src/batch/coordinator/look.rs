@@ -118,7 +118,7 @@ impl Run {
         // It is asked again and again, and told once.
         if self.trouble[entry].as_ref() != Some(&words) {
             tracing::warn!(
-                batch = %self.id, %backend, table = %line.table.table, error = words,
+                batch = %self.id, %backend, table = %line.table.table, cause = words,
                 "a catalog does not do what a batch needs; it is asked again"
             );
             self.coordinator.open.trouble(self.id, Some(words.clone()));

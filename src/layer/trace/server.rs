@@ -46,11 +46,11 @@ fn span(exchange: &Exchange, how: End) -> Option<Span> {
             "network.protocol.version",
             Fact::Word(version(head.version)),
         ),
-        ("nsgate.request_id", Fact::Text(head.id().to_owned())),
+        ("nsgate.request_id", Fact::Header(head.id.clone())),
     ];
-    facts.extend(route.map(|route| ("http.route", Fact::Text(route))));
-    let client = head.client.as_ref().and_then(|client| client.to_str().ok());
-    facts.extend(client.map(|client| ("client.address", Fact::Text(client.to_owned()))));
+    facts.extend(route.map(|route| ("http.route", Fact::Word(route))));
+    let client = head.client.clone();
+    facts.extend(client.map(|client| ("client.address", Fact::Header(client))));
     facts.extend(operation.map(|operation| ("nsgate.operation", Fact::Word(operation.name()))));
     facts.extend(
         exchange

@@ -107,6 +107,9 @@ fn fact(key: &str, value: Fact) -> KeyValue {
     let value = match value {
         Fact::Word(word) => Value::StringValue(word.to_owned()),
         Fact::Name(name) => Value::StringValue(name.as_ref().to_owned()),
+        Fact::Header(value) => {
+            Value::StringValue(String::from_utf8_lossy(value.as_bytes()).into_owned())
+        }
         Fact::Text(text) => Value::StringValue(text),
         Fact::Number(number) => Value::IntValue(i64::try_from(number).unwrap_or(i64::MAX)),
     };
