@@ -138,7 +138,7 @@ impl Delivery {
             };
             if let Some(wait) = course.wait.take() {
                 if Instant::now() + wait >= deadline {
-                    return course.end(Failure::TimedOut);
+                    return course.last();
                 }
                 sleep(wait).await;
             }
@@ -209,7 +209,7 @@ impl<'a> Course<'a> {
         flight.failed();
         let failure = Failure::NotSent(cause);
         if self.delivery.endpoints.has_untried(self.tried) {
-            self.so_far.get_or_insert(Err(failure));
+            self.remember(Err(failure));
             return ControlFlow::Continue(request);
         }
         if self.repeatable && self.pays() {
@@ -258,10 +258,7 @@ impl<'a> Course<'a> {
 
     /// Another address if one serves, else the same ones after a moment.
     fn again(&mut self, request: Request<Body>, so_far: Result<Response<Body>, Failure>) -> Next {
-        // An answer is better than none.
-        if !matches!(self.so_far, Some(Ok(_))) || so_far.is_ok() {
-            self.so_far = Some(so_far);
-        }
+        self.remember(so_far);
         if !self.delivery.endpoints.has_other(self.tried) {
             self.tried = 0;
             self.wait = Some(retry::wait(self.tries));
@@ -285,14 +282,26 @@ impl<'a> Course<'a> {
         self.tries < *attempts && budget.take(endpoints.answers(), moment::now())
     }
 
+    /// An answer is better than none, and what may have been sent was not unsent by a later try.
+    fn remember(&mut self, outcome: Result<Response<Body>, Failure>) {
+        let keeps = match (&self.so_far, &outcome) {
+            (Some(Ok(_)), Err(_)) => true,
+            (Some(Err(before)), Err(now)) => before.may_have_acted() && !now.may_have_acted(),
+            _ => false,
+        };
+        if !keeps {
+            self.so_far = Some(outcome);
+        }
+    }
+
     /// What the caller gets when `failure` is the last of it.
     fn end(&mut self, failure: Failure) -> Result<Response<Body>, Failure> {
-        match self.so_far.take() {
-            Some(Ok(response)) => Ok(response),
-            // Nothing was sent now, but something may have been before.
-            Some(Err(before)) if !failure.may_have_acted() => Err(before),
-            _ => Err(failure),
-        }
+        self.remember(Err(failure));
+        self.last()
+    }
+
+    fn last(&mut self) -> Result<Response<Body>, Failure> {
+        self.so_far.take().unwrap_or(Err(Failure::TimedOut))
     }
 }
 

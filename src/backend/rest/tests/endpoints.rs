@@ -132,6 +132,17 @@ async fn an_answer_is_better_than_none() {
 }
 
 #[tokio::test]
+async fn what_may_have_been_sent_stays_so_whatever_comes_later() {
+    let closing = always(Act::Close).await;
+    let mut config = at(&[&closing.uri(), &nobody().await]);
+    config.retry.attempts = 3;
+    for _ in 0..8 {
+        let outcome = rest(&config).send(Duration::from_secs(5), read()).await;
+        assert_eq!(kind(&outcome), "lost");
+    }
+}
+
+#[tokio::test]
 async fn a_failing_catalog_is_not_asked_more_often_than_the_budget_has() {
     let catalog = always(Act::Close).await;
     let mut config = at(&[&catalog.uri()]);
