@@ -4,6 +4,7 @@
 //! the configured token.
 
 mod batches;
+mod host;
 mod pages;
 mod problem;
 mod readiness;
@@ -95,6 +96,13 @@ impl Admin {
             let challenge = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             return response;
+        }
+        let guarded = shown.current.load().token.is_some();
+        if !guarded && !host::is_this_machine(request.uri(), request.headers()) {
+            let words =
+                "without `admin.token`, the admin address is asked by its number or as localhost";
+            let page = Problem::new(Code::PermissionDenied, words).at(path);
+            return page.into_response();
         }
         if let Some(id) = resolve::batch_of(path) {
             let id = id.to_owned();

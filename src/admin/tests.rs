@@ -200,6 +200,17 @@ async fn the_token_guards_all_but_what_scrapers_need() {
     );
 }
 
+#[tokio::test]
+async fn a_site_that_calls_itself_this_machine_is_told_apart() {
+    let asked = |admin: Admin| async move {
+        let request = Request::get("/config").header(http::header::HOST, "evil.example:9090");
+        let response = admin.answer(request.body(Body::empty()).unwrap()).await;
+        response.status().as_u16()
+    };
+    assert_eq!(asked(admin(None, &[]).await).await, 403);
+    assert_eq!(asked(admin(Some("sesame"), &[]).await).await, 401);
+}
+
 async fn decide(admin: &Admin, kind: &str, body: &str) -> (u16, Value) {
     let request = Request::post("/batches/0190b0a0-0000-7000-8000-000000000000/resolve");
     let request = request.header(CONTENT_TYPE, kind);

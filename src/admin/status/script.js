@@ -103,7 +103,6 @@ function sum(families, name, wanted = {}) {
   for (const { labels, value } of families.get(name) || []) if (fits(labels, wanted)) total += value;
   return total;
 }
-const worst = (families, name, wanted = {}) => (families.get(name) || []).filter(({ labels }) => fits(labels, wanted)).reduce((most, { value }) => Math.max(most, value), 0);
 function values(families, name, label) {
   return [...new Set((families.get(name) || []).map(({ labels }) => labels[label]))];
 }
@@ -160,7 +159,7 @@ function tiles(now, seen, batches) {
     tile("Server errors", share(failed, all), "", `${count(failed)} /s`, erring(failed, all), drawn("failed")),
     tile("Latency", latency(p99), "p99", `p50 ${latency(p50)} · p95 ${latency(p95)}`, "", drawn("p99")),
     tile("In flight", count(sum(families, "nsgate_requests_in_flight")), "", `${count(sum(families, "nsgate_connections"))} connections`, "", drawn("in_flight")),
-    tile("Turned away", count(none(refused) ? null : refused + shed), "/s", `401, 403: ${count(refused)} · 429, 503: ${count(shed)}`, shed ? "warn" : ""),
+    tile("Turned away", count(none(refused) ? null : refused + shed), "/s", `denied ${count(refused)} · shed ${count(shed)}`, shed ? "warn" : ""),
     tile("Batches", count(sum(families, "nsgate_batches_undecided")), "undecided", hazards ? `${count(hazards)} wait for a person` : `${count(open)} open, no hazard`, hazards ? "bad" : ""));
 }
 
@@ -168,29 +167,28 @@ function name_of(names) {
   return names.length ? names.join("$") : "(everything else)";
 }
 
-function breaker(level) {
-  return level === "open" ? "bad" : level === "closed" || !level ? "good" : "warn";
-}
+const serves = (one) => one.up && one.breaker === "closed";
 
-function endpoint(one) {
-  const said = one.breaker || (one.up === false ? "down" : "up");
-  return el("span", { class: `sub ${breaker(one.breaker) === "bad" || one.up === false ? "bad" : ""}` },
-    `${one.uri || one.address || one.endpoint || one.name}: ${said}${one.in_flight === undefined ? "" : `, ${one.in_flight} in flight`}`);
+function address(one) {
+  const words = !one.up ? `down: ${one.error || "no answer"}`
+    : one.breaker === "closed" ? `${one.in_flight} in flight${one.latency_ms ? `, ${one.latency_ms} ms` : ""}` : `left alone, its breaker is ${one.breaker}`;
+  return el("span", { class: `sub ${serves(one) ? "" : "bad"}` }, `${one.address}: ${words}`);
 }
 
 function catalogs(now, seen, backends) {
   const rows = backends.map((backend) => {
     const of = { backend: backend.name }, all = seen.rate(REQUESTS, of), failed = seen.rate(REQUESTS, { ...of, ...FAILED });
     const [p50, p95, p99] = seen.quantiles("nsgate_upstream_duration_seconds", of);
-    const open = worst(now.families, "nsgate_backend_breaker_open", of) > 0;
-    const state = !backend.up ? word("bad", "down") : open ? word("warn", "breaker open") : word("good", "up");
+    const addresses = backend.endpoints || [], serving = addresses.filter(serves).length;
+    const state = !backend.up ? word("bad", "down")
+      : serving < addresses.length ? word("warn", `${serving} of ${addresses.length} addresses`) : word("good", "up");
     const mounts = backend.mounts.map(({ namespace, backend_namespace: theirs }) => {
       const kept = namespace.join("$") === theirs.join("$");
       return el("span", { class: "sub" }, el("code", null, name_of(namespace)), kept ? "" : ` → ${theirs.length ? theirs.join("$") : "its root"}`);
     });
     return [
       [el("b", null, backend.name), " ", el("span", { class: "faint" }, backend.implementation), ...mounts],
-      [state, ...(backend.error ? [el("span", { class: "sub bad" }, backend.error)] : []), ...(backend.endpoints || []).map(endpoint)],
+      [state, ...(backend.error && !addresses.length ? [el("span", { class: "sub bad" }, backend.error)] : []), ...addresses.map(address)],
       count(all), { level: erring(failed, all), text: share(failed, all) }, latency(p50), latency(p95), latency(p99),
     ];
   });
