@@ -72,6 +72,20 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Makes everything that a configuration asks for and that can be made without reaching anybody: certificates and keys
+/// are read and fitted to each other. A catalog in a directory is not opened.
+///
+/// # Errors
+/// Every problem, a line each.
+pub fn check(loaded: &Loaded) -> Result<(), Failure> {
+    let runtime = runtime(1).map_err(|error| Failure::Configuration(error.to_string()))?;
+    let unbuilt = runtime.block_on(build::check(&loaded.config));
+    match unbuilt.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::unbuilt(&loaded.origin, unbuilt)),
+    }
+}
+
 /// Serves what was read from the file at `path` until SIGTERM or SIGINT, then drains; a second signal ends the drain.
 /// The file is read again on SIGHUP, when somebody asks for it, and when it or a file that it names has changed.
 ///

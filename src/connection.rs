@@ -112,8 +112,11 @@ impl Protocols {
         // How a connection ends is of no interest to anyone: its requests have been counted.
         if http2 {
             let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
+            let mut told = false;
             let _ = poll_fn(|cx| {
-                if pulse.should_finish() {
+                // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
+                let last = pulse.is_last() && !std::mem::replace(&mut told, true);
+                if last || pulse.should_finish() {
                     connection.as_mut().graceful_shutdown();
                 }
                 connection.as_mut().poll(cx)

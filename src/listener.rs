@@ -30,6 +30,10 @@ const BREATH: Duration = Duration::from_millis(50);
 /// one who closes, and no request meets a connection that is just going away.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// How long connections without a request are still there after the stop, for one that is on its way: whoever sends one
+/// is told that it was the last.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A bound socket. Connections queue up from here on, and are accepted once it serves.
 pub struct Listener {
     socket: TcpListener,
@@ -120,13 +124,29 @@ where
             let room = self.tasks.len() < self.serving.load().connections;
             tokio::select! {
                 biased;
-                () = &mut stop => return,
+                () = &mut stop => return self.take_waiting(socket),
                 Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
                 _ = round.tick() => self.look_after(&mut round),
                 accepted = socket.accept(), if room => match accepted {
                     Ok((stream, address)) => self.open(stream, address),
                     Err(error) => give_way(&error).await,
                 },
+            }
+        }
+    }
+
+    /// What the system has accepted already may have sent a request; closing the socket would break it.
+    fn take_waiting(&mut self, socket: TcpListener) {
+        let Ok(socket) = socket.into_std() else {
+            return;
+        };
+        while self.tasks.len() < self.serving.load().connections {
+            let Ok((stream, address)) = socket.accept() else {
+                return;
+            };
+            let stream = stream.set_nonblocking(true).map(|()| stream);
+            if let Ok(stream) = stream.and_then(TcpStream::from_std) {
+                self.open(stream, address);
             }
         }
     }
@@ -196,15 +216,23 @@ where
 
     async fn drain(mut self) -> usize {
         let limit = self.serving.load().drain_timeout;
-        for (pulse, _) in self.watched.values() {
-            pulse.order(Order::Finish);
+        let linger = LINGER.min(limit);
+        self.order(Order::Last);
+        if timeout(linger, self.ending()).await.is_err() {
+            self.order(Order::Finish);
+            let _ = timeout(limit - linger, self.ending()).await;
         }
-        let _ = timeout(limit, self.ending()).await;
         let left = self.tasks.len();
         self.tasks.shutdown().await;
         self.watched.clear();
         self.show();
         left
+    }
+
+    fn order(&self, order: Order) {
+        for (pulse, _) in self.watched.values() {
+            pulse.order(order);
+        }
     }
 
     /// Until the last connection has ended.

@@ -75,7 +75,9 @@ fn serve(file: &ConfigFile) -> Result<String, Failure> {
 }
 
 fn check(file: &ConfigFile) -> Result<String, Failure> {
-    loaded(file).map(|_| "ok".to_owned())
+    let loaded = loaded(file)?;
+    app::check(&loaded).map_err(Failure::bad_input)?;
+    Ok("ok".to_owned())
 }
 
 fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {

@@ -12,6 +12,7 @@ use crate::backend::Backend;
 use crate::config::{BackendConfig, Config, Implementation, Mount};
 use crate::connection::Protocols;
 use crate::gateway::World;
+use crate::keys::{Clock, Keys, SystemClock};
 use crate::layer::context::TakeContextLayer;
 use crate::listener::Serving;
 use crate::metrics::Metrics;
@@ -76,6 +77,23 @@ pub(super) async fn world(
         true => Ok(World { routes, backends }),
         false => Err(problems),
     }
+}
+
+/// Everything that cannot be made.
+pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
+    let mut reachable = config.clone();
+    let rest = |backend: &BackendConfig| matches!(backend.implementation, Implementation::Rest(_));
+    reachable.backends.retain(|_, backend| rest(backend));
+    let metrics = Metrics::new();
+    let world = world(&reachable, &metrics, None, |_| false).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let keys = Keys::new(&config.auth, &clock, metrics.auth());
+    let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
+    let problems = world.err().into_iter().flatten().chain(keys.err());
+    let problems = problems.chain(tls(config, None, |_| false).err());
+    problems
+        .chain(rules(config).err().into_iter().flatten())
+        .collect()
 }
 
 /// What of the limits a backend is made with.

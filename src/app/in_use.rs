@@ -70,6 +70,11 @@ impl InUse {
         self.snapshot.store(Arc::new(snapshot));
     }
 
+    /// What was made for a configuration that did not come into use is shown in no metric.
+    pub(super) fn forget_others(&self) {
+        told::tell(&self.lasting.metrics, &self.snapshot.load().config);
+    }
+
     /// For the listener: a service that follows.
     pub(super) fn stack(&self) -> stack::Current<Stack> {
         stack::Current::of(Arc::clone(&self.stack))

@@ -113,10 +113,8 @@ impl Reloader {
         let before = self.in_use.snapshot();
         self.seen = None;
         self.tried = digests.clone();
-        // What is in use is watched as well, while the file is not sound.
-        if loaded.is_err() {
-            self.tried.keep(&before.digests);
-        }
+        // Unless it is replaced, what is in use is watched as well.
+        self.tried.keep(&before.digests);
         let loaded = loaded.map_err(|problems: Problems| lines(&problems.errors))?;
         let Loaded {
             mut config,
@@ -134,16 +132,22 @@ impl Reloader {
             warnings: lines(&warnings),
         };
         let snapshot = Snapshot::build(&self.in_use.lasting, config, digests, Some(&before)).await;
+        let snapshot = match snapshot {
+            Ok(snapshot) => snapshot.with_sound_keys().await,
+            Err(unbuilt) => Err(unbuilt),
+        };
         let snapshot = snapshot.map_err(|unbuilt| {
-            let problems = unbuilt.into_iter().map(|part| {
-                let problem = origin.problem(&part.key, part.message);
-                problem.to_string()
-            });
+            // What was made in vain leaves nothing behind.
+            self.in_use.forget_others();
+            let unbuilt = unbuilt.into_iter();
+            let problems = unbuilt.map(|part| origin.problem(&part.key, part.message).to_string());
             problems.collect::<Vec<_>>()
         })?;
         let left = left_behind(&self.in_use.lasting.batches, &before, &snapshot);
         applied.warnings.extend(left);
+        self.tried = snapshot.digests.clone();
         self.in_use.replace(snapshot);
+        self.in_use.snapshot().read_key_files().await;
         Ok(applied)
     }
 }

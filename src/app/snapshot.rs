@@ -107,6 +107,31 @@ impl Snapshot {
         })
     }
 
+    /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that serves
+    /// goes on with those that it has.
+    pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<Unbuilt>> {
+        let mut problems = Vec::new();
+        for (index, issuer) in self.keys.issuers().iter().enumerate() {
+            if let Err(error) = issuer.check_file().await {
+                let key = format!("auth.issuers[{index}].keys.file");
+                problems.push(Unbuilt::new(key, error));
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(self),
+            false => Err(problems),
+        }
+    }
+
+    /// Issuers whose keys are in files have them at once.
+    pub(super) async fn read_key_files(&self) {
+        for issuer in self.keys.issuers() {
+            if issuer.has_file() {
+                issuer.refresh().await;
+            }
+        }
+    }
+
     /// Begins what goes on besides requests, for what was not in `before`. Each ends by itself when what it looks after
     /// is gone: a backend that batches still work on is looked after until they are over.
     pub(super) fn start(&self, before: Option<&Self>) {

@@ -20,6 +20,7 @@ pub struct Pulse {
     reading: AtomicBool,
     /// Goes up with every sign of life that starts a wait anew.
     beats: AtomicU32,
+    last: AtomicBool,
     finish: AtomicBool,
     cut: AtomicBool,
     waker: AtomicWaker,
@@ -54,6 +55,8 @@ pub struct Patience {
 pub enum Order {
     /// It goes on.
     Keep,
+    /// The request that is served, or else the next one, is its last.
+    Last,
     /// It ends when what runs has ended.
     Finish,
     /// It ends now.
@@ -74,6 +77,7 @@ impl Pulse {
             serving: AtomicU32::new(0),
             reading: AtomicBool::new(true),
             beats: AtomicU32::new(0),
+            last: AtomicBool::new(false),
             finish: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             waker: AtomicWaker::new(),
@@ -85,6 +89,7 @@ impl Pulse {
     pub fn order(&self, order: Order) {
         match order {
             Order::Keep => return,
+            Order::Last => self.last.store(true, Ordering::Release),
             Order::Finish => self.finish.store(true, Ordering::Release),
             Order::Cut => self.cut.store(true, Ordering::Release),
         }
@@ -148,6 +153,11 @@ impl Pulse {
         self.finish.load(Ordering::Acquire) && self.finish.swap(false, Ordering::AcqRel)
     }
 
+    /// Whether the client is to be told to send no more requests.
+    pub(super) fn is_last(&self) -> bool {
+        self.last.load(Ordering::Acquire)
+    }
+
     fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
@@ -160,6 +170,13 @@ impl Pulse {
         } else {
             Phase::Idle
         }
+    }
+}
+
+impl Serving {
+    /// Whether this is the last request of its connection.
+    pub(super) fn is_last(&self) -> bool {
+        self.0.is_last()
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, Version};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
@@ -31,6 +32,7 @@ pin_project! {
         #[pin]
         inner: F,
         serving: Option<Serving>,
+        http1: bool,
     }
 }
 
@@ -60,11 +62,13 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let serving = self.pulse.began();
+        let http1 = request.version() < Version::HTTP_2;
         let mut request = request.map(Body::incoming);
         request.extensions_mut().insert(self.peer.clone());
         Answering {
             inner: self.stack.borrow_mut().call(request),
             serving: Some(serving),
+            http1,
         }
     }
 }
@@ -77,8 +81,12 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let Ok(response) = ready!(this.inner.poll(cx));
+        let Ok(mut response) = ready!(this.inner.poll(cx));
         let serving = this.serving.take();
+        if *this.http1 && serving.as_ref().is_some_and(Serving::is_last) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
         Poll::Ready(Ok(response.map(|body| Outgoing {
             body,
             _serving: serving,

@@ -87,6 +87,28 @@ impl Issuer {
         self.metrics.inherit(&old.metrics);
     }
 
+    /// Whether its keys are in a file.
+    pub fn has_file(&self) -> bool {
+        self.source.poll().is_some()
+    }
+
+    /// Whether what is in the file of its keys can be used; true of every other source, without a look.
+    ///
+    /// # Errors
+    /// It cannot be read, is no key set, or has no key that could verify a token.
+    pub async fn check_file(&self) -> Result<(), BoxError> {
+        if !self.has_file() {
+            return Ok(());
+        }
+        let body = self.source.fetch().await?.body;
+        let keys = KeySet::parse(&body, self.policy.algorithms(), |_, _| {});
+        let keys = keys.map_err(|error| format!("is no key set: {error}"))?;
+        match keys.is_empty() {
+            true => Err("has no key that fits one of the issuer's `algorithms`".into()),
+            false => Ok(()),
+        }
+    }
+
     /// What it is made from.
     pub fn config(&self) -> &config::Issuer {
         &self.config

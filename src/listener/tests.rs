@@ -250,3 +250,24 @@ async fn what_runs_longer_than_the_drain_is_ended() {
     assert_eq!(read(&mut busy, "").await, "");
     assert_eq!(server.ended().await, 1);
 }
+
+#[tokio::test]
+async fn what_the_system_has_accepted_at_the_stop_is_served() {
+    let server = Server::start(Limits::default(), PATIENCE).await;
+    drop(server.connect().await);
+    // No turn for the listener between these: only the system has seen the connections.
+    let mut waiting: Vec<_> = (0..3)
+        .map(|_| std::net::TcpStream::connect(server.address).unwrap())
+        .collect();
+    server.stop();
+    for stream in &mut waiting {
+        std::io::Write::write_all(stream, GET.as_bytes()).unwrap();
+    }
+    for stream in waiting {
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = TcpStream::from_std(stream).unwrap();
+        let answer = read(&mut stream, "hello").await;
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+    assert_eq!(server.ended().await, 0);
+}

@@ -161,6 +161,11 @@ impl Identity {
         self.key.serialize_pem()
     }
 
+    /// Whether this is the certificate.
+    pub fn is(&self, der: &[u8]) -> bool {
+        &**self.certificate.der() == der
+    }
+
     fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::try_from(self.key.serialize_der()).unwrap()
     }

@@ -1,9 +1,14 @@
 //! A gateway that is asked to stop finishes what it accepted, and nothing else.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde_json::json;
 use tokio::net::TcpStream;
 
+use crate::batches::{self, pair, start, stored, until};
 use crate::catalog::faults::PATIENCE;
+use crate::load::Connection;
 use crate::world::{Setup, World};
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
@@ -44,7 +49,7 @@ async fn accepted_requests_finish_and_new_connections_are_refused() {
 }
 
 #[tokio::test]
-async fn an_idle_gateway_stops_at_once_though_connections_are_kept() {
+async fn an_idle_gateway_stops_though_connections_are_kept() {
     let mut world = World::two().await;
     let client = world.client();
     client.post(COUNT, &json!({})).await.ok();
@@ -67,4 +72,88 @@ async fn draining_has_an_end() {
     world.terminate();
     world.ended().await;
     assert!(asked.await.unwrap().is_err());
+}
+
+/// How often the gateway is stopped under load; more where the environment asks for it.
+fn rounds() -> usize {
+    let asked = std::env::var("NSGATE_DRAIN_ROUNDS");
+    asked.map_or(3, |rounds| rounds.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_stop_under_load_fails_no_request_and_every_connection_is_told() {
+    let (mut served, mut connections) = (0, 0);
+    for _ in 0..rounds() {
+        let mut world = World::two().await;
+        let never = Arc::new(AtomicBool::new(false));
+        let mut clients = Vec::new();
+        for n in 0..12 {
+            let table = ["west%24t1", "east%24t1"][n % 2];
+            let connection = Connection::open(&world, n % 3 == 0, table).await;
+            clients.push(connection.go_on(&never));
+        }
+        world.catalog("west").called("count_table_rows", 100).await;
+        world.catalog("east").called("count_table_rows", 100).await;
+        assert!(!clients.iter().any(tokio::task::JoinHandle::is_finished));
+        world.terminate();
+        for client in clients {
+            let asked = client.await.unwrap();
+            assert!(asked.failed.is_none() && asked.told, "{asked:?}");
+            served += asked.served;
+            connections += 1;
+        }
+        assert_eq!(world.ended().await, Some(0));
+    }
+    println!(
+        "{} stops: {served} requests on {connections} connections, none failed, every connection told",
+        rounds()
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_is_quiet_during_the_stop_may_ask_once_more() {
+    let world = World::two().await;
+    let mut quiet = Connection::open(&world, false, "west%24t1").await;
+    assert_eq!(quiet.ask().await.unwrap().header("connection"), None);
+    world.terminate();
+    closed(&world).await;
+    let reply = quiet.ask().await.unwrap();
+    assert_eq!(
+        (reply.status, reply.header("connection")),
+        (200, Some("close"))
+    );
+}
+
+#[tokio::test]
+async fn a_batch_that_runs_when_the_gateway_is_stopped_is_finished_or_recovered() {
+    for (drain_timeout, in_time) in [("20s", true), ("200ms", false)] {
+        let setup = Setup::two().listen(&format!("drain_timeout: {drain_timeout}"));
+        let mut world = setup.start().await.seeded();
+        let gate = world.catalog("west").hold("create_table_version");
+        let batch = start(world.client(), pair(&world, 2));
+        gate.reached(1).await;
+        until("east is prepared", || stored(&world, "east") == [1, 2]).await;
+        world.terminate();
+        closed(&world).await;
+        assert_eq!(world.admin().get("/ready").await.status, 503);
+        if in_time {
+            gate.open();
+            batch.await.unwrap().ok();
+            assert_eq!(world.ended().await, Some(0));
+            world.restart().await;
+            batches::assert_both(&world, &[1, 2], drain_timeout).await;
+        } else {
+            assert_eq!(world.ended().await, Some(0));
+            assert!(batch.await.is_err(), "no answer");
+            gate.open();
+            world.catalog("west").behave();
+            world.restart().await;
+            batches::settled(&world).await;
+            let (west, east) = (
+                batches::visible(&world, "west").await,
+                batches::visible(&world, "east").await,
+            );
+            assert_eq!(west, east, "both or neither");
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod headers;
 mod identity;
 mod limits;
 mod listing;
+mod load;
 mod operator;
 #[cfg(feature = "otlp")]
 mod otlp;

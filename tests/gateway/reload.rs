@@ -260,3 +260,76 @@ async fn bounds_and_the_log_follow_while_requests_are_held() {
         "that it was reloaded, and one request: {after:#?}"
     );
 }
+
+#[tokio::test]
+async fn what_is_gone_is_gone_from_the_metrics_and_nobody_asks_for_its_health() {
+    let world = Setup::two().start().await.seeded();
+    let yaml = world.configuration();
+    let third = with(
+        &yaml,
+        "backends:\n",
+        &format!(
+            "backends:\n  third:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n    health: {{ interval: 10ms, path: /healthz }}\n",
+            world.catalog("east").uri()
+        ),
+    );
+    world.reload(&third).await.ok();
+    let up = "nsgate_backend_up{backend=\"third\"}";
+    let page = || async {
+        String::from_utf8(world.admin().get("/metrics").await.ok().body.to_vec()).unwrap()
+    };
+    assert!(page().await.contains(up));
+    // Made in vain: it leaves nothing behind.
+    let broken = with(&third, "  third:", "  fourth:");
+    let broken = with(
+        &broken,
+        "keys: { file: keys.json }",
+        "keys: { file: gateway.yaml }",
+    );
+    let reply = world.reload(&broken).await;
+    assert_eq!(reply.status, 422);
+    assert!(
+        reply.json()["problems"][0]
+            .as_str()
+            .unwrap()
+            .contains("auth.issuers[0].keys.file: is no key set"),
+        "{reply:?}"
+    );
+    assert!(!page().await.contains(&up.replace("third", "fourth")));
+    assert_eq!(status(&world, COUNT).await, 200);
+    world.reload(&yaml).await.ok();
+    assert!(!page().await.contains(up));
+    assert!(
+        !world
+            .admin()
+            .get("/backends")
+            .await
+            .ok()
+            .json()
+            .to_string()
+            .contains("third")
+    );
+}
+
+#[tokio::test]
+async fn an_issuers_keys_from_a_file_are_in_use_when_the_reload_is() {
+    let world = World::two().await;
+    let keys = world.folder().join("keys.json");
+    let own = std::fs::read_to_string(&keys).unwrap();
+    std::fs::write(&keys, "{").unwrap();
+    let yaml = world.configuration();
+    assert_eq!(world.reload(&yaml).await.status, 422);
+    assert_eq!(status(&world, COUNT).await, 200, "the old keys stay");
+    let other = own.replace("\"kid\":\"", "\"kid\":\"not-");
+    assert_ne!(other, own);
+    std::fs::write(&keys, other).unwrap();
+    world.reload(&yaml).await.ok();
+    assert_eq!(
+        status(&world, COUNT).await,
+        401,
+        "its key is not published any more"
+    );
+    std::fs::write(&keys, own).unwrap();
+    world.reload(&yaml).await.ok();
+    assert_eq!(status(&world, COUNT).await, 200);
+}

@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The address under which the key set is published.
 pub const JWKS: &str = "/jwks";
@@ -26,6 +27,7 @@ struct State {
     answers: Mutex<Vec<Answer>>,
     asked: watch::Sender<Vec<String>>,
     gate: Semaphore,
+    serving: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Clone)]
@@ -46,20 +48,40 @@ impl Issuer {
                 answers: Mutex::default(),
                 asked: watch::Sender::default(),
                 gate: Semaphore::new(Semaphore::MAX_PERMITS),
+                serving: Mutex::default(),
             }),
         };
-        let state = Arc::clone(&issuer.state);
-        tokio::spawn(async move {
+        issuer.serve(listener);
+        issuer
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let state = Arc::clone(&self.state);
+        let serving = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&state);
-                tokio::spawn(async move {
+                connections.spawn(async move {
                     let service = service_fn(|request| answer(Arc::clone(&state), request));
                     let http = hyper::server::conn::http1::Builder::new();
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
         });
-        issuer
+        *self.state.serving.lock().unwrap() = Some(serving);
+    }
+
+    /// Nobody listens any more, and what was connected is cut off.
+    pub async fn stop(&self) {
+        let serving = self.state.serving.lock().unwrap().take();
+        let serving = serving.expect("it serves");
+        serving.abort();
+        let _ = serving.await;
+    }
+
+    /// Listens again where it did.
+    pub async fn restart(&self) {
+        self.serve(TcpListener::bind(self.address).await.unwrap());
     }
 
     /// An issuer whose key set is this.

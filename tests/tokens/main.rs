@@ -17,4 +17,5 @@ mod issuer;
 mod keys;
 mod log;
 mod memory;
+mod rotation;
 mod tls;

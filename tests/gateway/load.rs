@@ -1,0 +1,173 @@
+//! Connections that are kept and asked on again and again, and that tell how they ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::catalog::faults::PATIENCE;
+use crate::client::Reply;
+use crate::token;
+use crate::world::World;
+
+/// One connection, and the requests on it one after the other.
+pub struct Connection {
+    sender: Sender,
+    driver: JoinHandle<()>,
+    /// What every request has.
+    request: Request<()>,
+}
+
+enum Sender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+/// What came of asking again and again on one connection.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Answers, all of them right.
+    pub served: usize,
+    /// The gateway said that it wants no more requests on this connection.
+    pub told: bool,
+    /// A request that was sent and not answered, or not with what belongs there.
+    pub failed: Option<String>,
+}
+
+impl Connection {
+    /// Asks for the rows of a table, which has one.
+    pub async fn open(world: &World, http2: bool, table: &str) -> Self {
+        let stream = TcpStream::connect(world.address()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self::over(stream, world, http2, table).await
+    }
+
+    /// The same over TLS.
+    pub async fn secured(world: &World, mut trust: ClientConfig, http2: bool, table: &str) -> Self {
+        let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
+        trust.alpn_protocols = vec![protocol.to_vec()];
+        let stream = handshake(world, trust).await;
+        Self::over(stream, world, http2, table).await
+    }
+
+    /// The same over a stream that is open.
+    async fn over<T>(stream: T, world: &World, http2: bool, table: &str) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let io = TokioIo::new(stream);
+        let (sender, driver) = if http2 {
+            let (sender, driver) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+            let driver = tokio::spawn(async move { drop(driver.await) });
+            (Sender::Two(sender), driver)
+        } else {
+            let (sender, driver) = http1::handshake(io).await.unwrap();
+            let driver = tokio::spawn(async move { drop(driver.await) });
+            (Sender::One(sender), driver)
+        };
+        let host = world.address().to_string();
+        let request = Request::post(format!("http://{host}/v1/table/{table}/count_rows"))
+            .header("host", host)
+            .header(
+                "authorization",
+                format!("Bearer {}", token::token(&json!({}))),
+            )
+            .header("content-type", "application/json");
+        Self {
+            sender,
+            driver,
+            request: request.body(()).unwrap(),
+        }
+    }
+
+    /// Asks once.
+    pub async fn ask(&mut self) -> hyper::Result<Reply> {
+        let request = self.request.clone().map(|()| Full::from("{}"));
+        let answer = async {
+            let (head, body) = self.sender.send(request).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            Ok(Reply {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body,
+            })
+        };
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        answer.expect("an answer in time")
+    }
+
+    /// Whether it can be asked no more.
+    pub fn is_closed(&self) -> bool {
+        self.driver.is_finished()
+    }
+
+    /// Asks again and again until told to stop, by `stop` or by the gateway.
+    pub fn go_on(mut self, stop: &Arc<AtomicBool>) -> JoinHandle<Asked> {
+        let stop = Arc::clone(stop);
+        tokio::spawn(async move {
+            let mut asked = Asked::default();
+            while !stop.load(Ordering::Relaxed) {
+                let reply = match self.ask().await {
+                    Ok(reply) => reply,
+                    // Never sent: the gateway had said goodbye before.
+                    Err(error) if error.is_canceled() || error.is_closed() => {
+                        asked.told = true;
+                        break;
+                    }
+                    Err(error) => {
+                        asked.failed = Some(format!("{error:?}"));
+                        break;
+                    }
+                };
+                if reply.status != 200 || reply.body != "1" {
+                    asked.failed = Some(format!("{reply:?}"));
+                    break;
+                }
+                asked.served += 1;
+                if reply.header("connection") == Some("close") {
+                    asked.told = true;
+                    break;
+                }
+            }
+            asked.told |= self.is_closed();
+            asked
+        })
+    }
+}
+
+/// A connection with TLS and nothing on it.
+pub async fn handshake(world: &World, trust: ClientConfig) -> TlsStream<TcpStream> {
+    let stream = TcpStream::connect(world.address()).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = TlsConnector::from(Arc::new(trust));
+    connector.connect(name, stream).await.unwrap()
+}
+
+impl Sender {
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Self::One(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Self::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+}
