@@ -279,6 +279,22 @@ fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, 
     Ok(record)
 }
 
+/// Reads the lines of one batch as they stand in the log, and writes them again. For tests of their form.
+///
+/// # Errors
+/// They are no lines, or do not follow each other.
+#[doc(hidden)]
+pub fn reread(lines: &[&[u8]]) -> Result<(Record, Vec<Vec<u8>>), String> {
+    let read = lines.iter().map(|line| serde_json::from_slice(line));
+    let read: Vec<Line> = read
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())?;
+    let written = read.iter().map(serde_json::to_vec);
+    let written = written.collect::<Result<_, _>>();
+    let written = written.map_err(|error| error.to_string())?;
+    Ok((replay(Uuid::nil(), read)?, written))
+}
+
 mod names {
     //! An identifier as the list of its names.
 

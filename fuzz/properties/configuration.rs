@@ -1,0 +1,77 @@
+//! A configuration file.
+
+use std::path::Path;
+
+use nsgate::config::load::{Loaded, from_str};
+use serde_json::Value;
+
+const SECRET: &str = "hunter2-hunter2";
+
+pub fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    match load(text) {
+        Ok(loaded) => accepted(&loaded),
+        Err(refusals) => refused(text, &refusals),
+    }
+}
+
+/// What is shown of a configuration is a configuration, and the same one.
+fn accepted(loaded: &Loaded) {
+    let shown = loaded.config.redacted();
+    let printed = shown.to_string();
+    assert!(!printed.contains(SECRET), "{printed}");
+    assert!(!format!("{:?}", loaded.config).contains(SECRET));
+    let mut plain = shown.clone();
+    reveal(&mut plain);
+    let again = load(&plain.to_string());
+    let again = again.unwrap_or_else(|refusals| panic!("{refusals:#?}\n{plain}"));
+    assert_eq!(again.config.redacted(), shown);
+}
+
+/// A masked `Authorization` is none: it has a scheme.
+fn reveal(shown: &mut Value) {
+    match shown {
+        Value::Object(members) => {
+            for (name, value) in members {
+                if name == "service_authorization" && value == "***" {
+                    *value = "Bearer ***".into();
+                }
+                reveal(value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(reveal),
+        // Masked or not, `${` would be a placeholder.
+        Value::String(text) => *text = text.replace("${", "$${"),
+        _ => {}
+    }
+}
+
+fn refused(text: &str, refusals: &[(usize, usize, String)]) {
+    assert!(!refusals.is_empty());
+    let lines = text.split('\n').count();
+    for (line, column, message) in refusals {
+        assert!(
+            (1..=lines + 1).contains(line),
+            "line {line} of {lines}: {message}"
+        );
+        assert!(*column >= 1);
+        assert!(!message.is_empty());
+        assert!(!message.contains(SECRET), "{message}");
+    }
+}
+
+/// In an environment that has everything; files are looked for where there are none.
+fn load(text: &str) -> Result<Loaded, Vec<(usize, usize, String)>> {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let env = |_: &str| Some(SECRET.to_owned());
+    from_str(text, "nsgate.yaml", base, &env).map_err(|problems| {
+        let errors = problems.errors.into_iter();
+        let place = |problem: nsgate::config::load::Problem| {
+            let place = problem.place.expect("it is about the text");
+            (place.line, place.column, problem.message)
+        };
+        errors.map(place).collect()
+    })
+}

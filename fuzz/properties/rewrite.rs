@@ -1,0 +1,268 @@
+//! The first byte chooses the operation, the rest is the body of a request and of an answer.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nsgate::error::Error;
+use nsgate::protocol::identifier::Identifier;
+use nsgate::protocol::operation::Operation;
+use nsgate::protocol::rewrite::{Asked, Checked, request, response};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+const OPERATIONS: [Operation; 10] = [
+    Operation::DescribeTable,
+    Operation::RenameTable,
+    Operation::BatchCreateTableVersions,
+    Operation::BatchCommitTables,
+    Operation::UpdateTableSchemaMetadata,
+    Operation::DeclareTable,
+    Operation::DropTable,
+    Operation::DeregisterTable,
+    Operation::DescribeTableIndexStats,
+    Operation::ListAllTables,
+];
+
+/// An object's members by name, with the bytes of their values.
+type Members = BTreeMap<String, Box<RawValue>>;
+
+pub fn check(data: &[u8]) {
+    let Some((first, body)) = data.split_first() else {
+        return;
+    };
+    let operation = OPERATIONS[usize::from(*first) % OPERATIONS.len()];
+    let body = Bytes::copy_from_slice(body);
+    requests(operation, &body);
+    for manages in [false, true] {
+        answers(operation, &body, manages);
+    }
+}
+
+fn id(names: &[&str]) -> Identifier {
+    Identifier::from_names(names).expect("an identifier")
+}
+
+/// `from` is mounted at `to`: a request of a caller who is at `from`.
+fn pass(
+    operation: Operation,
+    from: &[&str],
+    to: &[&str],
+    body: &Bytes,
+    drops: bool,
+) -> Result<Checked, Error> {
+    let (from, to) = (id(from), id(to));
+    let route = from.join("t").expect("an identifier");
+    let asked = Asked {
+        operation,
+        id: Some(&route),
+        index_name: Some("i"),
+    };
+    let locate = |id: &Identifier| match id.rebase(&from, &to) {
+        Some(there) => Ok((from != to).then_some(there)),
+        None => Err(Error::invalid("another mount")),
+    };
+    request(asked, body, locate, |key, _| Ok(!(drops && key == "drop")))
+}
+
+fn requests(operation: Operation, body: &Bytes) {
+    let kept = pass(operation, &["lab"], &["lab"], body, false);
+    let moved = pass(operation, &["lab"], &["x", "y"], body, true);
+    assert_eq!(kept.is_ok(), moved.is_ok());
+    let (Ok(kept), Ok(moved)) = (kept, moved) else {
+        return;
+    };
+    if !contains(body, b"identity") {
+        assert_eq!(kept.body, body, "nothing had to change");
+    }
+    unchanged(
+        body,
+        &moved.body,
+        &[
+            "id",
+            "identity",
+            "context",
+            "entries",
+            "operations",
+            "new_namespace_id",
+        ],
+    );
+    let Ok(said) = serde_json::from_slice::<Value>(body) else {
+        return;
+    };
+    assert_eq!(kept.with_details, said["load_detailed_metadata"] == true);
+    let there = |from: &[&str], to: &[&str], drops| {
+        Oracle {
+            operation,
+            from,
+            to,
+            drops,
+        }
+        .top(said.clone())
+    };
+    assert_eq!(json(&moved.body), there(&["lab"], &["x", "y"], true));
+    // The way back leads to where it began, but for what was taken out.
+    let back =
+        pass(operation, &["x", "y"], &["lab"], &moved.body, false).expect("its own spelling");
+    assert_eq!(json(&back.body), there(&["lab"], &["lab"], true));
+}
+
+fn answers(operation: Operation, body: &Bytes, manages: bool) {
+    let (there, here) = (id(&["x", "y"]), id(&["lab"]));
+    let asked = id(&["lab", "n", "t"]);
+    let to_client = |id: &Identifier| id.rebase(&there, &here);
+    let answer = response(operation, &asked, body, to_client, manages);
+    let fields = operation.response_id_fields();
+    let Ok(members) = serde_json::from_slice::<Members>(body) else {
+        return;
+    };
+    let says = manages
+        && matches!(
+            operation,
+            Operation::DescribeTable | Operation::DeclareTable
+        );
+    let mut governed = fields.to_vec();
+    if says {
+        governed.push("managed_versioning");
+        assert_eq!(answer_members(&answer)["managed_versioning"].get(), "true");
+    } else if !fields.iter().any(|field| members.contains_key(*field)) {
+        assert_eq!(answer, body, "nothing had to change");
+    }
+    unchanged(body, &answer, &governed);
+    for field in fields {
+        let Some(Ok(names)) = members
+            .get(*field)
+            .map(|raw| serde_json::from_str::<Vec<String>>(raw.get()))
+        else {
+            continue;
+        };
+        let Ok(named) = Identifier::from_names(names) else {
+            continue;
+        };
+        let said: Vec<String> =
+            serde_json::from_str(answer_members(&answer)[*field].get()).expect("names");
+        let said = Identifier::from_names(said).expect("an identifier");
+        match to_client(&named) {
+            Some(expected) => assert_eq!(said, expected),
+            None => assert!(
+                said.starts_with(&here),
+                "an address of the catalog's: {said:?}"
+            ),
+        }
+    }
+}
+
+/// What is not governed keeps its bytes.
+fn unchanged(before: &[u8], after: &[u8], governed: &[&str]) {
+    let Ok(before) = serde_json::from_slice::<Members>(before) else {
+        return;
+    };
+    let after = answer_members(after);
+    for (name, value) in &before {
+        if !governed.contains(&name.as_str()) {
+            assert_eq!(value.get(), after[name].get(), "{name}");
+        }
+    }
+    assert!(
+        after
+            .keys()
+            .all(|name| before.contains_key(name) || governed.contains(&name.as_str()))
+    );
+}
+
+fn answer_members(body: &[u8]) -> Members {
+    serde_json::from_slice(body).expect("an object")
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|window| window == part)
+}
+
+fn json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).expect("JSON")
+}
+
+/// The same change, made to values and not to bytes.
+struct Oracle<'o> {
+    operation: Operation,
+    from: &'o [&'o str],
+    to: &'o [&'o str],
+    drops: bool,
+}
+
+impl Oracle<'_> {
+    fn top(&self, mut said: Value) -> Value {
+        let Some(members) = said.as_object_mut() else {
+            return said;
+        };
+        let metadata = self.operation == Operation::UpdateTableSchemaMetadata;
+        let governed = |members: &Map<String, Value>, name: &str| {
+            members
+                .get(name)
+                .is_some_and(|value| !(metadata && value.is_string()))
+        };
+        for (name, change) in self.changes() {
+            if governed(members, name) {
+                change(self, members);
+            }
+        }
+        said
+    }
+
+    fn changes(&self) -> Vec<(&'static str, fn(&Self, &mut Map<String, Value>))> {
+        let mut changes: Vec<(&'static str, fn(&Self, &mut Map<String, Value>))> = vec![
+            ("id", |it, members| it.locate(&mut members["id"])),
+            ("identity", |_, members| drop(members.remove("identity"))),
+            ("context", |it, members| it.context(&mut members["context"])),
+        ];
+        match self.operation {
+            Operation::RenameTable => changes.push(("new_namespace_id", |it, members| {
+                it.locate(&mut members["new_namespace_id"]);
+            })),
+            Operation::BatchCreateTableVersions => changes.push(("entries", |it, members| {
+                members["entries"]
+                    .as_array_mut()
+                    .expect("a list")
+                    .iter_mut()
+                    .for_each(|entry| it.nested(entry));
+            })),
+            Operation::BatchCommitTables => changes.push(("operations", |it, members| {
+                for operation in members["operations"].as_array_mut().expect("a list") {
+                    let actions = operation.as_object_mut().expect("an object").values_mut();
+                    actions
+                        .filter(|action| !action.is_null())
+                        .for_each(|action| it.nested(action));
+                }
+            })),
+            _ => {}
+        }
+        changes
+    }
+
+    fn nested(&self, object: &mut Value) {
+        let members = object.as_object_mut().expect("an object");
+        self.locate(&mut members["id"]);
+        members.remove("identity");
+        if let Some(context) = members.get_mut("context") {
+            self.context(context);
+        }
+    }
+
+    fn context(&self, context: &mut Value) {
+        if let Some(entries) = context.as_object_mut().filter(|_| self.drops) {
+            entries.remove("drop");
+        }
+    }
+
+    fn locate(&self, names: &mut Value) {
+        if let Some(all) = names.as_array() {
+            let tail = &all[self.from.len()..];
+            *names = json!(
+                self.to
+                    .iter()
+                    .map(|name| json!(name))
+                    .chain(tail.iter().cloned())
+                    .collect::<Vec<_>>()
+            );
+        }
+    }
+}

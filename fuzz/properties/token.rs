@@ -1,0 +1,180 @@
+//! Two lines: a header and a payload, from which tokens are made, one of them signed by the issuer's own key; the
+//! whole is also read as a token, as a key, and as a value of `Authorization`.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use nsgate::config::{Algorithm, Issuer};
+use nsgate::token::{Jwk, Key, MAX_BYTES, Policy, Refusal, Unverified, bearer};
+use serde_json::{Map, Value, json};
+
+const NOW: u64 = 1_800_000_000;
+
+/// The only key that the issuer has.
+static KEY: LazyLock<(Ed25519KeyPair, Arc<Key>)> = LazyLock::new(|| {
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("a seed");
+    let public = BASE64.encode(pair.public_key().as_ref());
+    let published = json!({"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": public});
+    let published: Jwk = serde_json::from_value(published).expect("a key");
+    let key = published.key(&[Algorithm::EdDSA]).expect("a usable key");
+    (pair, Arc::new(key))
+});
+
+static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+    let mut issuer = Issuer::new("https://idp.test", "catalog");
+    issuer.algorithms = vec![Algorithm::EdDSA];
+    issuer.leeway = Duration::ZERO;
+    Policy::new(&issuer)
+});
+
+pub fn check(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        read(text);
+        credentials(text);
+    }
+    key(data);
+    let at = data
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(data.len());
+    let (header, payload) = (&data[..at], data.get(at + 1..).unwrap_or_default());
+    let signed = format!("{}.{}", BASE64.encode(header), BASE64.encode(payload));
+    let genuine = BASE64.encode(KEY.0.sign(signed.as_bytes()).as_ref());
+    let mut forged = genuine.clone().into_bytes();
+    forged[0] = if forged[0] == b'A' { b'B' } else { b'A' };
+    let forged = String::from_utf8(forged).expect("base64");
+    assert!(judge(&format!("{signed}.{forged}")).is_none(), "forged");
+    if let Some(claims) = judge(&format!("{signed}.{genuine}")) {
+        believed(header, payload, &claims);
+    }
+}
+
+/// The claims of a token that is believed.
+fn judge(token: &str) -> Option<Map<String, Value>> {
+    let unverified = read(token)?;
+    let verdict = POLICY.judge(
+        unverified,
+        vec![Arc::clone(&KEY.1)],
+        Duration::from_secs(NOW),
+    );
+    let verified = verdict.ok()?;
+    assert!(verified.until > Duration::from_secs(NOW));
+    Some(verified.principal.claims().clone())
+}
+
+/// Reads a token; what is read is what any other reader would see.
+fn read(token: &str) -> Option<Unverified<'_>> {
+    let read = match Unverified::read(token) {
+        Ok(read) => read,
+        Err(refusal) => {
+            let words = refusal.to_string();
+            assert!(
+                !words.contains('"') && !words.contains(token) || token.len() < 20,
+                "{words}"
+            );
+            assert!(token.len() <= MAX_BYTES || matches!(refusal, Refusal::Malformed(_)));
+            return None;
+        }
+    };
+    let parts: Vec<&str> = token.split('.').collect();
+    let [header, payload, signature] = parts[..] else {
+        panic!("not three parts")
+    };
+    for part in [header, payload, signature] {
+        let decoded = BASE64.decode(part).expect("base64url");
+        assert_eq!(BASE64.encode(decoded), part, "another spelling of the same");
+    }
+    let header = object(header);
+    for refused in [
+        "jwk", "jku", "x5u", "x5c", "crit", "b64", "cty", "enc", "zip",
+    ] {
+        assert!(!header.contains_key(refused));
+    }
+    let alg = Algorithm::ALL
+        .iter()
+        .find(|(_, a)| *a == read.header().algorithm);
+    assert_eq!(header["alg"], alg.expect("an algorithm").0);
+    let kid = header.get("kid").map(|kid| kid.as_str().expect("a string"));
+    assert_eq!(kid, read.header().key_id.as_deref());
+    let issuer = object(payload);
+    assert_eq!(issuer.get("iss").and_then(Value::as_str), read.issuer());
+    Some(read)
+}
+
+fn object(part: &str) -> Map<String, Value> {
+    let bytes = BASE64.decode(part).expect("base64url");
+    serde_json::from_slice(&bytes).expect("an object")
+}
+
+/// A token that is believed says all that it must.
+fn believed(header: &[u8], payload: &[u8], claims: &Map<String, Value>) {
+    let header: Value = serde_json::from_slice(header).expect("JSON");
+    assert_eq!(header["alg"], "EdDSA");
+    let said: Map<String, Value> = serde_json::from_slice(payload).expect("JSON");
+    assert_eq!(&said, claims);
+    assert_eq!(said["iss"], "https://idp.test");
+    assert!(said["exp"].as_f64().expect("a date") > NOW as f64);
+    if let Some(nbf) = said.get("nbf") {
+        assert!(nbf.as_f64().expect("a date") <= NOW as f64);
+    }
+    let audience = &said["aud"];
+    let ours = |value: &Value| value == "catalog";
+    assert!(ours(audience) || audience.as_array().is_some_and(|all| all.iter().any(ours)));
+    assert!(said.get("sub").is_none_or(Value::is_string));
+}
+
+fn key(data: &[u8]) {
+    let Ok(published) = serde_json::from_slice::<Jwk>(data) else {
+        return;
+    };
+    let all = Algorithm::ALL.map(|(_, algorithm)| algorithm);
+    let Ok(key) = published.key(&all) else {
+        return;
+    };
+    // `from_slice` above has read an object or an array of members in their order.
+    let Ok(said) = serde_json::from_slice::<Map<String, Value>>(data) else {
+        return;
+    };
+    assert!(said.get("d").is_none_or(Value::is_null), "a private key");
+    assert!(
+        said.get("use")
+            .is_none_or(|usage| usage == "sig" || usage.is_null())
+    );
+    for algorithm in all.into_iter().filter(|algorithm| key.fits(*algorithm)) {
+        let name = Algorithm::ALL
+            .iter()
+            .find(|(_, a)| *a == algorithm)
+            .expect("known")
+            .0;
+        let family = match &name[..2] {
+            "RS" | "PS" => "RSA",
+            "ES" => "EC",
+            _ => "OKP",
+        };
+        assert_eq!(said["kty"], family);
+        assert!(
+            said.get("alg")
+                .is_none_or(|alg| alg == name || alg.is_null())
+        );
+    }
+}
+
+fn credentials(text: &str) {
+    let Ok(value) = HeaderValue::from_str(text) else {
+        return;
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, value);
+    if let Ok(token) = bearer(&headers) {
+        assert!(!token.is_empty() && !token.starts_with(' '));
+        let (scheme, rest) = text.split_once(' ').expect("a scheme");
+        assert!(scheme.eq_ignore_ascii_case("bearer"));
+        assert_eq!(rest.trim_start_matches(' '), token);
+    }
+    headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+    assert!(bearer(&headers).is_err(), "two of them");
+}

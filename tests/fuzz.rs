@@ -1,0 +1,90 @@
+//! The properties that `fuzz/` tries with millions of inputs, tried with its seeds and all that differ from one of
+//! them in a byte or two: so that they hold as the code changes, and the seeds stay worth beginning with.
+#![allow(
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests say what they expect; nobody links against them"
+)]
+
+use std::path::{Path, PathBuf};
+
+#[path = "../fuzz/properties/batch_request.rs"]
+mod batch_request;
+#[path = "../fuzz/properties/configuration.rs"]
+mod configuration;
+#[path = "../fuzz/properties/identifier.rs"]
+mod identifier;
+#[path = "../fuzz/properties/log_record.rs"]
+mod log_record;
+#[path = "../fuzz/properties/path.rs"]
+mod path;
+#[path = "../fuzz/properties/rewrite.rs"]
+mod rewrite;
+#[path = "../fuzz/properties/token.rs"]
+mod token;
+
+/// What may well mean something where it is put.
+const BYTES: &[u8] = b"\0\n\"$%,./:0=[\\]{}\x80\xff";
+
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let files = std::fs::read_dir(folder.join(target)).expect("a folder of seeds");
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    assert!(files.len() >= 4, "{target} has {} seeds", files.len());
+    let read = |file: PathBuf| std::fs::read(file).expect("a seed");
+    files.into_iter().map(read).collect()
+}
+
+fn hold(target: &str, step: usize, check: impl Fn(&[u8])) {
+    for seed in seeds(target) {
+        check(&seed);
+        for at in (0..seed.len()).step_by(step) {
+            check(&seed[..at]);
+            let mut cut = seed.clone();
+            cut.remove(at);
+            check(&cut);
+            let mut changed = seed.clone();
+            for byte in BYTES {
+                changed[at] = *byte;
+                check(&changed);
+            }
+        }
+    }
+}
+
+#[test]
+fn identifiers_hold() {
+    hold("identifier", 1, identifier::check);
+}
+
+#[test]
+fn paths_hold() {
+    hold("path", 1, path::check);
+}
+
+#[test]
+fn tokens_hold() {
+    hold("token", 7, token::check);
+}
+
+#[test]
+fn configurations_hold() {
+    hold("configuration", 11, configuration::check);
+}
+
+#[test]
+fn rewriting_holds() {
+    hold("rewrite", 1, rewrite::check);
+}
+
+#[test]
+fn batch_requests_hold() {
+    hold("batch_request", 1, batch_request::check);
+}
+
+#[test]
+fn log_records_hold() {
+    hold("log_record", 1, log_record::check);
+}
