@@ -40,6 +40,11 @@ impl Mount {
         self.namespace == self.backend_namespace
     }
 
+    /// Whether the catalog's spelling of an identifier below this mount is one.
+    fn can_spell(&self, id: &Identifier) -> bool {
+        self.keeps_path() || id.can_rebase(&self.namespace, &self.backend_namespace)
+    }
+
     /// The catalog's spelling of an identifier that this mount owns.
     pub fn to_catalog(&self, id: &Identifier) -> Identifier {
         debug_assert!(
@@ -74,11 +79,13 @@ impl Table {
         }
     }
 
-    /// The mount with the longest prefix of names of `id`.
+    /// The mount with the longest prefix of names of `id`; none where `id` would be too long for the catalog's
+    /// spelling of it.
     pub fn find(&self, id: &Identifier) -> Option<&Arc<Mount>> {
         id.prefix_keys(self.deepest)
             .find_map(|prefix| self.exact.get(prefix))
             .map(|&place| &self.mounts[place])
+            .filter(|mount| mount.can_spell(id))
     }
 
     /// As [`Table::find`], or the contract's answer for what nobody serves.

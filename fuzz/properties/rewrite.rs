@@ -67,7 +67,8 @@ fn pass(
 fn requests(operation: Operation, body: &Bytes) {
     let kept = pass(operation, &["lab"], &["lab"], body, false);
     let moved = pass(operation, &["lab"], &["x", "y"], body, true);
-    assert_eq!(kept.is_ok(), moved.is_ok());
+    // An identifier may be too long for where it is moved to.
+    assert!(kept.is_ok() || moved.is_err());
     let (Ok(kept), Ok(moved)) = (kept, moved) else {
         return;
     };
@@ -181,6 +182,9 @@ fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).expect("JSON")
 }
 
+/// What becomes of a member of this object.
+type Change = fn(&Oracle<'_>, &mut Map<String, Value>);
+
 /// The same change, made to values and not to bytes.
 struct Oracle<'o> {
     operation: Operation,
@@ -208,8 +212,8 @@ impl Oracle<'_> {
         said
     }
 
-    fn changes(&self) -> Vec<(&'static str, fn(&Self, &mut Map<String, Value>))> {
-        let mut changes: Vec<(&'static str, fn(&Self, &mut Map<String, Value>))> = vec![
+    fn changes(&self) -> Vec<(&'static str, Change)> {
+        let mut changes: Vec<(&'static str, Change)> = vec![
             ("id", |it, members| it.locate(&mut members["id"])),
             ("identity", |_, members| drop(members.remove("identity"))),
             ("context", |it, members| it.context(&mut members["context"])),

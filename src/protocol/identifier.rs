@@ -159,17 +159,28 @@ impl Identifier {
         Some(tail.split('\0').filter(|name| !name.is_empty()))
     }
 
-    /// This identifier with `from` at its start replaced by `to`.
+    /// This identifier with `from` at its start replaced by `to`; `None` also where that would be too long for one.
     pub fn rebase(&self, from: &Self, to: &Self) -> Option<Self> {
+        let joined = self.rebased(from, to)?.concat().into();
+        Some(Self { joined })
+    }
+
+    /// Whether there is such a [`Identifier::rebase`].
+    pub fn can_rebase(&self, from: &Self, to: &Self) -> bool {
+        self.rebased(from, to).is_some()
+    }
+
+    fn rebased<'a>(&'a self, from: &Self, to: &'a Self) -> Option<[&'a str; 3]> {
         let tail = self.tail(from)?;
         let between = if tail.is_empty() || to.is_root() {
             ""
         } else {
             "\0"
         };
-        Some(Self {
-            joined: [&*to.joined, between, tail].concat().into(),
-        })
+        let names = self.len() - from.len() + to.len();
+        // As `from_names` counts: without the last NUL.
+        let bytes = to.joined.len() + tail.len() - usize::from(between.is_empty() && names > 1);
+        (names <= MAX_NAMES && bytes <= MAX_BYTES).then_some([&to.joined, between, tail])
     }
 
     /// The identifier with one more name.

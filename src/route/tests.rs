@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use super::{Identifier, Kind, Mount, Table};
+use crate::protocol::identifier::MAX_BYTES;
 
 fn id(names: &[&str]) -> Identifier {
     Identifier::from_names(names).unwrap()
@@ -87,6 +88,27 @@ fn names_below_lead_to_mounts_strictly_below() {
     }
     assert_eq!(table.below(&id(&[])).count(), 4);
     assert_eq!(table.mounts().len(), 5);
+}
+
+/// Found by fuzzing: the batch log refused to be read again with what the gateway itself had made too long.
+#[test]
+fn what_is_too_long_at_the_catalog_is_served_by_nobody() {
+    let mount = Mount {
+        namespace: id(&["lab"]),
+        backend: 0,
+        backend_name: "lab".into(),
+        backend_namespace: id(&["aa", "b"]),
+    };
+    let table = Table::new(vec![mount]);
+    let deep = |names: usize| Identifier::from_names([&["lab"][..], &vec!["n"; names]].concat());
+    assert!(table.find(&deep(62).unwrap()).is_some());
+    assert!(table.find(&deep(63).unwrap()).is_none(), "65 names there");
+    let long = |bytes: usize| id(&["lab", &"x".repeat(bytes)]);
+    assert!(table.find(&long(MAX_BYTES - 4)).is_some());
+    assert!(
+        table.find(&long(MAX_BYTES - 3)).is_none(),
+        "a byte too much"
+    );
 }
 
 #[test]
