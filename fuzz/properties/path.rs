@@ -70,12 +70,12 @@ fn recognized(method: &Method, path: &str, target: Target<'_>) {
         return;
     };
     // Printed again, it is the same path.
+    let tail = tail.replace("{index_name}", index_name.unwrap_or("{index_name}"));
     let mut printed = format!("/v1/{collection}");
-    for part in id.into_iter().chain((!tail.is_empty()).then_some(tail)) {
+    for part in id.into_iter().chain((!tail.is_empty()).then_some(&*tail)) {
         printed.push('/');
         printed.push_str(part);
     }
-    let printed = printed.replace("{index_name}", index_name.unwrap_or("{index_name}"));
     assert_eq!(printed, path, "{operation:?}");
 }
 
