@@ -191,3 +191,39 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::exchange::span::Role;
+    use crate::protocol::trace::SpanContext;
+
+    #[test]
+    fn a_full_queue_loses_spans_instead_of_waiting() {
+        // Connections come to its backlog, and nobody ever answers.
+        let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}", hung.local_addr().unwrap());
+        let exporter = Exporter::to(&uri.parse().unwrap()).unwrap();
+        let span = Span {
+            context: SpanContext::start(),
+            parent: None,
+            role: Role::Internal,
+            name: "work".to_owned(),
+            ended: SystemTime::now(),
+            took: Duration::ZERO,
+            failed: false,
+            facts: Vec::new(),
+        };
+        let began = Instant::now();
+        for _ in 0..3 * QUEUE {
+            exporter.record(span.clone());
+        }
+        assert!(began.elapsed() < TIMEOUT, "somebody waited");
+        assert!(exporter.lost.load(Ordering::Relaxed) > 0);
+        exporter.flush();
+        assert!(began.elapsed() < TIMEOUT + FLUSH, "the end waited");
+    }
+}
