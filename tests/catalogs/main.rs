@@ -10,6 +10,8 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
+#[path = "../gateway/authority.rs"]
+mod authority;
 mod batches;
 #[path = "../gateway/client.rs"]
 mod client;

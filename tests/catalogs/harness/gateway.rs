@@ -148,7 +148,11 @@ impl Gateway {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
         command.args(["serve", "--config"]).arg(config);
         let process = Process::start(&mut command);
-        self.address = process.word_after("nsgate listening on http://");
+        let scheme = match self.config["listen"]["tls"] {
+            Value::Null => "http",
+            _ => "https",
+        };
+        self.address = process.word_after(&format!("nsgate listening on {scheme}://"));
         self.admin = process.word_after("nsgate admin on http://");
         self.config["listen"]["address"] = self.address.as_str().into();
         self.config["admin"]["address"] = self.admin.as_str().into();
