@@ -53,6 +53,11 @@ pub enum CollectError {
     Broken(#[source] BoxError),
 }
 
+/// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
+#[derive(Debug, thiserror::Error)]
+#[error("the sender broke off")]
+pub struct Interrupted(#[source] hyper::Error);
+
 #[derive(Default)]
 enum Source {
     #[default]
@@ -242,7 +247,7 @@ impl Source {
             }
             Self::Incoming(body) => Pin::new(body)
                 .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+                .map(|frame| frame.map(|frame| frame.map_err(|error| Interrupted(error).into()))),
             Self::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }

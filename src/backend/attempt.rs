@@ -1,6 +1,6 @@
 //! One try at one address: over a pooled connection, or a new one.
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
@@ -49,7 +49,7 @@ async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mu
     while !anew && let Some(mut connection) = pool.take_idle() {
         *sent = true;
         match connection.exchange(request).await {
-            Ok(response) => return Outcome::Answered(response, connection),
+            Ok(response) => return answered(response, connection, true),
             Err(Broken {
                 unsent: Some(back), ..
             }) => {
@@ -70,7 +70,7 @@ async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mu
     };
     *sent = true;
     match connection.exchange(request).await {
-        Ok(response) => Outcome::Answered(response, connection),
+        Ok(response) => answered(response, connection, false),
         Err(Broken {
             unsent: Some(back),
             error,
@@ -79,5 +79,16 @@ async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mu
             cause: error.into(),
             pooled: false,
         },
+    }
+}
+
+/// Nobody asked for another protocol, so a catalog that changes to one has not answered (RFC 9110, section 7.8).
+fn answered(response: Response<Incoming>, connection: Box<Connection>, pooled: bool) -> Outcome {
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => Outcome::Lost {
+            cause: "it changed to another protocol".into(),
+            pooled,
+        },
+        _ => Outcome::Answered(response, connection),
     }
 }

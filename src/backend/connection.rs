@@ -164,7 +164,7 @@ impl<H: Home> http_body::Body for Streamed<H> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use hyper_util::rt::TokioIo;
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -200,5 +200,23 @@ mod tests {
         let broken = connection.exchange(request).await.err().unwrap();
         assert_eq!(reader.await.unwrap(), b'G');
         assert!(broken.unsent.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_which_something_came_that_was_not_asked_for_is_not_used() {
+        let (mut connection, mut server) = pair().await;
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let answering = async {
+            let mut request = [0; 1000];
+            let _ = server.read(&mut request).await.unwrap();
+            server.write_all(answer).await.unwrap();
+        };
+        let (response, ()) = tokio::join!(connection.exchange(Request::default()), answering);
+        assert!(response.is_ok());
+        drop(response);
+        assert!(connection.is_usable());
+        server.write_all(answer).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert!(!connection.is_usable());
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Refusal;
 use super::endpoints::Withheld;
+use crate::body::Interrupted;
 use crate::error::cause::{Causes, is_about_our_certificate};
 use crate::error::{BoxError, Error};
 
@@ -37,9 +38,22 @@ impl Failure {
         !matches!(self, Self::NotSent(_) | Self::NoToken(_))
     }
 
+    /// Whether the request's body broke off while the catalog was being sent it.
+    fn is_the_callers(&self) -> bool {
+        let Self::Lost(cause) = self else {
+            return false;
+        };
+        let first: &(dyn std::error::Error + 'static) = cause.as_ref();
+        std::iter::successors(Some(first), |cause| cause.source())
+            .any(|cause| cause.is::<Interrupted>())
+    }
+
     /// What the caller is told: 503, code 17, naming the backend and not its address; 401 or 403 where it is the
-    /// caller who gets no token of this catalog.
+    /// caller who gets no token of this catalog; 400, code 13, where the caller broke off.
     pub fn into_error(self, backend: &str) -> Error {
+        if self.is_the_callers() {
+            return Error::invalid("the request's body broke off before its end").with_cause(self);
+        }
         if let Self::NotSent(cause) = &self
             && let Some(withheld) = cause.downcast_ref::<Withheld>()
         {

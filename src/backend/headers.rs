@@ -2,6 +2,7 @@
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, HeaderName,
+    TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -32,6 +33,10 @@ pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
     }
     for name in headers.keys() {
         let text = name.as_str();
+        if *name == TRANSFER_ENCODING {
+            // It was not what the body went by (RFC 9112, section 6.3), and may say otherwise.
+            ended.push(CONTENT_LENGTH);
+        }
         if ends_here(text) || (!context_prefix.is_empty() && text.starts_with(context_prefix)) {
             ended.push(name.clone());
         }

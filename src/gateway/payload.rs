@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
@@ -46,6 +46,7 @@ pub(super) async fn admit(
     locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
 ) -> Result<Said, Error> {
     if !is_read(operation, request.headers()) {
+        decodable(request.headers())?;
         return Ok(Said::default());
     }
     let body = std::mem::take(request.body_mut());
@@ -93,6 +94,20 @@ fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<St
     let target = recognize(request.method(), request.uri().path()).ok();
     let raw = target.and_then(|target| target.index_name);
     Ok(raw.map(decode_segment).transpose()?.map(Cow::into_owned))
+}
+
+/// Refuses a body that is coded as well as chunked: nobody would undo it, for the coding is left out on the way (RFC
+/// 9112, section 6.1). One that is read whole is no JSON then.
+fn decodable(headers: &HeaderMap) -> Result<(), Error> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Error::invalid(
+            "`transfer-encoding` is not `chunked` alone: send the body without another coding",
+        )
+        .with_status(StatusCode::NOT_IMPLEMENTED)),
+    }
 }
 
 /// Whether a body must be read and checked before the catalog may see it.
