@@ -153,30 +153,3 @@ async fn connections_have_a_bound() {
     };
     tokio::time::timeout(PATIENCE, freed).await.unwrap();
 }
-
-#[tokio::test]
-async fn a_body_of_two_lengths_is_never_two_requests() {
-    let world = crate::world::World::two().await;
-    let bearer = format!("authorization: Bearer {}", crate::token::token(&json!({})));
-    let smuggled = "POST /v1/table/west%24t1/drop HTTP/1.1\r\nhost: x\r\n\r\n";
-    for lengths in [
-        format!(
-            "content-length: 5\r\ncontent-length: {}\r\n",
-            smuggled.len()
-        ),
-        "content-length: 4\r\ntransfer-encoding: chunked\r\n".to_owned(),
-        "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n".to_owned(),
-        "content-length: +5\r\n".to_owned(),
-    ] {
-        let request = format!(
-            "POST {EXISTS} HTTP/1.1\r\nhost: x\r\n{bearer}\r\ncontent-type: application/json\r\n\
-             connection: close\r\n{lengths}\r\n0\r\n\r\n{smuggled}"
-        );
-        let answer = crate::client::raw(world.address(), request.as_bytes()).await;
-        assert!(
-            answer.matches("HTTP/1.1").count() <= 1,
-            "{lengths}: {answer}"
-        );
-    }
-    assert!(world.catalog("west").seen_of("drop_table").is_empty());
-}

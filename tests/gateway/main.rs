@@ -18,6 +18,7 @@ mod disclosure;
 mod drain;
 mod failures;
 mod headers;
+mod hostile;
 mod identity;
 mod limits;
 mod listing;

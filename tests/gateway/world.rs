@@ -264,6 +264,15 @@ impl World {
         self.gateway.log.lock().unwrap().clone()
     }
 
+    /// The gateway's resident memory in KiB.
+    pub fn resident(&self) -> usize {
+        let status = format!("/proc/{}/status", self.gateway.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let words = line.and_then(|line| line.split_whitespace().next());
+        words.and_then(|kib| kib.parse().ok()).unwrap()
+    }
+
     /// Ends the gateway as `kill -9` does.
     pub fn kill(&mut self) {
         self.gateway.child.kill().unwrap();

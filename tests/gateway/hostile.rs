@@ -1,0 +1,14 @@
+//! Clients and catalogs that break HTTP on purpose: refused or harmless, and nobody else notices.
+
+mod catalogs;
+mod chunks;
+mod downgrade;
+mod floods;
+mod frames;
+mod framing;
+mod headers;
+mod lines;
+mod recorder;
+mod requests;
+mod slow;
+mod wire;

@@ -1,0 +1,187 @@
+//! Clients that take their time: each holds what its bound allows, and others are served meanwhile.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::catalog::faults::PATIENCE;
+use crate::world::{Setup, World};
+
+const EXISTS: &str = "/v1/table/west%24t1/exists";
+const BEGUN: &str =
+    "POST /v1/table/west%24t1/exists HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\n";
+const QUERY: &str = "/v1/table/west%24t1/query";
+
+async fn start(limits: &str) -> World {
+    let setup = Setup::two()
+        .section("auth: { anonymous: true }")
+        .section(limits);
+    let setup = setup.section("telemetry: { level: error, access_log: false }");
+    setup.start().await.seeded()
+}
+
+/// Sends `start`, and then a byte of `rest` at a time until the gateway hangs up; what it answered.
+async fn dribble(world: &World, start: &str, rest: &[u8]) -> String {
+    let (mut reader, mut writer) = TcpStream::connect(world.address())
+        .await
+        .unwrap()
+        .into_split();
+    let mut answer = Vec::new();
+    let write = async {
+        writer.write_all(start.as_bytes()).await?;
+        for byte in rest.iter().cycle() {
+            writer.write_all(&[*byte]).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        _ = reader.read_to_end(&mut answer) => {}
+        // Whoever hangs up with bytes unread resets the connection.
+        _ = write => {}
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_hundred_clients_that_dribble_headers_are_cut_off_while_others_are_served() {
+    let world = start("limits: { header_timeout: 500ms, connections: 200 }").await;
+    let began = Instant::now();
+    let slow = join_all((0..100).map(|_| dribble(&world, BEGUN, b"x-a: b\r\n")));
+    let others = async {
+        for _ in 0..50 {
+            world.anonymous().post(EXISTS, &json!({})).await.ok();
+        }
+    };
+    let all = async { tokio::join!(slow, others) };
+    let (answers, ()) = tokio::time::timeout(PATIENCE, all)
+        .await
+        .expect("they are cut off");
+    assert!(
+        began.elapsed() >= Duration::from_millis(500),
+        "they had their time"
+    );
+    for answer in answers {
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_stop_are_given_up() {
+    let world = start("limits: { response_timeout: 200ms, data_timeout: 200ms }").await;
+    let rows = "POST /v1/table/west%24t1/insert HTTP/1.1\r\nhost: g\r\ncontent-type: application/vnd.apache.arrow.stream\r\n";
+    for (begun, what) in [(BEGUN, "json"), (rows, "rows")] {
+        for body in [
+            "content-length: 100\r\n\r\n{",
+            "transfer-encoding: chunked\r\n\r\n9\r\n{",
+            "content-length: 100\r\n\r\n",
+        ] {
+            let answer =
+                crate::client::raw(world.address(), format!("{begun}{body}").as_bytes()).await;
+            assert!(
+                answer.is_empty() || answer.starts_with("HTTP/1.1 503"),
+                "{what}: {answer}"
+            );
+        }
+    }
+    assert_eq!(world.metric("nsgate_requests_in_flight").await, 0.0);
+    assert!(world.catalog("west").seen_of("table_exists").is_empty());
+}
+
+#[tokio::test]
+async fn rows_that_dribble_end_with_the_time_of_a_data_operation() {
+    let world = start("limits: { response_timeout: 10s, data_timeout: 500ms }").await;
+    let rows = "POST /v1/table/west%24t1/insert HTTP/1.1\r\nhost: g\r\nconnection: close\r\ncontent-type: application/vnd.apache.arrow.stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let dribbled = dribble(&world, rows, b"1\r\nx\r\n");
+    let answer = tokio::time::timeout(PATIENCE, dribbled)
+        .await
+        .expect("an end");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 503"),
+        "{answer}"
+    );
+    let none = async {
+        while world.metric("nsgate_requests_in_flight").await > 0.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, none)
+        .await
+        .expect("its place is free again");
+}
+
+/// The catalog's rows come as fast as they are taken; nobody takes them.
+#[tokio::test]
+async fn a_client_that_does_not_read_costs_no_memory_and_is_given_up() {
+    let world = start("limits: { response_timeout: 300ms, data_timeout: 700ms }").await;
+    world.anonymous().post(EXISTS, &json!({})).await.ok();
+    let before = world.resident();
+    let rows = world.catalog("west").rows_out();
+    let mut stream = TcpStream::connect(world.address()).await.unwrap();
+    let query = format!(
+        "POST {QUERY} HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
+    );
+    stream.write_all(query.as_bytes()).await.unwrap();
+    let mut sent = 0_usize;
+    let chunk = bytes::Bytes::from(vec![7; 1 << 20]);
+    // Until the gateway has hung up at the catalog.
+    let pour = async {
+        while rows.send(chunk.clone()).await.is_ok() {
+            sent += 1
+        }
+    };
+    tokio::time::timeout(PATIENCE, pour)
+        .await
+        .expect("the catalog's connection is given up");
+    let grown = world.resident().saturating_sub(before);
+    println!(
+        "{sent} MiB were taken from the catalog for a client that does not read; {grown} KiB more"
+    );
+    assert!(grown < 16 << 10, "{grown} KiB more");
+    let none = async {
+        while world.metric("nsgate_requests_in_flight").await > 0.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, none)
+        .await
+        .expect("its place is free again");
+    drop(stream);
+}
+
+/// `NSGATE_IDLE_CONNECTIONS=9000` opens more of them; each takes a file of this process and one of the gateway's.
+#[tokio::test]
+async fn idle_connections_cost_little_and_others_are_served_beside_them() {
+    let asked = std::env::var("NSGATE_IDLE_CONNECTIONS").ok();
+    let many: usize = asked.map_or(500, |many| many.parse().unwrap());
+    let world = start("limits: { connections: 20000 }").await;
+    world.anonymous().post(EXISTS, &json!({})).await.ok();
+    let before = world.resident();
+    let mut idle = Vec::with_capacity(many);
+    let mut answer = vec![0; 4096];
+    for _ in 0..many {
+        let mut stream = TcpStream::connect(world.address()).await.unwrap();
+        // Each has carried a request, as the connections of a client's pool have.
+        stream
+            .write_all(b"GET /v1/nothing HTTP/1.1\r\nhost: g\r\n\r\n")
+            .await
+            .unwrap();
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut answer))
+            .await
+            .unwrap();
+        assert!(answer[..read.unwrap()].starts_with(b"HTTP/1.1 404"));
+        idle.push(stream);
+    }
+    let grown = world.resident().saturating_sub(before);
+    let each = grown as f64 / many as f64;
+    println!("{many} idle connections: {before} KiB before, {grown} KiB more, {each:.1} KiB each");
+    assert!(world.metric("nsgate_connections").await >= many as f64);
+    assert!(each < 32.0, "{each} KiB each");
+    world.anonymous().post(EXISTS, &json!({})).await.ok();
+}
