@@ -11,4 +11,4 @@ mod lines;
 mod recorder;
 mod requests;
 mod slow;
-mod wire;
+pub mod wire;

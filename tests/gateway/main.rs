@@ -26,6 +26,7 @@ mod load;
 mod operator;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod overload;
 mod reload;
 mod rewriting;
 mod routing;

@@ -337,7 +337,7 @@ impl World {
         let _ = self.gateway.child.wait();
         let limit = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
         let mut limited = Command::new("sh");
-        limited.args(["-c", &limit, env!("CARGO_BIN_EXE_nsgate")]);
+        limited.args(["-c", &limit, &program()]);
         self.gateway = Gateway::start_as(limited, &self.folder).await;
     }
 
@@ -364,9 +364,14 @@ impl World {
     }
 }
 
+/// The program under test; `NSGATE_BIN` names another build of it, to be measured.
+fn program() -> String {
+    std::env::var("NSGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned())
+}
+
 impl Gateway {
     fn command(folder: &TempDir) -> Command {
-        Self::command_as(Command::new(env!("CARGO_BIN_EXE_nsgate")), folder)
+        Self::command_as(Command::new(program()), folder)
     }
 
     fn command_as(mut command: Command, folder: &TempDir) -> Command {
@@ -381,7 +386,7 @@ impl Gateway {
     }
 
     async fn start(folder: &TempDir) -> Self {
-        Self::start_as(Command::new(env!("CARGO_BIN_EXE_nsgate")), folder).await
+        Self::start_as(Command::new(program()), folder).await
     }
 
     /// `program` is the gateway, or what becomes it.
