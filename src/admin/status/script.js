@@ -171,7 +171,7 @@ const serves = (one) => one.up && one.breaker === "closed";
 
 function address(one) {
   const words = !one.up ? `down: ${one.error || "no answer"}`
-    : one.breaker === "closed" ? `${one.in_flight} in flight${one.latency_ms ? `, ${one.latency_ms} ms` : ""}` : `left alone, its breaker is ${one.breaker}`;
+    : one.breaker === "closed" ? `${one.in_flight} in flight` : `left alone, its breaker is ${one.breaker}`;
   return el("span", { class: `sub ${serves(one) ? "" : "bad"}` }, `${one.address}: ${words}`);
 }
 
