@@ -34,6 +34,13 @@ async fn statuses(rest: &Kind, count: usize, request: fn() -> Request<Body>) -> 
     all
 }
 
+fn breakers(kind: &Kind) -> Vec<&'static str> {
+    match kind {
+        Kind::Rest(rest) => rest.standing().iter().map(|one| one.breaker).collect(),
+        _ => unreachable!("made by `rest`"),
+    }
+}
+
 #[tokio::test]
 async fn requests_go_to_every_address() {
     let (first, second) = (always(ok("1")).await, always(ok("2")).await);
@@ -245,6 +252,7 @@ async fn an_address_whose_500_another_betters_is_left_out() {
     let rest = rest(&config);
     assert_eq!(statuses(&rest, 100, read).await, [200; 100]);
     assert_eq!(bad.requests().len(), 1);
+    assert_eq!(breakers(&rest), ["open", "closed"]);
     assert_eq!(statuses(&rest, 20, write).await, [200; 20]);
 }
 
