@@ -67,7 +67,6 @@ fn endpoint(standing: &Standing) -> Value {
         "error": standing.error,
         "breaker": standing.breaker,
         "in_flight": standing.in_flight,
-        "latency_ms": standing.latency.as_millis(),
     })
 }
 

@@ -157,7 +157,7 @@ async fn backends_are_shown_with_their_mounts() {
         "name": "lake", "implementation": "rest", "up": true, "error": null,
         "endpoints": [{
             "address": "http://127.0.0.1:1/base", "up": true, "error": null,
-            "breaker": "closed", "in_flight": 0, "latency_ms": 0,
+            "breaker": "closed", "in_flight": 0,
         }],
         "mounts": [{ "namespace": ["prod"], "backend_namespace": [] }],
     }]});

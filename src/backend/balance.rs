@@ -106,12 +106,6 @@ impl Load {
         (self.requests.load(Ordering::Relaxed) >> 32) as u32
     }
 
-    /// How long an answer takes by now.
-    pub(super) fn latency(&self, now: Moment) -> Duration {
-        let millis = Pace::from(self.pace.load(Ordering::Relaxed)).by(now);
-        Duration::from_secs_f32(millis.max(0.0) / 1_000.0)
-    }
-
     /// What one more request would have to wait for: less is better.
     pub(super) fn cost(&self, now: Moment) -> f32 {
         let pace = Pace::from(self.pace.load(Ordering::Relaxed)).by(now);

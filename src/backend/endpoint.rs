@@ -51,8 +51,6 @@ pub struct Standing {
     pub breaker: &'static str,
     /// Requests whose answer has not ended.
     pub in_flight: u32,
-    /// How long an answer takes; measured where there is a choice.
-    pub latency: Duration,
 }
 
 impl Board {
@@ -110,7 +108,6 @@ impl Endpoint {
                 State::Due => "half-open",
             },
             in_flight: self.load.in_flight(),
-            latency: self.load.latency(now),
         }
     }
 
