@@ -1,18 +1,18 @@
 //! Who may do what: the rules of `authorization`. Immutable and pure.
 //!
 //! The rule with the longest prefix of names decides; where none covers a name, it is denied. A write reaches what is
-//! below, so it needs the leave of every rule there, too. Deciding allocates nothing where the answer is yes, and costs
-//! one hash a name at most, however many rules there are.
+//! below, so it needs the leave of every rule there, too. Deciding allocates nothing where the answer is yes; how the
+//! rule is found, whatever their number: [`Prefixes`].
 
 mod denial;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::config::{Access as Need, AuthorizationRule};
 use crate::error::Error;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::protocol::operation::Access;
+use crate::protocol::prefixes::{Prefixed, Prefixes};
 use crate::protocol::principal::Principal;
 
 pub use denial::Denial;
@@ -30,13 +30,12 @@ pub struct Rule {
 
 /// All rules.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
-    /// Sorted by namespace, so that those below a name are neighbours.
-    rules: Vec<Rule>,
-    /// The place in `rules` of each namespace's key.
-    exact: HashMap<Arc<str>, usize>,
-    /// The most names that a rule's namespace has.
-    deepest: usize,
+pub struct Rules(Prefixes<Rule>);
+
+impl Prefixed for Rule {
+    fn prefix(&self) -> &Identifier {
+        &self.namespace
+    }
 }
 
 /// The rules as they concern one caller: the extension of a request that its path alone does not decide.
@@ -59,32 +58,18 @@ impl Rules {
                 write: rule.write.clone(),
             })
         };
-        let mut rules: Vec<Rule> = rules.iter().map(rule).collect::<Result<_, _>>()?;
-        rules.sort_by(|a, b| a.namespace.cmp(&b.namespace));
-        rules.dedup_by(|a, b| a.namespace == b.namespace);
-        let keys = rules.iter().map(|rule| rule.namespace.key());
-        let exact = keys.enumerate().map(|(place, key)| (key, place)).collect();
-        let deepest = rules.iter().map(|rule| rule.namespace.len()).max();
-        Ok(Self {
-            rules,
-            exact,
-            deepest: deepest.unwrap_or(0),
-        })
+        let rules = rules.iter().map(rule).collect::<Result<_, _>>()?;
+        Ok(Self(Prefixes::new(rules)))
     }
 
     /// The rule that decides about `id`: the one with the longest prefix of its names.
     pub fn find(&self, id: &Identifier) -> Option<&Rule> {
-        id.prefix_keys(self.deepest)
-            .find_map(|prefix| self.exact.get(prefix))
-            .map(|&place| &self.rules[place])
+        self.0.find(id)
     }
 
     /// The rules strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Rule> {
-        let first = self.rules.partition_point(|rule| rule.namespace <= *id);
-        self.rules[first..]
-            .iter()
-            .take_while(move |rule| rule.namespace.starts_with(id))
+        self.0.below(id).iter()
     }
 
     /// Whether `caller` may do at `id` what an operation of this access does there.

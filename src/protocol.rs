@@ -7,6 +7,7 @@ pub mod error;
 pub mod identifier;
 mod json;
 pub mod operation;
+pub mod prefixes;
 pub mod principal;
 pub mod query;
 pub mod rename;

@@ -1,14 +1,15 @@
 //! The route table: which backend serves an identifier. Immutable and pure.
 //!
-//! Looking up costs one hash a name of the identifier at most, however many mounts there are.
+//! How a mount is found, whatever their number: [`Prefixes`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Kind;
+use crate::protocol::prefixes::{Prefixed, Prefixes};
 
 /// A prefix of the tree that clients see, and who serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +26,12 @@ pub struct Mount {
 
 /// All mounts.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// Sorted by namespace, so that those below an identifier are neighbours.
-    mounts: Vec<Arc<Mount>>,
-    /// The place in `mounts` of each namespace's key.
-    exact: HashMap<Arc<str>, usize>,
-    /// The most names that a mount's namespace has.
-    deepest: usize,
+pub struct Table(Prefixes<Arc<Mount>>);
+
+impl Prefixed for Arc<Mount> {
+    fn prefix(&self) -> &Identifier {
+        &self.namespace
+    }
 }
 
 impl Mount {
@@ -63,29 +63,14 @@ impl Mount {
 
 impl Table {
     /// A table of `mounts`. Of two with the same namespace, which configuration refuses, one is lost.
-    pub fn new(mut mounts: Vec<Mount>) -> Self {
-        mounts.sort_by(|a, b| a.namespace.cmp(&b.namespace));
-        mounts.dedup_by(|a, b| a.namespace == b.namespace);
-        let exact = mounts
-            .iter()
-            .enumerate()
-            .map(|(place, mount)| (mount.namespace.key(), place))
-            .collect();
-        let deepest = mounts.iter().map(|mount| mount.namespace.len()).max();
-        Self {
-            mounts: mounts.into_iter().map(Arc::new).collect(),
-            exact,
-            deepest: deepest.unwrap_or(0),
-        }
+    pub fn new(mounts: Vec<Mount>) -> Self {
+        Self(Prefixes::new(mounts.into_iter().map(Arc::new).collect()))
     }
 
     /// The mount with the longest prefix of names of `id`; none where `id` would be too long for the catalog's
     /// spelling of it.
     pub fn find(&self, id: &Identifier) -> Option<&Arc<Mount>> {
-        id.prefix_keys(self.deepest)
-            .find_map(|prefix| self.exact.get(prefix))
-            .map(|&place| &self.mounts[place])
-            .filter(|mount| mount.can_spell(id))
+        self.0.find(id).filter(|mount| mount.can_spell(id))
     }
 
     /// As [`Table::find`], or the contract's answer for what nobody serves.
@@ -108,10 +93,7 @@ impl Table {
 
     /// The mounts strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Arc<Mount>> {
-        let first = self.mounts.partition_point(|mount| mount.namespace <= *id);
-        self.mounts[first..]
-            .iter()
-            .take_while(move |mount| mount.namespace.starts_with(id))
+        self.0.below(id).iter()
     }
 
     /// The names right below `id` that lead to mounts, sorted.
@@ -123,7 +105,7 @@ impl Table {
 
     /// All mounts, sorted by namespace.
     pub fn mounts(&self) -> &[Arc<Mount>] {
-        &self.mounts
+        self.0.all()
     }
 }
 

@@ -233,25 +233,6 @@ impl Identifier {
         delimiter
     }
 
-    /// Keys of this identifier's prefixes of at most `names` names, longest first. Equal
-    /// identifiers, and no others, have equal keys.
-    pub(crate) fn prefix_keys(&self, names: usize) -> impl Iterator<Item = &str> {
-        let end = match names {
-            0 => 0,
-            _ => memchr::memchr_iter(0, self.joined.as_bytes())
-                .nth(names - 1)
-                .unwrap_or(self.joined.len()),
-        };
-        std::iter::successors(Some(&self.joined[..end]), |key| {
-            (!key.is_empty()).then(|| &key[..key.rfind('\0').unwrap_or(0)])
-        })
-    }
-
-    /// The longest of [`Identifier::prefix_keys`].
-    pub(crate) fn key(&self) -> Arc<str> {
-        Arc::clone(&self.joined)
-    }
-
     fn tail(&self, prefix: &Self) -> Option<&str> {
         let rest = self.joined.strip_prefix(&*prefix.joined)?;
         if prefix.is_root() || rest.is_empty() {
