@@ -1,0 +1,19 @@
+"""What is asked of a party: each load has `run(server, seconds)`, which answers with a `Done`."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Done:
+    """What a load was answered; everything else that it got was a failure, and ended the measurement."""
+
+    units: float
+    # A second.
+    rate: float
+    # Of a request, in milliseconds; none where they mean nothing.
+    p50: float | None = None
+    p99: float | None = None
+
+
+# One description of a table: path and body.
+DESCRIBE = ("/v1/table/prod%24t1/describe?delimiter=%24", '{"id":["prod","t1"],"check_declared":false}')
