@@ -1,7 +1,7 @@
 //! Who is calling: a request goes on with a [`Principal`], or not at all.
 //!
 //! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
-//! costs a hash and a look; one that was not is verified on the spot; only one whose key is unknown waits, for at
+//! costs a look and a comparison; one that was not is verified on the spot; only one whose key is unknown waits, for at
 //! most the time of one fetch.
 
 mod memory;
@@ -24,18 +24,18 @@ use crate::protocol::error::Code;
 use crate::protocol::principal::Principal;
 use crate::token::Refusal;
 
-use verifier::Verdict;
 pub use verifier::Verifier;
+use verifier::{Last, Verdict};
 
 /// Makes [`Authenticate`]; all that it makes share what they have verified.
 #[derive(Clone)]
 pub struct AuthenticateLayer(Arc<Verifier>);
 
-/// The service. Sets the extension [`Principal`].
-#[derive(Clone)]
+/// The service. Sets the extension [`Principal`]. There is one for each connection.
 pub struct Authenticate<S> {
     inner: S,
     verifier: Arc<Verifier>,
+    last: Last,
 }
 
 type Answer = Result<Response<Body>, Error>;
@@ -54,6 +54,18 @@ impl<S> Layer<S> for AuthenticateLayer {
         Authenticate {
             inner,
             verifier: Arc::clone(&self.0),
+            last: Last::default(),
+        }
+    }
+}
+
+/// What one connection has shown, no other one has.
+impl<S: Clone> Clone for Authenticate<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            verifier: Arc::clone(&self.verifier),
+            last: Last::default(),
         }
     }
 }
@@ -77,7 +89,7 @@ where
             // `Debug` does not show it, and no HTTP/2 connection to a catalog keeps it in its table.
             credentials.set_sensitive(true);
         }
-        let wait = match self.verifier.judge(&request) {
+        let wait = match self.verifier.judge(&request, &mut self.last) {
             Ok(Verdict::Known(principal)) => {
                 admit(&mut request, principal);
                 return Either::Left(self.inner.call(request));

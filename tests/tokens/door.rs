@@ -25,6 +25,9 @@ pub struct Door {
     service: Authenticate<Inside>,
 }
 
+/// A client's connection, which outlives its requests.
+pub struct Connection(Authenticate<Inside>);
+
 /// A clock whose hands the test moves.
 pub struct Hands(Mutex<(Duration, Duration)>);
 
@@ -114,20 +117,19 @@ impl Door {
         }
     }
 
-    /// Who a request with this token is by.
+    /// A new client connects.
+    pub fn connect(&self) -> Connection {
+        Connection(self.service.clone())
+    }
+
+    /// Who a request with this token is by, the first of its connection.
     pub async fn ask(&self, token: &str) -> Result<Principal, Error> {
-        self.ask_with(&[format!("Bearer {token}").as_bytes()]).await
+        self.connect().ask(token).await
     }
 
     /// Who a request with these `Authorization` headers is by.
     pub async fn ask_with(&self, values: &[&[u8]]) -> Result<Principal, Error> {
-        let mut request = Request::new(Body::empty());
-        for value in values {
-            let value = HeaderValue::from_bytes(value).unwrap();
-            request.headers_mut().append(header::AUTHORIZATION, value);
-        }
-        let mut response = self.service.clone().oneshot(request).await?;
-        Ok(response.extensions_mut().remove().expect("a principal"))
+        self.connect().ask_with(values).await
     }
 
     /// The value of a metric.
@@ -154,5 +156,22 @@ impl Clock for Hands {
 
     fn steady(&self) -> Duration {
         self.0.lock().unwrap().1
+    }
+}
+
+impl Connection {
+    /// Who a request with this token is by.
+    pub async fn ask(&mut self, token: &str) -> Result<Principal, Error> {
+        self.ask_with(&[format!("Bearer {token}").as_bytes()]).await
+    }
+
+    async fn ask_with(&mut self, values: &[&[u8]]) -> Result<Principal, Error> {
+        let mut request = Request::new(Body::empty());
+        for value in values {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            request.headers_mut().append(header::AUTHORIZATION, value);
+        }
+        let mut response = self.0.ready().await?.call(request).await?;
+        Ok(response.extensions_mut().remove().expect("a principal"))
     }
 }

@@ -1,14 +1,18 @@
 //! Tokens that were verified, so that a busy client costs one signature check.
 //!
-//! They are known by the SHA-256 of their bytes, and of the subject of the certificate they came with: whoever could
-//! make two tokens of one hash could forge signatures as well. What is remembered is never believed past its time, nor after its key was retired.
+//! They are kept as they came. A token is known only if each of its bytes, and of the subject of the certificate that
+//! it comes with, is that of one which was verified: no forgery can meet a remembered token, for there is nothing to
+//! meet but the token itself. What finds it is a hash of the end of its signature, which no two tokens share by
+//! accident; the hash is keyed, and the end is compared before the rest, so that no refusal's time tells anything of
+//! a token to somebody who does not have its signature. What is remembered is never believed past its time, nor after
+//! its key was retired.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{self, SHA256, digest};
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
 
 use crate::protocol::principal::Principal;
 use crate::token::Verified;
@@ -17,70 +21,251 @@ use crate::token::Verified;
 const CAPACITY: u64 = 64 << 20;
 /// Tokens at first; the table grows with need.
 const EXPECTED: usize = 4096;
+/// So many bytes at the end of a token find it: 192 bits of its signature.
+const END: usize = 32;
 
 /// Remembered tokens.
-pub(super) struct Memory(Cache<Hash, Arc<Remembered>, Weight>);
+pub(super) struct Memory(Cache<Known, Known, Weight>);
 
-/// The SHA-256 of a token, and of the subject of the certificate it came with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Hash([u8; 32]);
+/// What a caller shows of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) token: &'a str,
+    /// The subject of its certificate.
+    pub(super) certificate: Option<&'a str>,
+}
+
+/// A token that was verified. A clone costs one reference count.
+#[derive(Clone)]
+pub(super) struct Known(Arc<Remembered>);
 
 struct Remembered {
+    token: Box<str>,
+    certificate: Option<Box<str>>,
     verified: Verified,
-    weight: u64,
 }
 
 #[derive(Clone)]
 struct Weight;
-
-impl Weighter<Hash, Arc<Remembered>> for Weight {
-    fn weight(&self, _: &Hash, remembered: &Arc<Remembered>) -> u64 {
-        remembered.weight
-    }
-}
 
 impl Memory {
     pub(super) fn new() -> Self {
         Self(Cache::with_weighter(EXPECTED, CAPACITY, Weight))
     }
 
-    /// The caller of a token that was verified before and is still good at `now` (since the epoch).
-    pub(super) fn recall(&self, hash: &Hash, now: Duration) -> Option<Principal> {
-        let remembered = self.0.get(hash)?;
-        let verified = &remembered.verified;
-        if now < verified.until && !verified.key.is_retired() {
-            return Some(verified.principal.clone());
+    /// What was remembered of what is shown, if it is still good at `now` (since the epoch).
+    pub(super) fn recall(&self, shown: Shown<'_>, now: Duration) -> Option<Known> {
+        let known = self.0.get(&shown)?;
+        if known.is_good(now) {
+            return Some(known);
         }
-        self.0.remove(hash);
+        self.0.remove(&shown);
         None
     }
 
-    /// Remembers a token that is `length` bytes long, what it came with included.
-    pub(super) fn remember(&self, hash: Hash, length: usize, verified: Verified) {
-        let remembered = Remembered {
+    /// Remembers what was shown and verified.
+    pub(super) fn remember(&self, shown: Shown<'_>, verified: Verified) -> Known {
+        let known = Known(Arc::new(Remembered {
+            token: shown.token.into(),
+            certificate: shown.certificate.map(Into::into),
             verified,
-            // Claims in memory take about three times their JSON.
-            weight: 512 + 3 * length as u64,
-        };
-        self.0.insert(hash, Arc::new(remembered));
+        }));
+        self.0.insert(known.clone(), known.clone());
+        known
     }
 }
 
-impl Hash {
-    pub(super) fn of(token: &str, certificate: Option<&str>) -> Self {
-        let digest = match certificate {
-            None => digest(&SHA256, token.as_bytes()),
-            Some(subject) => {
-                let mut both = digest::Context::new(&SHA256);
-                both.update(token.as_bytes());
-                // No token has this byte.
-                both.update(&[0]);
-                both.update(subject.as_bytes());
-                both.finish()
-            }
+impl Known {
+    /// Whether this is what is shown, and still good at `now`.
+    pub(super) fn fits(&self, shown: Shown<'_>, now: Duration) -> bool {
+        shown.equivalent(self) && self.is_good(now)
+    }
+
+    pub(super) fn principal(&self) -> &Principal {
+        &self.0.verified.principal
+    }
+
+    fn is_good(&self, now: Duration) -> bool {
+        let verified = &self.0.verified;
+        now < verified.until && !verified.key.is_retired()
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown {
+            token: &self.0.token,
+            certificate: self.0.certificate.as_deref(),
+        }
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn end(&self) -> &'a [u8] {
+        let token = self.token.as_bytes();
+        token.last_chunk::<END>().map_or(token, |end| end)
+    }
+}
+
+impl Equivalent<Known> for Shown<'_> {
+    fn equivalent(&self, known: &Known) -> bool {
+        let known = known.shown();
+        self.end() == known.end()
+            && self.token == known.token
+            && self.certificate == known.certificate
+    }
+}
+
+impl Hash for Shown<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.end());
+        if let Some(subject) = self.certificate {
+            state.write(subject.as_bytes());
+        }
+    }
+}
+
+impl Hash for Known {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shown().hash(state);
+    }
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.shown().equivalent(other)
+    }
+}
+
+impl Eq for Known {}
+
+impl Weighter<Known, Known> for Weight {
+    fn weight(&self, known: &Known, _: &Known) -> u64 {
+        let Remembered {
+            token, certificate, ..
+        } = &*known.0;
+        let length = token.len() + certificate.as_ref().map_or(0, |subject| subject.len());
+        // Claims in memory take about three times their JSON; and there is the token itself.
+        512 + 4 * length as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
+
+    use super::*;
+    use crate::config::Algorithm;
+    use crate::token::{Jwk, Key};
+
+    const NOW: Duration = Duration::from_secs(1000);
+    const LATER: Duration = Duration::from_secs(2000);
+
+    /// RFC 8037, A.2.
+    fn key() -> Arc<Key> {
+        let jwk =
+            r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+        let jwk: Jwk = serde_json::from_str(jwk).unwrap();
+        Arc::new(jwk.key(&[Algorithm::EdDSA]).unwrap())
+    }
+
+    fn verified(subject: &str, key: &Arc<Key>) -> Verified {
+        Verified {
+            principal: Principal::certified(subject),
+            until: LATER,
+            key: Arc::clone(key),
+        }
+    }
+
+    fn by(token: &str) -> Shown<'_> {
+        Shown {
+            token,
+            certificate: None,
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_by_every_byte_of_it() {
+        let (memory, key) = (Memory::new(), key());
+        let token = format!("{}.{}.{}", "h".repeat(40), "p".repeat(300), "s".repeat(86));
+        let known = memory.remember(by(&token), verified("a", &key));
+        assert!(known.fits(by(&token), NOW));
+        assert!(memory.recall(by(&token), NOW).is_some());
+        let mut others: Vec<String> = (0..token.len())
+            .map(|at| format!("{}x{}", &token[..at], &token[at + 1..]))
+            .collect();
+        others.extend([
+            format!("{token}s"),
+            format!("h{token}"),
+            token[1..].to_owned(),
+            token[..token.len() - 1].to_owned(),
+            token[token.len() - END..].to_owned(),
+            String::new(),
+        ]);
+        for other in others {
+            assert!(!known.fits(by(&other), NOW), "{other}");
+            assert!(memory.recall(by(&other), NOW).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn tokens_with_the_same_end_are_two() {
+        let (memory, key) = (Memory::new(), key());
+        let end = "s".repeat(END);
+        let both = ["a", "b"].map(|start| format!("{start}{end}"));
+        for token in &both {
+            memory.remember(by(token), verified(token, &key));
+        }
+        for token in &both {
+            let known = memory.recall(by(token), NOW).unwrap();
+            assert_eq!(&**known.principal().subject(), token);
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_only_with_the_certificate_it_came_with() {
+        let (memory, key) = (Memory::new(), key());
+        let shown = |certificate| Shown {
+            token: "a.b.c",
+            certificate,
         };
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest.as_ref());
-        Self(hash)
+        let all = [None, Some(""), Some("CN=a"), Some("CN=b")];
+        for certificate in all {
+            let known = memory.remember(shown(certificate), verified("a", &key));
+            for other in all {
+                assert_eq!(known.fits(shown(other), NOW), other == certificate);
+            }
+            assert!(memory.recall(shown(certificate), NOW).is_some());
+            memory.0.remove(&shown(certificate));
+            assert!(memory.recall(shown(certificate), NOW).is_none());
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_past_its_time_or_its_key() {
+        let (memory, key) = (Memory::new(), key());
+        let known = memory.remember(by("a.b.c"), verified("a", &key));
+        assert!(!known.fits(by("a.b.c"), LATER));
+        assert!(memory.recall(by("a.b.c"), LATER).is_none());
+        // What was found to be too old is gone, whatever the clock says next.
+        assert!(memory.recall(by("a.b.c"), NOW).is_none());
+        let known = memory.remember(by("a.b.c"), verified("a", &key));
+        key.retire();
+        assert!(!known.fits(by("a.b.c"), NOW));
+        assert!(memory.recall(by("a.b.c"), NOW).is_none());
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_by_its_bytes() {
+        let (memory, key) = (Memory::new(), key());
+        let length = 20_000;
+        for number in 0..4000 {
+            let token = format!("{number:0>length$}");
+            memory.remember(by(&token), verified("a", &key));
+        }
+        assert!(memory.0.weight() <= CAPACITY);
+        let kept = memory.0.len() as u64;
+        assert!(
+            (1..=CAPACITY / (4 * length as u64)).contains(&kept),
+            "{kept}"
+        );
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 
-use super::memory::{Hash, Memory};
+use super::memory::{Known, Memory, Shown};
 use crate::backend::Peer;
 use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
 use crate::metrics::{self, TokenCache};
@@ -30,12 +31,9 @@ pub(super) enum Verdict {
     Later(Wait),
 }
 
-/// What a caller shows of itself.
-struct Shown<'a> {
-    token: &'a str,
-    /// The subject of its certificate.
-    certificate: Option<&'a str>,
-}
+/// What a connection has shown last: most show the same with every request, and need not look it up.
+#[derive(Default)]
+pub(super) struct Last(Option<Known>);
 
 impl Verifier {
     /// Lets in the callers whose tokens are by the issuers of `keys`.
@@ -61,14 +59,17 @@ impl Verifier {
     }
 
     /// Judges a request by its headers and its connection; does not wait.
-    pub(super) fn judge<B>(&self, request: &Request<B>) -> Result<Verdict, Refusal> {
+    pub(super) fn judge<B>(
+        &self,
+        request: &Request<B>,
+        last: &mut Last,
+    ) -> Result<Verdict, Refusal> {
         if let Some(everyone) = &self.anonymous {
             let known = holder(request).unwrap_or(everyone);
             return Ok(Verdict::Known(known.clone()));
         }
         let shown = Shown::by(request)?;
-        let hash = Hash::of(shown.token, shown.certificate);
-        if let Some(principal) = self.memory.recall(&hash, self.clock.wall()) {
+        if let Some(principal) = last.recall(&self.memory, shown, self.clock.wall()) {
             self.metrics.looked_up(TokenCache::Hit);
             return Ok(Verdict::Known(principal));
         }
@@ -78,7 +79,7 @@ impl Verifier {
         match issuer.search(unverified.header()) {
             Search::Wait(wait) => Ok(Verdict::Later(wait)),
             Search::Over(found) => {
-                let principal = self.settle(issuer, &shown, hash, unverified, found)?;
+                let principal = self.settle(issuer, shown, unverified, found)?;
                 Ok(Verdict::Known(principal))
             }
         }
@@ -90,8 +91,7 @@ impl Verifier {
         let unverified = Unverified::read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
-        let hash = Hash::of(shown.token, shown.certificate);
-        self.settle(issuer, &shown, hash, unverified, found)
+        self.settle(issuer, shown, unverified, found)
     }
 
     /// Counts a refusal.
@@ -116,8 +116,7 @@ impl Verifier {
     fn settle(
         &self,
         issuer: &Issuer,
-        shown: &Shown<'_>,
-        hash: Hash,
+        shown: Shown<'_>,
         unverified: Unverified<'_>,
         found: Found,
     ) -> Result<Principal, Refusal> {
@@ -129,10 +128,18 @@ impl Verifier {
         let now = self.clock.wall();
         let policy = issuer.policy();
         let verified = policy.judge(unverified, keys, now, shown.certificate)?;
-        let principal = verified.principal.clone();
-        let length = shown.token.len() + shown.certificate.map_or(0, str::len);
-        self.memory.remember(hash, length, verified);
-        Ok(principal)
+        let known = self.memory.remember(shown, verified);
+        Ok(known.principal().clone())
+    }
+}
+
+impl Last {
+    /// The caller that showed this before, if that is still good.
+    fn recall(&mut self, memory: &Memory, shown: Shown<'_>, now: Duration) -> Option<Principal> {
+        if !self.0.as_ref().is_some_and(|last| last.fits(shown, now)) {
+            self.0 = memory.recall(shown, now);
+        }
+        self.0.as_ref().map(|last| last.principal().clone())
     }
 }
 
