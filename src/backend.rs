@@ -36,6 +36,7 @@ mod retry;
 pub(crate) mod scripted;
 mod tls;
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -197,10 +198,15 @@ impl Backend {
     /// [`Operation`]; [`Identifier`], the catalog's, where the path names one; [`Authority`] (absent: the caller's,
     /// with the request's own `Authorization`); [`Context`]; [`Peer`]. Hop-by-hop headers are taken out in both
     /// directions. The wait for the headers is bounded by the operation's class, the body is not.
-    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
+    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
+        self.pass(&mut request).await
+    }
+
+    /// The same for a request that stays where it is until it is written. Nothing is left of it.
+    pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = request.extensions().get::<Operation>().copied();
         let began = Instant::now();
-        let outcome = self.kind.send(self.limit(operation), request).await;
+        let outcome = self.kind.pass(self.limit(operation), request).await;
         self.count(operation, began);
         outcome
     }
@@ -295,16 +301,18 @@ impl Backend {
 }
 
 impl Kind {
-    async fn send(
+    async fn pass(
         &self,
         limit: Duration,
-        request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self {
-            Self::Rest(rest) => rest.send(limit, request).await,
+            Self::Rest(rest) => rest.pass(limit, request).await,
             #[cfg(feature = "dir")]
-            Self::Dir(dir) => dir.send_within(limit, request).await,
-            Self::Own(catalog) => catalog::send_within(&**catalog, limit, request).await,
+            Self::Dir(dir) => Box::pin(dir.send_within(limit, take(request))).await,
+            Self::Own(catalog) => {
+                Box::pin(catalog::send_within(&**catalog, limit, take(request))).await
+            }
         }
     }
 }

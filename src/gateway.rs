@@ -17,6 +17,7 @@ mod versions;
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -109,36 +110,37 @@ impl Service<Request<Body>> for Gateway {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.serve(&shared.world, request).await })
+        Box::pin(async move { shared.serve(&shared.world, &mut request).await })
     }
 }
 
 impl Shared {
+    /// Every request pays for the largest future that it may await: on the way of the common ones `request` stays where
+    /// it is until it is sent, and what is rare is boxed.
     async fn serve(
         &self,
         world: &Arc<World>,
-        request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         use Operation as Op;
-        let operation = extension::<Operation>(&request)?;
+        let operation = extension::<Operation>(request)?;
         let id = match operation.kind() {
-            Some(_) => extension::<Identifier>(&request)?,
+            Some(_) => extension::<Identifier>(request)?,
             None => Identifier::root(),
         };
         let partly = || request.extensions().get::<Rights>().is_some();
         if listing::concerns(&world.routes, operation, &id, partly) {
-            return Box::pin(tree::answer(self, world, &id, request)).await;
+            return Box::pin(tree::answer(self, world, &id, take(request))).await;
         }
-        // Boxed where it is rare: a request's future is as large as the largest that it may await.
         match operation {
             Op::BatchCreateTableVersions | Op::BatchCommitTables => {
-                Box::pin(commit::commit(self, world, request)).await
+                Box::pin(commit::commit(self, world, take(request))).await
             }
-            Op::RenameTable => Box::pin(rename::rename(self, world, &id, request)).await,
+            Op::RenameTable => Box::pin(rename::rename(self, world, &id, take(request))).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
-                Box::pin(transaction::serve(self, world, &id, request)).await
+                Box::pin(transaction::serve(self, world, &id, take(request))).await
             }
             _ => forward::forward(self, world, &id, request).await,
         }

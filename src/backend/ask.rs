@@ -23,8 +23,8 @@ impl Kind {
     /// See [`super::Backend::ask`]. The time limit covers the whole answer.
     pub(super) async fn ask(&self, limit: Duration, ask: Ask) -> Result<Answer, Failure> {
         let deadline = Instant::now() + limit;
-        let request = request(ask).map_err(Failure::NotSent)?;
-        let (head, body) = self.send(limit, request).await?.into_parts();
+        let mut request = request(ask).map_err(Failure::NotSent)?;
+        let (head, body) = self.pass(limit, &mut request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(Answer {
             status: head.status,

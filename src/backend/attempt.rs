@@ -1,5 +1,7 @@
 //! One try at one address: over a pooled connection, or a new one.
 
+use std::mem::take;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
@@ -13,8 +15,8 @@ use crate::error::BoxError;
 pub(super) enum Outcome {
     /// With headers, over this connection.
     Answered(Response<Incoming>, Box<Connection>),
-    /// Nothing was written; here is the request.
-    Unsent(Box<Request<Body>>, BoxError),
+    /// Nothing was written; the request is where it was.
+    Unsent(BoxError),
     /// Some of it may have been.
     Lost {
         /// What the connection said.
@@ -29,14 +31,15 @@ pub(super) enum Outcome {
     },
 }
 
-/// Sends `request` and waits for the answer's headers until `deadline`. `anew`: not over a pooled connection.
+/// Sends `request` and waits for the answer's headers until `deadline`. `anew`: not over a pooled connection. Nothing is
+/// left of the request, unless nothing of it was written.
 ///
 /// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
 /// request comes back and goes over the next one.
 pub(super) async fn attempt(
     deadline: Instant,
     pool: &Pool,
-    request: Request<Body>,
+    request: &mut Request<Body>,
     anew: bool,
 ) -> Outcome {
     let mut sent = false;
@@ -45,15 +48,20 @@ pub(super) async fn attempt(
         .unwrap_or(Outcome::TimedOut { sent })
 }
 
-async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mut bool) -> Outcome {
+async fn exchange(
+    pool: &Pool,
+    request: &mut Request<Body>,
+    anew: bool,
+    sent: &mut bool,
+) -> Outcome {
     while !anew && let Some(mut connection) = pool.take_idle() {
         *sent = true;
-        match connection.exchange(request).await {
+        match connection.exchange(take(request)).await {
             Ok(response) => return answered(response, connection, true),
             Err(Broken {
                 unsent: Some(back), ..
             }) => {
-                request = back;
+                *request = back;
                 *sent = false;
             }
             Err(Broken { error, .. }) => {
@@ -64,17 +72,25 @@ async fn exchange(pool: &Pool, mut request: Request<Body>, anew: bool, sent: &mu
             }
         }
     }
+    // Boxed since it is rare and large: it would make the future of every request large.
+    Box::pin(exchange_anew(pool, request, sent)).await
+}
+
+async fn exchange_anew(pool: &Pool, request: &mut Request<Body>, sent: &mut bool) -> Outcome {
     let mut connection = match pool.connect().await {
         Ok(connection) => connection,
-        Err(cause) => return Outcome::Unsent(Box::new(request), cause),
+        Err(cause) => return Outcome::Unsent(cause),
     };
     *sent = true;
-    match connection.exchange(request).await {
+    match connection.exchange(take(request)).await {
         Ok(response) => answered(response, connection, false),
         Err(Broken {
             unsent: Some(back),
             error,
-        }) => Outcome::Unsent(Box::new(back), error.into()),
+        }) => {
+            *request = back;
+            Outcome::Unsent(error.into())
+        }
         Err(Broken { error, .. }) => Outcome::Lost {
             cause: error.into(),
             pooled: false,

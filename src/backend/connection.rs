@@ -7,14 +7,16 @@
 //! Wakers: only the driver is polled with the task's own waker. The channels between hyper's halves are polled
 //! with one that does nothing, since the driver is always polled in the same breath.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
+use pin_project_lite::pin_project;
 
 use super::dial::Io;
 use crate::body::Body;
@@ -51,21 +53,14 @@ impl Connection {
     }
 
     /// Sends `request` and waits for the response's headers.
-    pub(super) async fn exchange(
+    pub(super) fn exchange(
         &mut self,
         request: Request<Body>,
-    ) -> Result<Response<Incoming>, Broken> {
-        let mut response = pin!(self.sender.try_send_request(request));
-        let outcome = std::future::poll_fn(|cx| {
-            self.drive(cx);
-            response
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
-        });
-        outcome.await.map_err(|mut refused| Broken {
-            unsent: refused.take_message(),
-            error: refused.into_error(),
-        })
+    ) -> impl Future<Output = Result<Response<Incoming>, Broken>> {
+        Exchange {
+            response: self.sender.try_send_request(request),
+            connection: self,
+        }
     }
 
     /// Reads from the response's body.
@@ -89,6 +84,32 @@ impl Connection {
             // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
             self.driver = None;
         }
+    }
+}
+
+pin_project! {
+    /// A request on its way over a connection. Not an `async fn`, which would hold the request twice.
+    struct Exchange<'a, F> {
+        #[pin]
+        response: F,
+        connection: &'a mut Connection,
+    }
+}
+
+impl<F> Future for Exchange<'_, F>
+where
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>>,
+{
+    type Output = Result<Response<Incoming>, Broken>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        this.connection.drive(cx);
+        let outcome = this.response.poll(&mut Context::from_waker(Waker::noop()));
+        outcome.map_err(|mut refused| Broken {
+            unsent: refused.take_message(),
+            error: refused.into_error(),
+        })
     }
 }
 

@@ -14,9 +14,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
+use http::header::{HeaderName, RETRY_AFTER};
 use http::uri::PathAndQuery;
-use http::{Extensions, Request, Response, StatusCode};
+use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep};
 
@@ -67,12 +67,20 @@ struct Course<'a> {
     anew: bool,
     /// The wait before the next try.
     wait: Option<Duration>,
-    /// What becomes of it if no try does better.
-    so_far: Option<Result<Response<Body>, Failure>>,
+    /// What becomes of it if no try does better. Boxed since it is rare.
+    so_far: Option<Box<Result<Response<Body>, Failure>>>,
 }
 
-/// Whether it is over, or what is sent next.
-type Next = ControlFlow<Result<Response<Body>, Failure>, Request<Body>>;
+/// What a request is made of once more: all but its address. Without an index of its headers, which would cost every
+/// read more than the few that are sent again are worth.
+struct Spare {
+    method: Method,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Body,
+}
+
+/// Whether it is over, or is sent once more.
+type Next = ControlFlow<Result<Response<Body>, Failure>>;
 
 impl Delivery {
     pub(super) fn new(
@@ -89,22 +97,23 @@ impl Delivery {
     }
 
     /// Who records the tries of a request with these extensions.
-    pub(super) fn asked(&self, extensions: &Extensions) -> Option<Asked> {
-        Asked::of(extensions, self.metrics.name())
+    pub(super) fn asked(&self, extensions: &Extensions) -> Option<Box<Asked>> {
+        Asked::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it.
+    /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it. Nothing is left
+    /// of the request.
     pub(super) async fn deliver(
         &self,
         limit: Duration,
-        mut request: Request<Body>,
+        request: &mut Request<Body>,
         manner: Manner,
-        asked: Option<Asked>,
+        asked: Option<Box<Asked>>,
     ) -> Result<Response<Body>, Failure> {
         let deadline = Instant::now() + limit;
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or(PathAndQuery::from_static("/"));
-        let mut course = Course::new(self, &request, manner);
+        let mut course = Course::new(self, request, manner);
         loop {
             let (index, pass) = match self.endpoints.choose(course.wish(manner)) {
                 Ok(chosen) => chosen,
@@ -112,12 +121,12 @@ impl Delivery {
             };
             let flight = Flight::begin(self.endpoints.get(index), pass, manner.quick);
             let pool = &flight.endpoint.pool;
-            if let Err(error) = pool.address(&mut request, &path) {
+            if let Err(error) = pool.address(request, &path) {
                 return Err(Failure::NotSent(error.into()));
             }
-            let spare = course.spare(&request);
+            let spare = course.spare(request);
             let one = asked.as_ref();
-            let one = one.map(|asked| asked.begin(&mut request, course.tries));
+            let one = one.map(|asked| asked.begin(request, course.tries));
             let outcome = attempt(deadline, pool, request, course.anew).await;
             if let Some(mut one) = one {
                 one.end(&outcome);
@@ -126,21 +135,25 @@ impl Delivery {
             course.tries += 1;
             let next = match outcome {
                 Outcome::Answered(response, connection) => {
-                    course.answered(index, flight, spare, response, connection)
+                    course.answered(index, flight, spare.is_some(), response, connection)
                 }
-                Outcome::Unsent(request, cause) => course.unsent(flight, *request, cause),
-                Outcome::Lost { cause, pooled } => course.lost(flight, spare, cause, pooled),
+                Outcome::Unsent(cause) => course.unsent(flight, cause),
+                Outcome::Lost { cause, pooled } => {
+                    course.lost(flight, spare.is_some(), cause, pooled)
+                }
                 Outcome::TimedOut { sent } => ControlFlow::Break(course.timed_out(flight, sent)),
             };
-            request = match next {
-                ControlFlow::Continue(request) => request,
-                ControlFlow::Break(outcome) => return outcome,
-            };
+            if let ControlFlow::Break(outcome) = next {
+                return outcome;
+            }
+            if let Some(spare) = spare {
+                spare.restore(request);
+            }
             if let Some(wait) = course.wait.take() {
                 if Instant::now() + wait >= deadline {
                     return course.last();
                 }
-                sleep(wait).await;
+                Box::pin(sleep(wait)).await;
             }
         }
     }
@@ -170,17 +183,18 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A second request like this one, as long as it may be needed: hyper gives none back once any of it was written.
-    fn spare(&self, request: &Request<Body>) -> Option<Request<Body>> {
+    /// What makes a second request like this one, as long as it may be needed: hyper gives none back once any of it was
+    /// written.
+    fn spare(&self, request: &Request<Body>) -> Option<Spare> {
         let needed = self.repeatable && (self.tries == 0 || self.has_tries());
-        needed.then(|| copy(request)).flatten()
+        needed.then(|| Spare::of(request)).flatten()
     }
 
     fn answered(
         &mut self,
         index: usize,
         mut flight: Flight,
-        spare: Option<Request<Body>>,
+        has_spare: bool,
         response: Response<Incoming>,
         connection: Box<Connection>,
     ) -> Next {
@@ -196,35 +210,27 @@ impl<'a> Course<'a> {
             && !response.headers().contains_key(RETRY_AFTER)
             && (response.status() != StatusCode::INTERNAL_SERVER_ERROR
                 || endpoints.has_other(self.tried));
-        match spare {
-            Some(spare) if may_better && self.pays() => {
-                self.doubted |= u64::from(verdict == Verdict::Doubtful) << index;
-                self.again(spare, Ok(response))
-            }
-            _ => ControlFlow::Break(Ok(response)),
+        if has_spare && may_better && self.pays() {
+            self.doubted |= u64::from(verdict == Verdict::Doubtful) << index;
+            return self.again(Ok(response));
         }
+        ControlFlow::Break(Ok(response))
     }
 
-    fn unsent(&mut self, mut flight: Flight, request: Request<Body>, cause: BoxError) -> Next {
+    fn unsent(&mut self, mut flight: Flight, cause: BoxError) -> Next {
         flight.failed();
         let failure = Failure::NotSent(cause);
         if self.delivery.endpoints.has_untried(self.tried) {
             self.remember(Err(failure));
-            return ControlFlow::Continue(request);
+            return ControlFlow::Continue(());
         }
         if self.repeatable && self.pays() {
-            return self.again(request, Err(failure));
+            return self.again(Err(failure));
         }
         ControlFlow::Break(self.end(failure))
     }
 
-    fn lost(
-        &mut self,
-        mut flight: Flight,
-        spare: Option<Request<Body>>,
-        cause: BoxError,
-        pooled: bool,
-    ) -> Next {
+    fn lost(&mut self, mut flight: Flight, has_spare: bool, cause: BoxError, pooled: bool) -> Next {
         if self.whole {
             flight.failed();
         }
@@ -233,17 +239,15 @@ impl<'a> Course<'a> {
             false => Failure::after_sending(cause),
         };
         let free = pooled && self.tries == 1;
-        match spare {
-            Some(spare) if free || self.pays() => {
-                self.anew |= pooled;
-                let next = self.again(spare, Err(failure));
-                if free {
-                    self.wait = None;
-                }
-                next
-            }
-            _ => ControlFlow::Break(self.end(failure)),
+        if !(has_spare && (free || self.pays())) {
+            return ControlFlow::Break(self.end(failure));
         }
+        self.anew |= pooled;
+        let next = self.again(Err(failure));
+        if free {
+            self.wait = None;
+        }
+        next
     }
 
     fn timed_out(&mut self, mut flight: Flight, sent: bool) -> Result<Response<Body>, Failure> {
@@ -257,14 +261,14 @@ impl<'a> Course<'a> {
     }
 
     /// Another address if one serves, else the same ones after a moment.
-    fn again(&mut self, request: Request<Body>, so_far: Result<Response<Body>, Failure>) -> Next {
+    fn again(&mut self, so_far: Result<Response<Body>, Failure>) -> Next {
         self.remember(so_far);
         if !self.delivery.endpoints.has_other(self.tried) {
             self.tried = 0;
             self.wait = Some(retry::wait(self.tries));
         }
         self.delivery.metrics.retried();
-        ControlFlow::Continue(request)
+        ControlFlow::Continue(())
     }
 
     fn has_tries(&self) -> bool {
@@ -284,13 +288,13 @@ impl<'a> Course<'a> {
 
     /// An answer is better than none, and what may have been sent was not unsent by a later try.
     fn remember(&mut self, outcome: Result<Response<Body>, Failure>) {
-        let keeps = match (&self.so_far, &outcome) {
+        let keeps = match (self.so_far.as_deref(), &outcome) {
             (Some(Ok(_)), Err(_)) => true,
             (Some(Err(before)), Err(now)) => before.may_have_acted() && !now.may_have_acted(),
             _ => false,
         };
         if !keeps {
-            self.so_far = Some(outcome);
+            self.so_far = Some(Box::new(outcome));
         }
     }
 
@@ -301,7 +305,32 @@ impl<'a> Course<'a> {
     }
 
     fn last(&mut self) -> Result<Response<Body>, Failure> {
-        self.so_far.take().unwrap_or(Err(Failure::TimedOut))
+        self.so_far
+            .take()
+            .map_or(Err(Failure::TimedOut), |so_far| *so_far)
+    }
+}
+
+impl Spare {
+    /// `None` when its body is not in memory.
+    fn of(request: &Request<Body>) -> Option<Self> {
+        let headers = request.headers().iter();
+        Some(Self {
+            body: request.body().copy()?,
+            method: request.method().clone(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        })
+    }
+
+    fn restore(self, request: &mut Request<Body>) {
+        *request = Request::new(self.body);
+        *request.method_mut() = self.method;
+        let headers = request.headers_mut();
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
     }
 }
 
@@ -313,13 +342,4 @@ fn received(
     let mut response = response.map(|body| Body::stream(Streamed::new(body, connection, flight)));
     headers::strip(response.headers_mut(), "");
     response
-}
-
-/// A second request like this one, when its body is in memory.
-pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().copy()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
 }

@@ -88,8 +88,7 @@ impl Pool {
 
     /// A new connection.
     pub(super) async fn connect(&self) -> Result<Box<Connection>, BoxError> {
-        // Boxed since it is rare and large: it would make the future of every request large.
-        let io = Box::pin(self.dialer.dial()).await?;
+        let io = self.dialer.dial().await?;
         Ok(Box::new(Connection::open(io).await?))
     }
 

@@ -54,7 +54,7 @@ impl Rest {
     pub(super) async fn send_within(
         &self,
         limit: Duration,
-        mut request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         let extensions = request.extensions();
         let operation = extensions.get::<Operation>();
@@ -64,7 +64,7 @@ impl Rest {
             own: matches!(extensions.get(), Some(Authority::Service)),
         };
         let asked = self.delivery.asked(extensions);
-        self.prepare(&mut request);
+        self.prepare(request);
         self.delivery.deliver(limit, request, manner, asked).await
     }
 
@@ -103,7 +103,7 @@ impl Rest {
         let answers = endpoint.load.answers();
         let deadline = Instant::now() + self.health.timeout;
         let outcome = match endpoint.pool.address(&mut request, &self.health_path) {
-            Ok(()) => attempt(deadline, &endpoint.pool, request, false).await,
+            Ok(()) => attempt(deadline, &endpoint.pool, &mut request, false).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
         let found = match &outcome {
@@ -111,9 +111,7 @@ impl Rest {
                 Err(format!("answers {}", response.status()))
             }
             Outcome::Answered(..) => Ok(()),
-            Outcome::Unsent(_, cause) => {
-                Err(Failure::NotSent(cause.to_string().into()).to_string())
-            }
+            Outcome::Unsent(cause) => Err(Failure::NotSent(cause.to_string().into()).to_string()),
             Outcome::Lost { cause, .. } => Err(Failure::Lost(cause.to_string().into()).to_string()),
             Outcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
         };

@@ -2,6 +2,7 @@
 //!
 //! Where the mount keeps the path, the bytes of path, query and body go upstream as they came.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
@@ -27,9 +28,9 @@ pub(super) async fn forward(
     shared: &Shared,
     world: &World,
     id: &Identifier,
-    mut request: Request<Body>,
+    request: &mut Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = extension::<Operation>(&request)?;
+    let operation = extension::<Operation>(request)?;
     let kind = operation.kind().unwrap_or(Kind::Table);
     let mount = world.routes.owner(id, kind)?;
     let backend = world.backend(mount);
@@ -37,7 +38,7 @@ pub(super) async fn forward(
         exchange.routed(&mount.namespace);
     }
     room::check(shared.free.as_ref(), world, backend)?;
-    let said = admit(shared, world, mount, id, &mut request).await?;
+    let said = admit(shared, world, mount, id, request).await?;
     let there = if mount.keeps_path() {
         id.clone()
     } else {
@@ -56,7 +57,7 @@ pub(super) async fn forward(
         let identity = HeaderValue::from_static("identity");
         request.headers_mut().insert(ACCEPT_ENCODING, identity);
     }
-    let detailed = said.with_details || asks_for_details(operation, &request);
+    let detailed = said.with_details || asks_for_details(operation, request);
     let owner = Owner {
         backend,
         asked: id,
@@ -64,7 +65,7 @@ pub(super) async fn forward(
     };
     let response = owner.answer(shared, operation, detailed, request).await?;
     if change.is_needed() {
-        return change.apply(response, shared.answer_timeout).await;
+        return Box::pin(change.apply(response, shared.answer_timeout)).await;
     }
     Ok(response)
 }
@@ -85,7 +86,7 @@ impl Owner<'_> {
         shared: &Shared,
         operation: Operation,
         detailed: bool,
-        request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         if operation.kind() != Some(Kind::Table)
             || !matches!(operation.lock(), Lock::None | Lock::Versions)
@@ -117,38 +118,29 @@ impl Owner<'_> {
         shared: &Shared,
         operation: Operation,
         detailed: bool,
-        mut request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
         let held = match operation {
             Operation::ListTableVersions => {
-                let _waiting = waiting(backend, &request);
-                return Box::pin(batches.list_versions(backend, key(), request)).await;
+                let _waiting = waiting(backend, request);
+                return Box::pin(batches.list_versions(backend, key(), take(request))).await;
             }
             Operation::DescribeTableVersion => {
-                let _waiting = waiting(backend, &request);
-                return Box::pin(batches.describe_version(backend, key(), request)).await;
+                let _waiting = waiting(backend, request);
+                return Box::pin(batches.describe_version(backend, key(), take(request))).await;
             }
             Operation::ListTables | Operation::ListAllTables => {
-                let _waiting = waiting(backend, &request);
-                return Box::pin(list_tables(batches, backend, there, request)).await;
+                let _waiting = waiting(backend, request);
+                return Box::pin(list_tables(batches, backend, there, take(request))).await;
             }
             Operation::CreateTableVersion => {
-                let held = versions::hold_for_create(shared, backend, there, &mut request).await?;
-                let response = send(backend, request).await?;
-                return Ok(match held {
-                    Some((held, line, version)) => {
-                        if response.status().is_success() {
-                            batches.created(&line, version);
-                        }
-                        hold::keep(response, held)
-                    }
-                    None => response,
-                });
+                return Box::pin(versions::create(shared, backend, there, request)).await;
             }
-            _ => hold::take(batches, backend, operation, there, detailed).await?,
+            _ if !hold::is_needed(operation, detailed) => None,
+            _ => Some(Box::pin(hold::take(batches, backend, operation, there)).await?),
         };
         let response = send(backend, request).await?;
         Ok(match held {
@@ -187,13 +179,13 @@ fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
         })
 }
 
-/// Sends a request that is as the catalog must see it, and notes who served it.
+/// Sends a request that is as the catalog must see it, and notes who served it. Nothing is left of it.
 pub(super) async fn send(
     backend: &Backend,
-    request: Request<Body>,
+    request: &mut Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let waiting = waiting(backend, &request);
-    let outcome = backend.send(request).await;
+    let waiting = waiting(backend, request);
+    let outcome = backend.pass(request).await;
     drop(waiting);
     outcome.map_err(|failure| failure.into_error(backend.name()))
 }

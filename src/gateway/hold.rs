@@ -10,26 +10,26 @@ use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Lock, Operation};
 
-/// Takes what `operation` needs on `there`, the catalog's identifier. `with_details`: a describe that looks into the
-/// latest version.
+/// Whether `operation` must hold anything. `with_details`: a describe that looks into the latest version.
+pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
+    match operation.lock() {
+        Lock::Shared | Lock::Namespace => true,
+        Lock::None => with_details && operation == Operation::DescribeTable,
+        Lock::Versions | Lock::Batch => false,
+    }
+}
+
+/// Takes what `operation` needs on `there`, the catalog's identifier.
 pub(super) async fn take(
     batches: &Batches,
     backend: &Backend,
     operation: Operation,
     there: &Identifier,
-    with_details: bool,
-) -> Result<Option<Hold>, Error> {
+) -> Result<Hold, Error> {
     match operation.lock() {
-        Lock::Shared => {}
-        Lock::None if with_details && operation == Operation::DescribeTable => {}
-        Lock::Namespace => {
-            let hold = batches.hold_namespace(backend.name(), there).await?;
-            return Ok(Some(hold));
-        }
-        Lock::None | Lock::Versions | Lock::Batch => return Ok(None),
+        Lock::Namespace => batches.hold_namespace(backend.name(), there).await,
+        _ => batches.hold(key(backend, there), operation.access()).await,
     }
-    let hold = batches.hold(key(backend, there), operation.access());
-    hold.await.map(Some)
 }
 
 /// A table as the locks know it.

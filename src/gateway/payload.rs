@@ -129,7 +129,8 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
 /// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
 pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     let patience = Duration::from_secs(MIN_PATIENCE + limit as u64 / SLOWEST);
-    timeout(patience, body.collect_up_to(limit))
+    // Boxed since most bodies come with their heads.
+    Box::pin(timeout(patience, body.collect_up_to(limit)))
         .await
         .map_err(|_| {
             Error::invalid("the body took too long to arrive")

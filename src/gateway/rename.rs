@@ -95,7 +95,7 @@ async fn by_the_catalog(
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let response = forward::send(backend, request).await?;
+    let response = forward::send(backend, &mut request).await?;
     if response.status().is_success() {
         return Ok(Some(hold::keep(response, held)));
     }

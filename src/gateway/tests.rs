@@ -88,6 +88,15 @@ fn status(status: &str) -> Act {
     Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
 }
 
+/// It is allocated, filled and copied for every request: what is rare must be boxed on its own.
+#[tokio::test]
+async fn the_future_of_a_request_is_small() {
+    let mut setup = setup(Vec::new(), Vec::new()).await;
+    let future = setup.gateway.call(Request::default());
+    let size = size_of_val(&*future);
+    assert!(size <= 2048, "{size} bytes");
+}
+
 #[tokio::test]
 async fn a_transaction_is_asked_of_every_catalog_until_one_knows_it() {
     let missing = || status("404 Not Found");

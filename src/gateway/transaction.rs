@@ -24,7 +24,7 @@ pub(super) async fn serve(
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     if id.len() > 1 {
-        return forward::forward(shared, world, id, request).await;
+        return forward::forward(shared, world, id, &mut request).await;
     }
     let operation = extension::<Operation>(&request)?;
     let keep = |_: &_| Ok(None);
@@ -50,8 +50,8 @@ pub(super) async fn serve(
     for backend in world.mounted().filter(|backend| may_ask(backend)) {
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
-        let again = Request::from_parts(head.clone(), body);
-        let answer = forward::send(backend, again).await?;
+        let mut again = Request::from_parts(head.clone(), body);
+        let answer = forward::send(backend, &mut again).await?;
         if answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);
         }

@@ -1,17 +1,35 @@
 //! The create of one table version, in which batches have a say.
 
-use http::Request;
+use http::{Request, Response};
 use serde::Deserialize;
 
-use super::{Shared, hold, payload};
+use super::{Shared, forward, hold, payload};
 use crate::backend::Backend;
 use crate::batch::{Hold, Line};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 
+/// Has the catalog create one version.
+pub(super) async fn create(
+    shared: &Shared,
+    backend: &Backend,
+    there: &Identifier,
+    request: &mut Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let held = hold_for_create(shared, backend, there, request).await?;
+    let response = forward::send(backend, request).await?;
+    let Some((held, line, version)) = held else {
+        return Ok(response);
+    };
+    if response.status().is_success() {
+        shared.batches.created(&line, version);
+    }
+    Ok(hold::keep(response, held))
+}
+
 /// Holds a table for the create of one version, whose number and branch are in the body: the version, too.
-pub(super) async fn hold_for_create(
+async fn hold_for_create(
     shared: &Shared,
     backend: &Backend,
     there: &Identifier,

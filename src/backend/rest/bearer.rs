@@ -7,19 +7,18 @@ use tokio::time::{Instant, timeout};
 
 use super::Rest;
 use crate::backend::credentials::{Found, Lent};
-use crate::backend::deliver::copy;
 use crate::backend::{Authority, Failure};
 use crate::body::Body;
 use crate::protocol::operation::{Access, Operation};
 
 impl Rest {
-    /// See [`crate::backend::Backend::send`]. `limit` is the time to the response's headers.
-    pub(in crate::backend) async fn send(
+    /// See [`crate::backend::Backend::pass`]. `limit` is the time to the response's headers.
+    pub(in crate::backend) async fn pass(
         &self,
         limit: Duration,
-        request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        match self.token(&request) {
+        match self.token(request) {
             None => self.send_within(limit, request).await,
             // Boxed since it would make the future of every request large.
             Some(found) => Box::pin(self.send_with(found, limit, request)).await,
@@ -37,17 +36,14 @@ impl Rest {
         &self,
         found: Found,
         limit: Duration,
-        mut request: Request<Body>,
+        request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         let deadline = Instant::now() + limit;
         let left = || deadline.saturating_duration_since(Instant::now());
         let lent = come(found, limit).await?;
         let mut spare = None;
-        if reads(&request) {
-            spare = copy(&request);
-        }
-        if let Some(spare) = &mut spare {
-            *spare.extensions_mut() = request.extensions().clone();
+        if reads(request) {
+            spare = copy(request);
         }
         request.extensions_mut().insert(lent.clone());
         let response = self.send_within(left(), request).await?;
@@ -65,7 +61,7 @@ impl Rest {
         };
         spare.extensions_mut().insert(lent);
         drop(response);
-        self.send_within(left(), spare).await
+        self.send_within(left(), &mut spare).await
     }
 }
 
@@ -78,6 +74,16 @@ async fn come(found: Found, limit: Duration) -> Result<Lent, Failure> {
             .unwrap_or_else(|_| Err(crate::backend::Refusal::late()))
             .map_err(Failure::NoToken),
     }
+}
+
+/// A second request like this one, when its body is in memory.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().copy()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
 }
 
 fn reads(request: &Request<Body>) -> bool {

@@ -40,6 +40,16 @@ fn to(catalog: &Catalog) -> Kind {
     rest(&config(&catalog.uri()))
 }
 
+impl Kind {
+    async fn send(
+        &self,
+        limit: Duration,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        self.pass(limit, &mut request).await
+    }
+}
+
 fn request(operation: Operation, body: Body) -> Request<Body> {
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
