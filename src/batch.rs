@@ -204,7 +204,7 @@ impl Batches {
             Access::Read => READ_WAIT,
             Access::Write => self.coordinator.settings().lock_timeout,
         };
-        let hold = self.coordinator.locks.shared([table], wait).await;
+        let hold = self.coordinator.locks.shared(table, wait).await;
         hold.map_err(|_| busy("the table is part of a batch that is not decided yet"))
     }
 

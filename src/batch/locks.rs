@@ -4,7 +4,6 @@
 //! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
 //! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +72,7 @@ impl Locks {
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
     ) -> Result<Hold, LockTimedOut> {
-        let mut wanted = BTreeMap::new();
+        let mut wanted = Vec::new();
         for table in tables {
             let mut above = table.table.parent();
             while let Some(namespace) = above {
@@ -82,24 +81,27 @@ impl Locks {
                     backend: Arc::clone(&table.backend),
                     table: namespace,
                 };
-                wanted.insert(Key::Namespace(key), Mode::Shared);
+                wanted.push((Key::Namespace(key), Mode::Shared));
             }
-            wanted.insert(Key::Table(table), Mode::Exclusive);
+            wanted.push((Key::Table(table), Mode::Exclusive));
         }
-        self.take(wanted, wait).await
+        self.take(in_order(wanted), wait).await
     }
 
-    /// Holds tables shared, while a catalog works on them.
-    pub async fn shared(
+    /// Holds a table shared, while a catalog works on it.
+    pub async fn shared(&self, table: TableKey, wait: Duration) -> Result<Hold, LockTimedOut> {
+        self.take([(Key::Table(table), Mode::Shared)], wait).await
+    }
+
+    /// Holds tables shared, while catalogs work on them.
+    pub async fn all_shared(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
     ) -> Result<Hold, LockTimedOut> {
-        let wanted = tables
-            .into_iter()
-            .map(|table| (Key::Table(table), Mode::Shared))
-            .collect();
-        self.take(wanted, wait).await
+        let wanted = tables.into_iter();
+        let wanted = wanted.map(|table| (Key::Table(table), Mode::Shared));
+        self.take(in_order(wanted.collect()), wait).await
     }
 
     /// Holds a namespace against batches on the tables below it.
@@ -108,7 +110,7 @@ impl Locks {
         namespace: TableKey,
         wait: Duration,
     ) -> Result<Hold, LockTimedOut> {
-        let wanted = BTreeMap::from([(Key::Namespace(namespace), Mode::Exclusive)]);
+        let wanted = [(Key::Namespace(namespace), Mode::Exclusive)];
         self.take(wanted, wait).await
     }
 
@@ -127,14 +129,16 @@ impl Locks {
         self.held.retain(|_, lock| Arc::strong_count(lock) > 1);
     }
 
+    /// `wanted` in the order of the keys.
     async fn take(
         &self,
-        wanted: BTreeMap<Key, Mode>,
+        wanted: impl IntoIterator<Item = (Key, Mode)>,
         wait: Duration,
     ) -> Result<Hold, LockTimedOut> {
-        let deadline = Instant::now() + wait;
+        let wanted = wanted.into_iter();
+        let mut deadline = None;
         let mut hold = Hold {
-            guards: Vec::with_capacity(wanted.len()),
+            guards: Vec::with_capacity(wanted.size_hint().0),
             locks: self.clone(),
             waited: false,
         };
@@ -154,6 +158,8 @@ impl Locks {
                             Mode::Exclusive => Locked::Exclusive(lock.write_owned().await),
                         }
                     };
+                    // Nobody has waited before the first wait.
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
                     let taken = timeout_at(deadline, waiting).await;
                     taken
                         .map_err(|_| self.forget(&key))
@@ -205,16 +211,19 @@ impl Hold {
     }
 
     fn free_where(&mut self, which: impl Fn(&Key) -> bool) {
-        let (freed, kept) = std::mem::take(&mut self.guards)
-            .into_iter()
-            .partition(|guard| which(&guard.key));
-        self.guards = kept;
-        let freed: Vec<Guard> = freed;
+        let freed = self.guards.extract_if(.., |guard| which(&guard.key));
         for Guard { key, _lock } in freed {
             drop(_lock);
             self.locks.forget(&key);
         }
     }
+}
+
+/// Each once, in the order in which everybody takes them.
+fn in_order(mut wanted: Vec<(Key, Mode)>) -> Vec<(Key, Mode)> {
+    wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    wanted.dedup_by(|(one, _), (other, _)| one == other);
+    wanted
 }
 
 impl Drop for Hold {

@@ -26,6 +26,7 @@ const ANSWER_BYTES: usize = 64 << 20;
 const ROUNDS: usize = 8;
 
 /// A request as the catalog must see it, its body read.
+#[derive(Clone)]
 pub(super) struct Question {
     pub(super) parts: Parts,
     body: Bytes,
@@ -52,10 +53,11 @@ impl Batches {
         let (mut asked, mut token, mut waited) = (limit, None, false);
         for _ in 0..ROUNDS {
             let more = asked.filter(|_| asked != limit);
-            let moment = self.coordinator.visibility.moment(&line);
+            let visibility = &self.coordinator.visibility;
+            let moment = visibility.moment(&line);
             let (head, body) = question.with(more, token.clone())?.send(backend).await?;
-            let hidden = self.coordinator.visibility.hidden(&line);
-            if self.coordinator.visibility.moment(&line) != moment {
+            let hidden = visibility.hidden(&line);
+            if visibility.has_passed(moment) {
                 continue;
             }
             if hidden.is_empty() || !head.status.is_success() {
@@ -110,10 +112,11 @@ impl Batches {
         let asked = asked.unwrap_or_default();
         let line = Line::new(table, asked.branch);
         for _ in 0..ROUNDS {
-            let moment = self.coordinator.visibility.moment(&line);
-            let (head, body) = question.send(backend).await?;
-            let hidden = self.coordinator.visibility.hidden(&line);
-            if self.coordinator.visibility.moment(&line) != moment {
+            let visibility = &self.coordinator.visibility;
+            let moment = visibility.moment(&line);
+            let (head, body) = question.clone().send(backend).await?;
+            let hidden = visibility.hidden(&line);
+            if visibility.has_passed(moment) {
                 continue;
             }
             if hidden.is_empty() || !head.status.is_success() {
@@ -142,7 +145,7 @@ impl Batches {
 
     /// Waits until no batch is on the table.
     async fn wait_for_batch(&self, line: &Line) -> Result<(), Error> {
-        let table = [line.table.clone()];
+        let table = line.table.clone();
         let hold = self.coordinator.locks.shared(table, READ_WAIT).await;
         hold.map(drop).map_err(|_| nothing_visible())
     }
@@ -176,22 +179,20 @@ impl Question {
 
     /// The same question with another `limit` or `page_token`; the very same bytes where nothing changes.
     fn with(&self, limit: Option<u64>, token: Option<String>) -> Result<Self, Error> {
-        let mut parts = self.parts.clone();
+        let mut question = self.clone();
         let limit = limit.map(|limit| ("limit", limit.to_string()));
         for (name, value) in limit
             .into_iter()
             .chain(token.map(|token| ("page_token", token)))
         {
-            let query = Query::new(parts.uri.query()).with(name, &value);
-            let path = format!("{}?{query}", parts.uri.path());
-            parts.uri = path.parse().map_err(|error: http::uri::InvalidUri| {
+            let uri = &mut question.parts.uri;
+            let query = Query::new(uri.query()).with(name, &value);
+            let path = format!("{}?{query}", uri.path());
+            *uri = path.parse().map_err(|error: http::uri::InvalidUri| {
                 Error::internal("the path cannot be written", error)
             })?;
         }
-        Ok(Self {
-            parts,
-            body: self.body.clone(),
-        })
+        Ok(question)
     }
 
     /// Asks for this version from now on.
@@ -207,7 +208,7 @@ impl Question {
         Ok(())
     }
 
-    async fn send(&self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
+    async fn send(self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
         let (head, body) = self.ask(backend).await?;
         if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
             return Err(Error::unavailable(unreadable(backend)));
@@ -216,9 +217,8 @@ impl Question {
     }
 
     /// The catalog's whole answer, in whatever encoding.
-    pub(super) async fn ask(&self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
-        let body = Body::full(self.body.clone());
-        let request = Request::from_parts(self.parts.clone(), body);
+    pub(super) async fn ask(self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
+        let request = Request::from_parts(self.parts, Body::full(self.body));
         let response = backend.send(request).await;
         let (head, body) = response
             .map_err(|failure| failure.into_error(backend.name()))?

@@ -56,7 +56,7 @@ impl Batches {
     /// Holds both names shared, while a catalog renames.
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let wait = self.coordinator.settings().lock_timeout;
-        let hold = self.coordinator.locks.shared([old, new], wait).await;
+        let hold = self.coordinator.locks.all_shared([old, new], wait).await;
         hold.map_err(|_| busy("one of the names is part of a batch that is not decided yet"))
     }
 

@@ -4,7 +4,7 @@
 //! an aborted batch stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still
 //! arrive. Where a create of ours may still land, it stays hidden for as long as that is watched for.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,8 +49,11 @@ pub struct Visibility {
 struct Shown(Arc<[AtomicU64]>);
 
 /// What was shown of a line up to a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    counter: usize,
+    count: u64,
+}
 
 /// A create that may not go to the catalog now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,15 +185,22 @@ impl Visibility {
         Hidden(hidden.map(|slot| slot.versions.clone()).collect())
     }
 
-    /// The present moment; to be taken before a catalog is asked, and compared once the filter knows what is hidden.
-    /// If it has passed, the answer may hold a part of a batch, or what was undone since: ask again.
+    /// The present moment; to be taken before a catalog is asked, and looked at once the filter knows what is hidden.
     pub fn moment(&self, line: &Line) -> Moment {
-        Moment(self.counter(line).load(Ordering::Acquire))
+        let counter = self.shown.counter(line);
+        let count = self.shown.0[counter].load(Ordering::Acquire);
+        Moment { counter, count }
+    }
+
+    /// Whether an answer from after this moment may hold a part of a batch, or what was undone since: ask again.
+    pub fn has_passed(&self, Moment { counter, count }: Moment) -> bool {
+        self.shown.0[counter].load(Ordering::Acquire) != count
     }
 
     /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
     pub fn overtake(&self, line: &Line) {
-        self.counter(line).fetch_add(1, Ordering::AcqRel);
+        let counter = self.shown.counter(line);
+        self.shown.0[counter].fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned.
@@ -394,12 +404,6 @@ impl Visibility {
         }
     }
 
-    fn counter(&self, line: &Line) -> &AtomicU64 {
-        let Shown(counters) = &self.shown;
-        let hash = self.lines.hasher().hash_one(line);
-        &counters[usize::try_from(hash).unwrap_or_default() % counters.len()]
-    }
-
     fn retain(&self, line: &Line, keep: impl Fn(&Slot) -> bool) {
         let now = Instant::now();
         self.lines.remove_if_mut(line, |_, slots| {
@@ -409,6 +413,14 @@ impl Visibility {
             slots.retain(&keep);
             slots.is_empty()
         });
+    }
+}
+
+impl Shown {
+    /// The place of a line's counter: the same in every process, for a simulation must repeat itself.
+    fn counter(&self, line: &Line) -> usize {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(line);
+        usize::try_from(hash).unwrap_or_default() % self.0.len()
     }
 }
 

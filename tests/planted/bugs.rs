@@ -188,8 +188,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "filter before the read",
         file: "src/batch/reads.rs",
-        right: "            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n            let hidden = self.coordinator.visibility.hidden(&line);\n",
-        wrong: "            let hidden = self.coordinator.visibility.hidden(&line);\n            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n",
+        right: "            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n            let hidden = visibility.hidden(&line);\n",
+        wrong: "            let hidden = visibility.hidden(&line);\n            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {

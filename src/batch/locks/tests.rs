@@ -17,9 +17,9 @@ async fn a_batch_excludes_everyone_from_its_tables_and_no_others() {
     let locks = Locks::default();
     let batch = locks.exclusive([key(&["a", "t"])], SHORT).await.unwrap();
     assert!(!batch.waited());
-    assert!(locks.shared([key(&["a", "t"])], SHORT).await.is_err());
+    assert!(locks.shared(key(&["a", "t"]), SHORT).await.is_err());
     assert!(locks.exclusive([key(&["a", "t"])], SHORT).await.is_err());
-    assert!(locks.shared([key(&["a", "u"])], SHORT).await.is_ok());
+    assert!(locks.shared(key(&["a", "u"]), SHORT).await.is_ok());
     assert!(locks.namespace(key(&["a"]), SHORT).await.is_err());
     assert!(locks.namespace(key(&["b"]), SHORT).await.is_ok());
     drop(batch);
@@ -36,8 +36,8 @@ async fn a_table_is_freed_when_its_own_undo_is_done() {
         .await
         .unwrap();
     batch.free(&t);
-    assert!(locks.shared([t], SHORT).await.is_ok());
-    assert!(locks.shared([u.clone()], SHORT).await.is_err());
+    assert!(locks.shared(t, SHORT).await.is_ok());
+    assert!(locks.shared(u.clone(), SHORT).await.is_err());
     assert!(locks.namespace(key(&["a"]), SHORT).await.is_err());
     batch.free(&u);
     assert!(locks.is_empty());
@@ -46,13 +46,13 @@ async fn a_table_is_freed_when_its_own_undo_is_done() {
 #[tokio::test(start_paused = true)]
 async fn who_came_first_is_served_first() {
     let locks = Locks::default();
-    let reader = locks.shared([key(&["t"])], SHORT).await.unwrap();
+    let reader = locks.shared(key(&["t"]), SHORT).await.unwrap();
     let batch = tokio::spawn({
         let locks = locks.clone();
         async move { locks.exclusive([key(&["t"])], LONG).await }
     });
     tokio::task::yield_now().await;
-    let late = locks.shared([key(&["t"])], SHORT).await;
+    let late = locks.shared(key(&["t"]), SHORT).await;
     assert!(
         late.is_err(),
         "a reader that came after the batch does not overtake it"
@@ -85,7 +85,7 @@ async fn batches_that_want_the_same_tables_in_another_order_do_not_block_each_ot
 async fn a_wait_that_was_given_up_as_its_turn_came_leaves_nothing_for_long() {
     let locks = Locks::default();
     let batch = locks.exclusive([key(&["t"])], SHORT).await.unwrap();
-    let mut wait = Box::pin(locks.shared([key(&["t"])], LONG));
+    let mut wait = Box::pin(locks.shared(key(&["t"]), LONG));
     assert!(futures_util::FutureExt::now_or_never(&mut wait).is_none());
     drop(batch);
     drop(wait);
@@ -96,5 +96,5 @@ async fn a_wait_that_was_given_up_as_its_turn_came_leaves_nothing_for_long() {
     let _held = locks.exclusive([key(&["t"])], SHORT).await.unwrap();
     locks.sweep();
     assert_eq!(locks.len(), 2, "the table and the root above it stay held");
-    assert!(locks.shared([key(&["t"])], SHORT).await.is_err());
+    assert!(locks.shared(key(&["t"]), SHORT).await.is_err());
 }

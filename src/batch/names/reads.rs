@@ -34,7 +34,7 @@ impl Batches {
         let mut question = Question::read(request).await?;
         for _ in 0..ROUNDS {
             let since = self.names().moment();
-            let (mut head, body) = question.ask(backend).await?;
+            let (mut head, body) = question.clone().ask(backend).await?;
             let in_scope =
                 |table: &TableKey| *table.backend == **backend.name() && level.has(table);
             let Some(hidden) = self.names().hidden_in(since, in_scope) else {

@@ -38,7 +38,7 @@ impl Batches {
             return Ok(None);
         }
         let wait = self.coordinator.settings().lock_timeout;
-        let hold = self.coordinator.locks.shared(plan.tables(), wait).await;
+        let hold = self.coordinator.locks.all_shared(plan.tables(), wait).await;
         let _hold = hold.map_err(|_| busy("a table is part of a batch that is not decided yet"))?;
         let visibility = &self.coordinator.visibility;
         let versions = || {
