@@ -186,12 +186,22 @@ pub trait Log: Send + Sync + 'static {
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
-    /// Every batch it knows, in the order in which they began.
-    fn scan(&self) -> Logged<'_, Vec<Record>>;
+    /// Shows every batch it knows, in the order in which they began, one at a time: they may be very many.
+    fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()>;
     /// Writes what was asked for before, and nothing after; the next to open it need repair nothing.
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async { Ok(()) })
     }
+}
+
+/// Every batch that a log knows, all at once: for a look at a small one.
+///
+/// # Errors
+/// It cannot be read.
+pub async fn all(log: &dyn Log) -> Result<Vec<Record>, LogError> {
+    let mut records = Vec::new();
+    log.scan(&mut |record| records.push(record)).await?;
+    Ok(records)
 }
 
 /// How `Settled` stands in the log.

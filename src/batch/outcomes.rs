@@ -16,7 +16,7 @@ use crate::batch::log::BatchId;
 use crate::batch::step::Refusal;
 
 /// Finished batches that are remembered; the least used are forgotten first.
-const REMEMBERED: usize = 100_000;
+pub const REMEMBERED: usize = 100_000;
 
 /// How a batch was answered.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 mod stranded;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, WATCH};
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
-use crate::batch::outcomes::{Answered, Outcome, Outcomes};
+use crate::batch::outcomes::{Answered, Outcome, Outcomes, REMEMBERED};
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::{Fate, Line};
@@ -25,12 +25,19 @@ pub async fn recover(
     outcomes: &Outcomes,
     backend: impl Fn(&str) -> Option<Arc<Backend>>,
 ) -> Result<usize, LogError> {
+    let mut past = Past::default();
+    let mut sort = |record: Record| past.add(coordinator, record);
+    coordinator.log.scan(&mut sort).await?;
+    // The unfinished are remembered before all others.
+    let room = REMEMBERED.saturating_sub(past.kept.len());
+    let old = past.over.len().saturating_sub(room);
+    for record in past.over.into_iter().skip(old) {
+        recall(outcomes, &record);
+    }
     let mut unfinished = 0;
-    let records = coordinator.log.scan().await?;
-    let made = made(&records);
-    for mut record in records {
+    for mut record in past.kept {
         let outcome = recall(outcomes, &record);
-        for entry in let_go(&mut record, &made) {
+        for entry in let_go(&mut record, &past.made) {
             // Durable before the later batch may be forgotten.
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
@@ -48,38 +55,66 @@ pub async fn recover(
     Ok(unfinished)
 }
 
-/// Who has made each version: the last batch that was committed with it.
-fn made(records: &[Record]) -> HashMap<(Line, u64), BatchId> {
-    let committed = |record: &&Record| matches!(record.verdict, Some(Verdict::Commit(_)));
-    let versions = |record: &Record| {
-        let entries = record.intent.entries.iter();
-        let versions = entries.filter_map(|entry| Some((entry.line(), entry.version()?)));
-        versions
-            .map(|version| (version, record.id))
-            .collect::<Vec<_>>()
-    };
-    records
-        .iter()
-        .filter(committed)
-        .flat_map(versions)
-        .collect()
+/// What is kept of a log while it is read: it may be far longer than what is still of any use.
+#[derive(Default)]
+struct Past {
+    /// Batches that are over, the latest of them: as many as are remembered.
+    over: VecDeque<Record>,
+    /// Batches that are not, and those of which numbers rest.
+    kept: Vec<Record>,
+    /// Who has made each version that one of these had let go: the last batch that was committed with it.
+    made: HashMap<(Line, u64), Option<BatchId>>,
+}
+
+impl Past {
+    /// Later batches come later: who has made what an earlier one let go is seen after it.
+    fn add(&mut self, coordinator: &Coordinator, record: Record) {
+        if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
+            for entry in &record.intent.entries {
+                if let Some(version) = entry.version()
+                    && let Some(made) = self.made.get_mut(&(entry.line(), version))
+                {
+                    *made = Some(record.id);
+                }
+            }
+        }
+        if record
+            .ended
+            .is_some_and(|ended| rests(coordinator, &record, ended).is_zero())
+        {
+            if self.over.len() == REMEMBERED {
+                self.over.pop_front();
+            }
+            return self.over.push_back(record);
+        }
+        for (_, freed) in freed(&record) {
+            self.made.entry(freed).or_default();
+        }
+        self.kept.push(record);
+    }
+}
+
+/// The entries whose versions are free again, as far as the log says, and those versions.
+fn freed(record: &Record) -> impl Iterator<Item = (usize, (Line, u64))> {
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    entries.enumerate().filter_map(|(index, (entry, settled))| {
+        let free = matches!(settled, Some(Settled::Gone | Settled::Unseen));
+        let version = entry.version().filter(|_| free)?;
+        Some((index, (entry.line(), version)))
+    })
 }
 
 /// A number that a later batch has used is not the earlier one's any more: it neither rests, nor is what is found there
 /// a late create. Answers with the entries of which the log did not say so.
-fn let_go(record: &mut Record, made: &HashMap<(Line, u64), BatchId>) -> Vec<usize> {
-    let mut let_go = Vec::new();
-    let entries = record.intent.entries.iter().zip(&mut record.settled);
-    for (index, (entry, settled)) in entries.enumerate() {
-        let free = matches!(settled, Some(Settled::Gone | Settled::Unseen));
-        if let Some(version) = entry.version().filter(|_| free)
-            && made
-                .get(&(entry.line(), version))
-                .is_some_and(|by| *by > record.id)
-        {
-            *settled = Some(Settled::Theirs);
-            let_go.push(index);
-        }
+fn let_go(record: &mut Record, made: &HashMap<(Line, u64), Option<BatchId>>) -> Vec<usize> {
+    let by_later = |freed: &(Line, u64)| {
+        let by = made.get(freed).copied().flatten();
+        by.is_some_and(|by| by > record.id)
+    };
+    let let_go = freed(record).filter(|(_, freed)| by_later(freed));
+    let let_go: Vec<usize> = let_go.map(|(entry, _)| entry).collect();
+    for entry in &let_go {
+        record.settled[*entry] = Some(Settled::Theirs);
     }
     let_go
 }
@@ -162,25 +197,28 @@ fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
     outcome
 }
 
-/// The numbers that a batch freed shortly before the stop go on resting.
-fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
+/// For how long the numbers go on resting that a batch freed shortly before the stop.
+fn rests(coordinator: &Coordinator, record: &Record, ended: u64) -> Duration {
+    if !matches!(record.verdict, Some(Verdict::Abort { .. })) {
+        return Duration::ZERO;
+    }
     let mut since = Duration::from_millis((coordinator.clock)().saturating_sub(ended));
     if record.settled.contains(&Some(Settled::Unseen)) {
         // It ended when it had been watched for long enough; somebody may have used its numbers since.
         since += WATCH;
     }
-    let rest = coordinator.settings().slot_cooldown.saturating_sub(since);
-    if rest.is_zero() || !matches!(record.verdict, Some(Verdict::Abort { .. })) {
+    coordinator.settings().slot_cooldown.saturating_sub(since)
+}
+
+fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
+    let rest = rests(coordinator, record, ended);
+    if rest.is_zero() {
         return;
     }
     let fate = Fate::default();
-    for (entry, settled) in record.intent.entries.iter().zip(&record.settled) {
-        let gone = matches!(settled, Some(Settled::Gone | Settled::Unseen));
-        if let Some(version) = entry.version().filter(|_| gone) {
-            let line = entry.line();
-            let visibility = &coordinator.visibility;
-            visibility.hide(line.clone(), version, &fate);
-            visibility.release(&line, version, &fate, rest, None);
-        }
+    for (_, (line, version)) in freed(record) {
+        let visibility = &coordinator.visibility;
+        visibility.hide(line.clone(), version, &fate);
+        visibility.release(&line, version, &fate, rest, None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nsgate::batch::log::disk::DiskLog;
-use nsgate::batch::log::{Log, LogError};
+use nsgate::batch::log::{Log, LogError, all};
 use nsgate::batch::step::Decision;
 use redb::Database;
 
@@ -147,7 +147,7 @@ fn open(
 
 fn read(log: &DiskLog) -> Model {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let records = runtime.unwrap().block_on(log.scan());
+    let records = runtime.unwrap().block_on(all(log));
     Model::of(records.unwrap_or_else(|error| panic!("it cannot be read: {error}")))
 }
 

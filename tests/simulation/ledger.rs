@@ -201,13 +201,15 @@ impl Log for Disk {
         Box::pin(async { Ok(()) })
     }
 
-    fn scan(&self) -> Logged<'_, Vec<Record>> {
+    fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.world.if_alive(self.generation).await;
             self.world.point("the log was read");
             self.world.if_alive(self.generation).await;
-            Ok(self.world.lock().ledger.records.clone())
+            let records = self.world.lock().ledger.records.clone();
+            records.into_iter().for_each(each);
+            Ok(())
         })
     }
 }

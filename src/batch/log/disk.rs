@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use file::LogFile;
 use mark::{MarkFile, Marker};
@@ -28,6 +28,9 @@ const LINES: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("lin
 const ENDED: TableDefinition<'_, (u64, u128), ()> = TableDefinition::new("ended_at");
 /// Writes that wait for the writer; beyond it callers wait.
 const QUEUE: usize = 4096;
+/// Batches that are read at a time, and how many times that may wait to be looked at.
+const PAGE: usize = 256;
+const PAGES: usize = 4;
 
 /// A log in one file.
 pub struct DiskLog {
@@ -190,7 +193,7 @@ impl Log for DiskLog {
         })
     }
 
-    fn scan(&self) -> Logged<'_, Vec<Record>> {
+    fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
         let database = self
             .running()
             .as_ref()
@@ -201,10 +204,13 @@ impl Log for DiskLog {
                 cause,
             };
             let database = database.ok_or_else(|| unreadable("it is closed".into()))?;
-            tokio::task::spawn_blocking(move || read_all(&database))
-                .await
-                .map_err(|error| unreadable(error.to_string()))?
-                .map_err(unreadable)
+            let (pages, mut read) = mpsc::channel(PAGES);
+            let reader = tokio::task::spawn_blocking(move || read_all(&database, &pages));
+            while let Some(page) = read.recv().await {
+                page.into_iter().for_each(&mut *each);
+            }
+            let whole = reader.await.map_err(|error| error.to_string()).flatten();
+            whole.map_err(unreadable)
         })
     }
 
@@ -219,11 +225,12 @@ impl Log for DiskLog {
     }
 }
 
-fn read_all(database: &Database) -> Result<Vec<Record>, String> {
+/// Reads the whole log in pages. Whoever reads them may be slower, and may go away.
+fn read_all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
     let read = || -> Result<_, redb::Error> { Ok(database.begin_read()?.open_table(LINES)?) };
     let table = read().map_err(|error| error.to_string())?;
     let lines = table.iter().map_err(|error| error.to_string())?;
-    let mut records = Vec::new();
+    let mut page = Vec::with_capacity(PAGE);
     let mut batch: Vec<Line> = Vec::new();
     let mut of = None;
     for line in lines {
@@ -232,15 +239,23 @@ fn read_all(database: &Database) -> Result<Vec<Record>, String> {
         if let Some(before) = of.replace(id)
             && before != id
         {
-            records.push(replay(before, batch.drain(..))?);
+            page.push(replay(before, batch.drain(..))?);
         }
         let line = serde_json::from_slice(value.value());
         batch.push(line.map_err(|error| format!("batch {id}: {error}"))?);
+        if page.len() == PAGE {
+            let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));
+            if pages.blocking_send(whole).is_err() {
+                return Ok(());
+            }
+        }
     }
     if let Some(last) = of {
-        records.push(replay(last, batch)?);
+        page.push(replay(last, batch)?);
     }
-    Ok(records)
+    // Whoever has gone away needs it no more.
+    let _ = pages.blocking_send(page);
+    Ok(())
 }
 
 #[cfg(test)]

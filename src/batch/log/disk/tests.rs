@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::batch::log::{Action, IntentEntry, Proof};
+use crate::batch::log::{Action, IntentEntry, Proof, all};
 use crate::protocol::identifier::Identifier;
 
 fn intent() -> Arc<Intent> {
@@ -51,7 +51,7 @@ async fn what_was_acknowledged_is_read_back_after_reopening() {
         assert_eq!(log.decide(one, abort()).await.unwrap(), Decision::Abort);
         log.note(one, 1, Settled::Gone).await.unwrap();
     }
-    let records = open(&path).scan().await.unwrap();
+    let records = all(&open(&path)).await.unwrap();
     assert_eq!(records.len(), 2);
     assert_eq!(records[0].id, one);
     assert_eq!(records[0].intent, *intent());
@@ -71,7 +71,7 @@ async fn the_first_decision_stands() {
     let commit = || Verdict::Commit(Vec::new());
     let (one, two) = tokio::join!(log.decide(id, commit()), log.decide(id, abort()));
     assert_eq!(one.unwrap(), two.unwrap());
-    let standing = log.scan().await.unwrap()[0]
+    let standing = all(&log).await.unwrap()[0]
         .verdict
         .as_ref()
         .unwrap()
@@ -91,7 +91,7 @@ async fn only_batches_that_ended_are_forgotten() {
     log.end(ids[0], 10).await.unwrap();
     log.end(ids[1], 20).await.unwrap();
     log.forget(15).await.unwrap();
-    let left: Vec<Uuid> = log.scan().await.unwrap().iter().map(|r| r.id).collect();
+    let left: Vec<Uuid> = all(&log).await.unwrap().iter().map(|r| r.id).collect();
     assert_eq!(left, ids[1..]);
 }
 
@@ -105,11 +105,28 @@ async fn a_note_on_what_is_over_changes_nothing() {
     log.note(id, 0, Settled::Unseen).await.unwrap();
     log.end(id, 10).await.unwrap();
     log.note(id, 0, Settled::Theirs).await.unwrap();
-    let records = log.scan().await.unwrap();
+    let records = all(&log).await.unwrap();
     assert_eq!(records[0].settled[0], Some(Settled::Unseen));
     log.forget(15).await.unwrap();
     log.note(id, 0, Settled::Theirs).await.unwrap();
-    assert!(log.scan().await.unwrap().is_empty());
+    assert!(all(&log).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_log_of_many_pages_is_read_whole_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(&folder.path().join("log"));
+    for pages in [0, 1, PAGES + 3] {
+        let known = all(&log).await.unwrap().len();
+        let ids: Vec<Uuid> = (known..pages * PAGE).map(|_| Uuid::now_v7()).collect();
+        let written = ids.iter().map(|id| log.intend(*id, intent()));
+        for written in futures_util::future::join_all(written).await {
+            written.unwrap();
+        }
+        let read: Vec<Uuid> = all(&log).await.unwrap().iter().map(|it| it.id).collect();
+        assert_eq!(read.len(), pages * PAGE);
+        assert_eq!(read[known..], ids);
+    }
 }
 
 #[tokio::test]
@@ -153,5 +170,5 @@ async fn lines_that_cannot_follow_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let log = open(&folder.path().join("log"));
     log.end(Uuid::now_v7(), 1).await.unwrap();
-    assert!(matches!(log.scan().await, Err(LogError::Unusable { .. })));
+    assert!(matches!(all(&log).await, Err(LogError::Unusable { .. })));
 }
