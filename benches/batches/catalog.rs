@@ -19,6 +19,9 @@ use tokio::net::TcpListener;
 /// The most that is read of a request.
 const BODY: usize = 1 << 20;
 
+/// What a table is described with, and what an insert is answered with.
+const LOADED: &str = "{\"location\":\"s3://warehouse/events.lance\",\"transaction_id\":null,\"managed_versioning\":true}";
+
 /// Cheap to clone; clones are the same catalog.
 #[derive(Clone, Default)]
 pub struct Catalog {
@@ -87,6 +90,7 @@ impl Catalog {
         };
         match what {
             "version/list" => {
+                tokio::task::yield_now().await;
                 pause(self.validation).await;
                 self.list(
                     table,
@@ -101,6 +105,11 @@ impl Catalog {
             }
             "version/describe" => self.describe(table, &body),
             "version/delete" => self.delete(table, &body),
+            "describe" | "insert" => {
+                // Others have their turn, as while a socket is waited for.
+                tokio::task::yield_now().await;
+                answer(StatusCode::OK, LOADED)
+            }
             _ => answer(StatusCode::NOT_FOUND, "{\"error\":\"no such route\"}"),
         }
     }

@@ -7,10 +7,14 @@ use nsgate::config::BatchConfig;
 
 use crate::catalog::Catalog;
 use crate::house::{House, batch};
+use crate::processor;
 use crate::table::{Table, Times, micros};
 
 const ROUNDS: usize = 2000;
 const SIZES: [u64; 3] = [1, 100, 1000];
+/// As many ask at a time for the second figure.
+const CLIENTS: usize = 64;
+const EACH: usize = 40;
 const NEVER: Duration = Duration::from_secs(3600);
 
 pub async fn measure(table: &mut Table) {
@@ -55,6 +59,41 @@ pub async fn measure(table: &mut Table) {
             50.0,
             "µs",
         );
+        let [plain, hidden] = [&plain, &hidden].map(|target| (target.clone(), Vec::new()));
+        let mut both = [plain, hidden];
+        for _ in 0..9 {
+            for (target, costs) in &mut both {
+                costs.push(at_a_time(&house, target).await);
+            }
+        }
+        let [without, with] = both.map(|(_, mut costs)| {
+            costs.sort_by(f64::total_cmp);
+            costs[costs.len() / 2]
+        });
+        table.at_most(
+            &format!("    {CLIENTS} clients at a time: processor time of one over none"),
+            with - without,
+            50.0,
+            "µs",
+        );
     }
     house.close().await;
+}
+
+/// Microseconds of processor time for a list, when many ask at a time: how long each waits for the others is no cost.
+async fn at_a_time(house: &Arc<House>, target: &str) -> f64 {
+    let before = processor::of_process(std::process::id());
+    let clients = (0..CLIENTS).map(|_| {
+        let (house, target) = (Arc::clone(house), target.to_owned());
+        tokio::spawn(async move {
+            for _ in 0..EACH {
+                house.list(&target).await;
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    let used = processor::of_process(std::process::id()) - before;
+    micros(used) / (CLIENTS * EACH) as f64
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request};
 use nsgate::backend::Backend;
 use nsgate::batch::Batches;
 use nsgate::batch::log::disk::DiskLog;
@@ -97,9 +98,21 @@ impl House {
 
     /// The answer's body; anything but a success ends the measurement.
     pub async fn post(&self, target: &str, body: impl Into<Bytes>) -> Bytes {
+        self.send(target, "application/json", body).await
+    }
+
+    /// The same with a body of another kind.
+    pub async fn send(
+        &self,
+        target: &str,
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Bytes {
         let mut request = Request::new(Body::full(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = target.parse().unwrap();
+        let content_type = HeaderValue::from_static(content_type);
+        request.headers_mut().insert(CONTENT_TYPE, content_type);
         let response = self.stack.clone().oneshot(request).await.unwrap();
         let status = response.status();
         let body = response.into_body().collect_up_to(ANSWER).await.unwrap();
@@ -129,10 +142,20 @@ impl House {
 
     /// One batch: that version of that table in each of the first catalogs.
     pub async fn batch(&self, catalogs: usize, table: &str, version: u64) {
-        let body = batch(
-            (0..catalogs).map(|number| format!("c{number}\",\"{table}")),
-            version,
-        );
+        self.batch_in(0..catalogs, table, version).await;
+    }
+
+    /// The same in the catalogs of these numbers.
+    pub async fn batch_in(
+        &self,
+        catalogs: impl IntoIterator<Item = usize>,
+        table: &str,
+        version: u64,
+    ) {
+        let tables = catalogs
+            .into_iter()
+            .map(|number| format!("c{number}\",\"{table}"));
+        let body = batch(tables, version);
         self.post("/v1/table/version/batch-create", body).await;
     }
 }

@@ -6,21 +6,26 @@
     reason = "a measurement that cannot be made ends; `pub` is for the other files here"
 )]
 
+mod beside;
 mod catalog;
 mod filter;
 mod house;
 mod memory;
+mod processor;
 mod program;
 mod rate;
 mod recovery;
 mod single;
 mod spread;
+mod start;
 mod table;
 
 use table::Table;
 
 /// What is measured, in the order of the table.
-const ALL: [&str; 6] = ["single", "spread", "rate", "filter", "recovery", "memory"];
+const ALL: [&str; 8] = [
+    "single", "spread", "rate", "beside", "filter", "recovery", "start", "memory",
+];
 
 fn main() {
     // What cargo says to every benchmark is none of our words.
@@ -28,6 +33,12 @@ fn main() {
         .skip(1)
         .filter(|word| !word.starts_with("--"))
         .collect();
+    if asked
+        .first()
+        .is_some_and(|word| word == beside::instructions::WORD)
+    {
+        return beside::instructions::counted(&asked[1..]);
+    }
     if let Some(unknown) = asked.iter().find(|word| !ALL.contains(&word.as_str())) {
         eprintln!("`{unknown}` is none of: {}", ALL.join(" "));
         std::process::exit(2);
@@ -51,8 +62,10 @@ fn main() {
                 "single" => single::measure(&mut table).await,
                 "spread" => spread::measure(&mut table).await,
                 "rate" => rate::measure(&mut table).await,
+                "beside" => beside::measure(&mut table).await,
                 "filter" => filter::measure(&mut table).await,
                 "recovery" => recovery::measure(&mut table).await,
+                "start" => start::measure(&mut table).await,
                 _ => memory::measure(&mut table).await,
             }
         });

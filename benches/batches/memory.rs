@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::house::House;
 use crate::table::Table;
 
-const CLIENTS: usize = 128;
+const CLIENTS: usize = 64;
 /// After so many batches memory is looked at.
 const LOOKS: [usize; 4] = [25_000, 50_000, 100_000, 200_000];
 /// What the process may hold more after the last look than after the second, in percent.
@@ -82,8 +82,23 @@ fn counted(kept: Kept) -> String {
 }
 
 /// Mebibytes of this process that are in memory.
-fn resident() -> f64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: f64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
-    pages * 4096.0 / f64::from(1 << 20)
+pub fn resident() -> f64 {
+    told("VmRSS:")
+}
+
+/// As many as there ever were.
+pub fn most() -> f64 {
+    told("VmHWM:")
+}
+
+/// What was before does not count for [`most`].
+pub fn forget_most() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+fn told(name: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let told = status.lines().find_map(|line| line.strip_prefix(name));
+    let kibibytes = told.unwrap().trim().strip_suffix(" kB").unwrap();
+    kibibytes.parse::<f64>().unwrap() / 1024.0
 }

@@ -27,9 +27,15 @@ pub struct Client(SendRequest<Full<Bytes>>);
 impl Program {
     /// As an operator would run it before these catalogs, each at its own name; everyone may come in.
     pub fn start(catalogs: &[(&str, SocketAddr)]) -> Self {
+        Self::with(catalogs, "")
+    }
+
+    /// The same with more settings of the listener: `, name: value`.
+    pub fn with(catalogs: &[(&str, SocketAddr)], listen: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut yaml = String::from(
-            "listen: { address: 127.0.0.1:0 }\nadmin: { address: 127.0.0.1:0 }\nauth: { anonymous: true }\n\
+        let mut yaml = format!("listen: {{ address: 127.0.0.1:0{listen} }}\n");
+        yaml.push_str(
+            "admin: { address: 127.0.0.1:0 }\nauth: { anonymous: true }\n\
              batch: { log: batches.redb }\nbackends:\n",
         );
         for (name, address) in catalogs {
@@ -76,6 +82,13 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -94,14 +107,25 @@ impl Client {
 
     /// How long it took to the last byte of the answer; anything but a success ends the measurement.
     pub async fn post(&mut self, target: &str, key: Option<String>, body: String) -> Duration {
-        let mut request = Request::new(Full::new(Bytes::from(body)));
+        let mut headers = vec![("content-type", "application/json")];
+        if let Some(key) = &key {
+            headers.push(("idempotency-key", key));
+        }
+        self.send(target, &headers, body.into()).await
+    }
+
+    /// The same with any headers.
+    pub async fn send(
+        &mut self,
+        target: &str,
+        headers: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Duration {
+        let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = target.parse().unwrap();
-        let headers = request.headers_mut();
-        headers.insert("host", "localhost".parse().unwrap());
-        headers.insert("content-type", "application/json".parse().unwrap());
-        if let Some(key) = key {
-            headers.insert("idempotency-key", key.parse().unwrap());
+        for (name, value) in headers.iter().chain([&("host", "localhost")]) {
+            request.headers_mut().insert(*name, value.parse().unwrap());
         }
         self.0.ready().await.unwrap();
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Undecided batches that the last run has left behind.
+//! Undecided batches that the last run has left behind: finished by themselves, and while clients ask.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,14 +8,23 @@ use nsgate::batch::log::{Action, BatchId, Intent, IntentEntry, Log as _};
 use nsgate::config::BatchConfig;
 use nsgate::metrics::Standing;
 use nsgate::protocol::identifier::Identifier;
+use tokio::task::JoinSet;
 
 use crate::catalog::Catalog;
 use crate::house::House;
 use crate::table::Table;
 
 const BATCHES: usize = 10_000;
+/// Clients that ask meanwhile, each so often: as many requests a second as leave a core free.
+const CLIENTS: usize = 64;
+const EVERY: Duration = Duration::from_millis(64);
 
 pub async fn measure(table: &mut Table) {
+    finished(table, 0).await;
+    finished(table, CLIENTS).await;
+}
+
+async fn finished(table: &mut Table, clients: usize) {
     let folder = tempfile::tempdir().unwrap();
     let catalogs = [Catalog::default(), Catalog::default()];
     let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
@@ -36,10 +45,15 @@ pub async fn measure(table: &mut Table) {
     drop(log);
 
     let began = Instant::now();
-    let house = House::within(folder, &catalogs, BatchConfig::default());
+    let house = Arc::new(House::within(folder, &catalogs, BatchConfig::default()));
     let found = house.batches.recover(|name| house.backend(name)).await;
     let served = began.elapsed();
     assert_eq!(found.unwrap(), BATCHES);
+    let mut asking = JoinSet::new();
+    for client in 0..clients {
+        catalogs[0].seed(format!("other{client}"), 3);
+        asking.spawn(ask(Arc::clone(&house), client));
+    }
     // A version that was asked for and never seen is watched for, its batch undone.
     while house
         .batches
@@ -50,7 +64,17 @@ pub async fn measure(table: &mut Table) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let ended = began.elapsed();
+    asking.shutdown().await;
     house.close().await;
+    if clients > 0 {
+        table.at_most(
+            &format!("the same while {clients} clients ask for lists of other tables"),
+            ended.as_secs_f64(),
+            5.0,
+            "s",
+        );
+        return;
+    }
     table.note(
         "until requests are served",
         format!("{:.2} s", served.as_secs_f64()),
@@ -63,7 +87,18 @@ pub async fn measure(table: &mut Table) {
     );
 }
 
-fn intent(number: usize) -> Intent {
+async fn ask(house: Arc<House>, client: usize) {
+    let first = Instant::now() + EVERY * client as u32 / CLIENTS as u32;
+    let mut turns = tokio::time::interval_at(first.into(), EVERY);
+    let target = format!("/v1/table/c0%24other{client}/version/list");
+    loop {
+        turns.tick().await;
+        house.list(&target).await;
+    }
+}
+
+/// Versions of two tables of two catalogs.
+pub fn intent(number: usize) -> Intent {
     let entries = ["c0", "c1"].map(|backend| IntentEntry {
         backend: backend.into(),
         table: Identifier::from_names([format!("t{number}")]).unwrap(),

@@ -1,4 +1,9 @@
-//! A batch of one entry in one catalog, beside the same create sent to the catalog itself.
+//! A batch of one entry in one catalog, beside the same create sent to the catalog itself: from one client, and from
+//! many.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
 
 use crate::catalog::Catalog;
 use crate::house::batch;
@@ -9,7 +14,18 @@ const ROUNDS: u64 = 2000;
 /// Not counted: connections are opened, caches filled.
 const WARM_UP: u64 = 100;
 
+/// Many, each with a connection of its own to both.
+const CLIENTS: usize = 64;
+/// Each client asks this often, itself and through the gateway in turn: together half of what two cores can do.
+const EVERY: Duration = Duration::from_millis(80);
+const STEADY: Duration = Duration::from_secs(6);
+
 pub async fn measure(table: &mut Table) {
+    one_client(table).await;
+    many_clients(table).await;
+}
+
+async fn one_client(table: &mut Table) {
     let catalog = Catalog::default();
     for name in ["direct", "through", "keyed"] {
         catalog.seed(name, 1);
@@ -23,10 +39,7 @@ pub async fn measure(table: &mut Table) {
     // One after the other within a round, so that whatever else the machine does meets all alike.
     for round in 0..WARM_UP + ROUNDS {
         let version = 2 + round;
-        let create = format!(
-            "{{\"id\":[\"direct\"],\"version\":{version},\"manifest_path\":\"staged/{version}\",\"manifest_size\":{}}}",
-            1000 + version
-        );
+        let create = create("direct", version);
         let times = [
             direct
                 .post("/v1/table/direct/version/create", None, create)
@@ -66,6 +79,65 @@ pub async fn measure(table: &mut Table) {
         "the same with an Idempotency-Key (two waits for the disk)",
         format!("+ {:.2} ms", median(&keyed) - median(&alone)),
     );
+}
+
+/// Not each its next one at once: then all wait for all others, and how long is a matter of how many there are.
+async fn many_clients(table: &mut Table) {
+    let catalog = Catalog::default();
+    let address = catalog.serve().await;
+    let program = Program::start(&[("c0", address)]);
+    let begin = Instant::now() + EVERY;
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let names = ["direct", "through"].map(|name| format!("{name}{client}"));
+        names.iter().for_each(|name| catalog.seed(name, 1));
+        let mut direct = Client::connect(address).await;
+        let mut gateway = Client::connect(program.address).await;
+        clients.spawn(async move {
+            let [mut alone, mut through] = [(); 2].map(|()| Times::default());
+            let first = begin + EVERY * client as u32 / CLIENTS as u32;
+            let mut turns = tokio::time::interval_at(first.into(), EVERY);
+            for version in 2.. {
+                turns.tick().await;
+                if first.elapsed() > STEADY {
+                    break;
+                }
+                let path = format!("/v1/table/{}/version/create", names[0]);
+                alone.add(direct.post(&path, None, create(&names[0], version)).await);
+                turns.tick().await;
+                let body = batch(one(&names[1]), version);
+                let target = "/v1/table/version/batch-create";
+                through.add(gateway.post(target, None, body).await);
+            }
+            [alone, through]
+        });
+    }
+    let [mut alone, mut through] = [(); 2].map(|()| Times::default());
+    for [direct, gateway] in clients.join_all().await {
+        alone.extend(direct);
+        through.extend(gateway);
+    }
+    let rate = (alone.len() + through.len()) as f64 / STEADY.as_secs_f64();
+    let direct = millis(alone.median());
+    table.note(
+        &format!("{CLIENTS} clients, {rate:.0} requests a second: a create itself, median"),
+        format!("{direct:.3} ms"),
+    );
+    table.at_most(
+        &format!("a batch of one entry over that, {CLIENTS} clients"),
+        millis(through.median()) - direct,
+        1.0,
+        "ms",
+    );
+    let slowest = [&alone, &through].map(|times| format!("{:.2} ms", millis(times.quantile(0.99))));
+    table.note("    of a hundred the slowest", slowest.join(" and "));
+}
+
+fn create(table: &str, version: u64) -> String {
+    format!(
+        "{{\"id\":[\"{table}\"],\"version\":{version},\"manifest_path\":\"staged/{version}\",\"manifest_size\":{}}}",
+        1000 + version
+    )
 }
 
 fn one(table: &str) -> impl Iterator<Item = String> {

@@ -1,8 +1,10 @@
-//! A batch over 2, 4 and 8 catalogs of which one is slower than the others.
+//! A batch over 2, 4 and 8 catalogs of which one is slower than the others: one at a time, and from many clients.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nsgate::config::BatchConfig;
+use tokio::task::JoinSet;
 
 use crate::catalog::Catalog;
 use crate::house::House;
@@ -13,13 +15,19 @@ const QUICK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(3
 const SLOW: [Duration; 2] = [Duration::from_millis(35), Duration::from_millis(50)];
 const SIZES: [usize; 3] = [2, 4, 8];
 
+const CLIENTS: usize = 64;
+/// Batches of each client, of each size.
+const EACH: u64 = 24;
+/// Not counted: the clients began together.
+const WARM_UP: u64 = 4;
+
 pub async fn measure(table: &mut Table) {
-    let catalogs: Vec<Catalog> = (0..8)
-        .map(|number| {
-            let [validation, create] = if number == 1 { SLOW } else { QUICK };
-            Catalog::slow(validation, create)
-        })
-        .collect();
+    one_client(table).await;
+    many_clients(table).await;
+}
+
+async fn one_client(table: &mut Table) {
+    let catalogs = catalogs();
     for catalog in &catalogs {
         catalog.seed("alone", 1);
         for size in SIZES {
@@ -29,22 +37,12 @@ pub async fn measure(table: &mut Table) {
     }
     let house = House::new(&catalogs, BatchConfig::default());
     let diskless = House::in_memory(&catalogs, BatchConfig::default());
-    let (mut validations, mut creates) = (Times::default(), Times::default());
+    let mut slowest = Times::default();
     let mut batches = SIZES.map(|_| Times::default());
     let mut in_memory = SIZES.map(|_| Times::default());
     for round in 0..ROUNDS {
         let version = 2 + round;
-        let began = Instant::now();
-        house
-            .list("/v1/table/c1%24alone/version/list?limit=1&descending=true")
-            .await;
-        validations.add(began.elapsed());
-        let began = Instant::now();
-        let create = format!("{{\"version\":{version},\"manifest_path\":\"staged\"}}");
-        house
-            .post("/v1/table/c1%24alone/version/create", create)
-            .await;
-        creates.add(began.elapsed());
+        slowest.add(itself(&house, version).await);
         for (times, size) in batches.iter_mut().zip(SIZES) {
             let began = Instant::now();
             house.batch(size, &format!("t{size}"), version).await;
@@ -56,9 +54,9 @@ pub async fn measure(table: &mut Table) {
             times.add(began.elapsed());
         }
     }
-    let slowest = millis(validations.median()) + millis(creates.median());
+    let slowest = millis(slowest.median());
     table.note(
-        "the slowest catalog's validation and create, medians",
+        "the slowest catalog's validation and create, median",
         format!("{slowest:.2} ms"),
     );
     let phases = ["lock", "validate", "prepare", "decide"];
@@ -79,4 +77,79 @@ pub async fn measure(table: &mut Table) {
     table.at_most("8 catalogs over 2, difference of medians", grown, 1.0, "ms");
     house.close().await;
     diskless.close().await;
+}
+
+/// Each client asks for its next batch at once; one more asks the slowest catalog by itself meanwhile.
+async fn many_clients(table: &mut Table) {
+    let catalogs = catalogs();
+    let mut medians = Vec::new();
+    for size in SIZES {
+        for catalog in &catalogs {
+            catalog.seed("alone", 1);
+            (0..CLIENTS).for_each(|client| catalog.seed(format!("t{client}"), 1));
+        }
+        let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
+        let mut clients = JoinSet::new();
+        for client in 0..CLIENTS {
+            let house = Arc::clone(&house);
+            clients.spawn(async move {
+                // Not in step with each other.
+                tokio::time::sleep(SLOW[0] * client as u32 / 32).await;
+                let mut times = Times::default();
+                for round in 0..EACH {
+                    let began = Instant::now();
+                    house.batch(size, &format!("t{client}"), 2 + round).await;
+                    if round >= WARM_UP {
+                        times.add(began.elapsed());
+                    }
+                }
+                times
+            });
+        }
+        let mut slowest = Times::default();
+        for round in 0..EACH {
+            slowest.add(itself(&house, 2 + round).await);
+        }
+        let mut times = Times::default();
+        for client in clients.join_all().await {
+            times.extend(client);
+        }
+        house.close().await;
+        let over = millis(times.median()) - millis(slowest.median());
+        table.at_most(
+            &format!("a batch over {size} catalogs over that, {CLIENTS} clients at a time"),
+            over,
+            5.0,
+            "ms",
+        );
+        medians.push(millis(times.median()));
+    }
+    let grown = medians[2] - medians[0];
+    table.at_most(
+        &format!("8 catalogs over 2, {CLIENTS} clients at a time"),
+        grown,
+        1.0,
+        "ms",
+    );
+}
+
+/// What the slowest catalog takes for a validation and a create.
+async fn itself(house: &House, version: u64) -> Duration {
+    let began = Instant::now();
+    house
+        .list("/v1/table/c1%24alone/version/list?limit=1&descending=true")
+        .await;
+    let create = format!("{{\"version\":{version},\"manifest_path\":\"staged\"}}");
+    house
+        .post("/v1/table/c1%24alone/version/create", create)
+        .await;
+    began.elapsed()
+}
+
+fn catalogs() -> Vec<Catalog> {
+    let catalog = |number| {
+        let [validation, create] = if number == 1 { SLOW } else { QUICK };
+        Catalog::slow(validation, create)
+    };
+    (0..8).map(catalog).collect()
 }

@@ -1,0 +1,122 @@
+//! The instructions of a plain request, counted by callgrind in the thread that asks: they are the same on a busy
+//! machine as on a calm one. Needs valgrind; without it there is no figure.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use nsgate::config::BatchConfig;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+use super::plain::{CLIENTS, Plain};
+use super::thread::catalogs;
+use super::{MORE, more, steady};
+use crate::house::House;
+use crate::table::Table;
+
+/// The word that has this program be the one that is counted.
+pub const WORD: &str = "counted";
+/// Requests between two batches: so many are in the first milliseconds of a second of 200 batches.
+const BETWEEN: usize = 10;
+const TURNS: usize = 300;
+/// What is counted, as callgrind spells it.
+const COUNTED: &str = "*asked_for_counting*";
+
+pub fn measure(table: &mut Table) {
+    for kind in Plain::ALL {
+        let name = kind.name();
+        let [without, with] = [false, true].map(|batches| count(kind, batches));
+        let (Some(without), Some(with)) = (without, with) else {
+            table.note("instructions", "no valgrind");
+            return;
+        };
+        table.note(
+            &format!("{name} without batches"),
+            format!("{without:.0} instructions"),
+        );
+        let what = format!("    a batch beside every {BETWEEN} requests: more");
+        table.at_most(&what, more(without, with), MORE, "%");
+    }
+}
+
+/// Instructions of one request, or nothing without valgrind.
+fn count(kind: Plain, batches: bool) -> Option<f64> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("callgrind.out");
+    let ran = Command::new("valgrind")
+        .args(["--tool=callgrind", "--fair-sched=yes"])
+        .arg(format!("--toggle-collect={COUNTED}"))
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(std::env::current_exe().unwrap())
+        .args([WORD, kind.name(), if batches { "with" } else { "without" }])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let Ok(ended) = ran else {
+        return None;
+    };
+    assert!(ended.success(), "what is counted has failed: {ended}");
+    let counted = std::fs::read_to_string(file).unwrap();
+    let total = counted
+        .lines()
+        .find_map(|line| line.strip_prefix("summary: "))
+        .unwrap();
+    let total: f64 = total.trim().parse().unwrap();
+    Some(total / (BETWEEN * TURNS) as f64)
+}
+
+/// What valgrind runs.
+pub fn counted(words: &[String]) {
+    let kind = Plain::ALL
+        .into_iter()
+        .find(|kind| kind.name() == words[0])
+        .unwrap();
+    let batches = words[1] == "with";
+    let catalogs = catalogs();
+    let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
+    let others = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let turns = Arc::new(Semaphore::new(0));
+    for client in 0..CLIENTS {
+        let (house, turns) = (Arc::clone(&house), Arc::clone(&turns));
+        others.spawn(async move {
+            for version in 2.. {
+                turns.acquire().await.unwrap().forget();
+                house
+                    .batch_in([0, 1], &steady::table([0, 1], client), version)
+                    .await;
+            }
+        });
+    }
+    let own = Builder::new_current_thread().enable_all().build().unwrap();
+    own.block_on(some(&house, kind));
+    for _ in 0..TURNS {
+        if batches {
+            turns.add_permits(1);
+        }
+        asked_for_counting(&own, &house, kind);
+    }
+    // Batches came to be, or there is nothing beside.
+    while batches && turns.available_permits() > 0 {
+        std::thread::yield_now();
+    }
+    own.block_on(house.close());
+}
+
+/// A function of its own, so that it can be named.
+#[inline(never)]
+fn asked_for_counting(own: &Runtime, house: &House, kind: Plain) {
+    own.block_on(some(house, kind));
+}
+
+async fn some(house: &House, kind: Plain) {
+    for client in 0..BETWEEN {
+        house
+            .send(&kind.target(client), kind.content_type(), kind.body())
+            .await;
+    }
+}

@@ -1,0 +1,125 @@
+//! The processor time of the thread that plain requests have for themselves, batches running in other threads of the
+//! same gateway. What it shows is what both share: locks, counters, lines of the processor's cache.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nsgate::config::BatchConfig;
+
+use super::plain::{CLIENTS, Plain, VERSIONS};
+use super::steady::{Send, Steady};
+use super::{MORE, median, more, plain, steady};
+use crate::catalog::Catalog;
+use crate::house::House;
+use crate::processor;
+use crate::table::Table;
+
+const ROUNDS: usize = 15;
+const WARM_UP: Duration = Duration::from_millis(30);
+const RUN: Duration = Duration::from_millis(250);
+/// Where batches run: nowhere, on other tables of the plain requests' catalog and of another, on others only.
+const BATCHES: [(&str, Option<[usize; 2]>); 3] = [
+    ("", None),
+    ("of their own catalog", Some([0, 1])),
+    ("of other catalogs", Some([1, 2])),
+];
+
+/// Three catalogs with the tables of all clients.
+pub fn catalogs() -> Vec<Catalog> {
+    let catalogs: Vec<Catalog> = (0..3).map(|_| Catalog::default()).collect();
+    for catalog in &catalogs {
+        for client in 0..CLIENTS {
+            catalog.seed(plain::table(client), VERSIONS);
+            for which in BATCHES.into_iter().filter_map(|(_, which)| which) {
+                catalog.seed(steady::table(which, client), 1);
+            }
+        }
+    }
+    catalogs
+}
+
+pub async fn measure(table: &mut Table) {
+    let catalogs = catalogs();
+    let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
+    let asked = Arc::clone(&house);
+    let send: Send = Arc::new(move |client, which, version| {
+        let house = Arc::clone(&asked);
+        Box::pin(async move {
+            house
+                .batch_in(which, &steady::table(which, client), version)
+                .await
+        })
+    });
+    let mut rates = Vec::new();
+    let mut costs = Plain::ALL.map(|_| BATCHES.map(|_| Vec::new()));
+    for _ in 0..ROUNDS {
+        for (costs, kind) in costs.iter_mut().zip(Plain::ALL) {
+            for (costs, (_, which)) in costs.iter_mut().zip(BATCHES) {
+                let batches = which.map(|which| Steady::begin(&catalogs, which, &send));
+                let house = Arc::clone(&house);
+                let cost = tokio::task::spawn_blocking(move || alone(&house, kind));
+                costs.push(cost.await.unwrap());
+                if let Some(batches) = batches {
+                    rates.push(batches.end().await);
+                }
+            }
+        }
+    }
+    house.close().await;
+    table.note(
+        "batches that ran beside",
+        format!("{:.0} a second", median(rates)),
+    );
+    for (costs, kind) in costs.into_iter().zip(Plain::ALL) {
+        let without = costs[0].clone();
+        let name = kind.name();
+        let figure = format!("{:.2} µs", median(without.clone()));
+        table.note(
+            &format!("{name} without batches, of its own thread"),
+            figure,
+        );
+        for (costs, (place, _)) in costs.into_iter().zip(BATCHES).skip(1) {
+            let each = without
+                .iter()
+                .zip(&costs)
+                .map(|(without, with)| more(*without, *with));
+            let what = format!("    with batches on tables {place}: more");
+            table.at_most(&what, median(each.collect()), MORE, "%");
+        }
+    }
+}
+
+/// Microseconds of processor time for each request of this kind, from as many clients at a time as there are.
+fn alone(house: &Arc<House>, kind: Plain) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(run(house, kind, WARM_UP));
+    let before = processor::of_this_thread();
+    let done = runtime.block_on(run(house, kind, RUN));
+    (processor::of_this_thread() - before).as_secs_f64() * 1e6 / done as f64
+}
+
+/// Asks for so long; how many were answered.
+async fn run(house: &Arc<House>, kind: Plain, time: Duration) -> usize {
+    let end = Instant::now() + time;
+    let clients = (0..CLIENTS).map(|client| {
+        let house = Arc::clone(house);
+        tokio::spawn(async move {
+            let target = kind.target(client);
+            let mut done = 0;
+            while Instant::now() < end {
+                house.send(&target, kind.content_type(), kind.body()).await;
+                done += 1;
+            }
+            done
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let mut done = 0;
+    for client in clients {
+        done += client.await.unwrap();
+    }
+    done
+}
