@@ -141,6 +141,8 @@ async fn serve(path: PathBuf, loaded: Loaded, digests: Digests, log: Log) -> Res
     let lasting = Lasting::open(&config, log, log_failed)?;
     let snapshot = Snapshot::build(&lasting, config, digests, None).await;
     let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
+    // The place of each key in a long file is much to hold on to.
+    drop(origin);
     let in_use = Arc::new(InUse::new(lasting, snapshot));
     in_use.start();
 

@@ -10,6 +10,9 @@ use nsgate::route::Mount;
 
 use crate::cli::Explain;
 
+/// So many mounts or rules are told of one by one.
+const MOST: usize = 100;
+
 /// A few lines about the identifier.
 ///
 /// # Errors
@@ -28,13 +31,10 @@ pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String
             "none; the gateway itself lists what is below",
         ),
     }
-    for mount in routes.below(&id) {
-        line(
-            &mut said,
-            "below it",
-            &format!("{:?} on {}", names(&mount.namespace), mount.backend_name),
-        );
-    }
+    let below = routes
+        .below(&id)
+        .map(|mount| format!("{:?} on {}", names(&mount.namespace), mount.backend_name));
+    lines(&mut said, "below it", below);
     authorization(&mut said, config, &id)?;
     Ok(said.trim_end().to_owned())
 }
@@ -58,9 +58,7 @@ fn authorization(said: &mut String, config: &Config, id: &Identifier) -> Result<
             "read: denied, write: denied (no rule)",
         ),
     }
-    for rule in rules.below(id) {
-        line(said, "rule below it", &needs(rule));
-    }
+    lines(said, "rule below it", rules.below(id).map(needs));
     Ok(())
 }
 
@@ -118,16 +116,30 @@ fn owned(
 }
 
 fn nobody(config: &Config, id: &Identifier) -> String {
-    let mounts: Vec<String> = config
-        .mounts
-        .iter()
+    let mounts = config.mounts.iter().take(MOST);
+    let mut mounts: Vec<String> = mounts
         .map(|mount| format!("{:?}", mount.namespace))
         .collect();
+    let more = config.mounts.len() - mounts.len();
+    if more > 0 {
+        mounts.push(format!("and {more} more"));
+    }
     format!(
         "no mount serves {:?}; the mounts are {}",
         names(id),
         mounts.join(" ")
     )
+}
+
+/// A line for each of `values`, but not for more than can be read.
+fn lines(said: &mut String, what: &str, mut values: impl Iterator<Item = String>) {
+    for value in values.by_ref().take(MOST) {
+        line(said, what, &value);
+    }
+    let more = values.count();
+    if more > 0 {
+        line(said, what, &format!("… and {more} more"));
+    }
 }
 
 fn line(said: &mut String, what: &str, value: &str) {

@@ -120,15 +120,37 @@ fn each_message_names_the_place_and_the_cure_and_no_secret() {
 fn a_file_that_cannot_be_a_configuration_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let huge = folder.path().join("huge.yaml");
-    std::fs::write(&huge, "# so much to say\n".repeat(70_000)).unwrap();
+    let file = std::fs::File::create(&huge).unwrap();
+    file.set_len((32 << 20) + 1).unwrap();
     for (path, expected) in [
-        (huge.as_path(), "larger than 1MiB"),
+        (huge.as_path(), "larger than 32MiB"),
         (&folder.path().join("none.yaml"), "cannot be read"),
         (folder.path(), "cannot be read"),
     ] {
         let said = load::from_path(path).unwrap_err().to_string();
         assert!(said.contains(expected), "{said}");
     }
+}
+
+#[test]
+fn a_file_may_have_thousands_of_mounts_and_rules() {
+    let mut text = String::from(
+        "auth: { anonymous: true }\nbackends: { lake: { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none } }\nmounts:\n",
+    );
+    for n in 0..13_000 {
+        text += &format!("  - {{ namespace: [tenants, {n:064}], backend: lake }}\n");
+    }
+    text += "authorization:\n  - { namespace: [], read: { deny: true }, write: { deny: true } }\n";
+    for n in 0..500 {
+        text += &format!(
+            "  - {{ namespace: [tenants, {n:064}, x], read: {{ deny: true }}, write: {{ deny: true }} }}\n"
+        );
+    }
+    text += "  - { namespace: [elsewhere], read: { deny: true }, write: { deny: true } }\n";
+    let loaded = load::from_str(&text, "long.yaml", &folder(), &|_| None).unwrap();
+    assert_eq!(loaded.config.mounts.len(), 13_000);
+    let warnings: Vec<_> = loaded.warnings.iter().map(|one| &*one.key).collect();
+    assert_eq!(warnings, ["authorization[501].namespace"]);
 }
 
 #[test]

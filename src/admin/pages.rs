@@ -40,21 +40,21 @@ pub(super) fn ready(shown: &Shown) -> Page {
 
 pub(super) fn backends(shown: &Shown) -> Value {
     let world = &shown.current.load().world;
-    let backends = world.backends.iter().enumerate().map(|(index, backend)| {
-        let mounts = world.routes.mounts().iter();
-        let mounts = mounts.filter(|mount| mount.backend == index).map(|mount| {
-            json!({
-                "namespace": names(&mount.namespace),
-                "backend_namespace": names(&mount.backend_namespace),
-            })
-        });
+    let mut mounts = vec![Vec::new(); world.backends.len()];
+    for mount in world.routes.mounts() {
+        mounts[mount.backend].push(json!({
+            "namespace": names(&mount.namespace),
+            "backend_namespace": names(&mount.backend_namespace),
+        }));
+    }
+    let backends = world.backends.iter().zip(mounts).map(|(backend, mounts)| {
         json!({
             "name": &**backend.name(),
             "implementation": backend.implementation(),
             "up": backend.is_up(),
             "error": backend.last_error(),
             "endpoints": backend.endpoints().iter().map(endpoint).collect::<Vec<_>>(),
-            "mounts": mounts.collect::<Vec<_>>(),
+            "mounts": mounts,
         })
     });
     json!({ "backends": backends.collect::<Vec<_>>() })

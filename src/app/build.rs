@@ -1,5 +1,6 @@
 //! From a [`Config`] to the parts that a [`Snapshot`](super::snapshot::Snapshot) is made of.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +32,25 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// A mount's namespace is no identifier, which a loaded configuration does not have.
 pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
+    let names = config.backends.keys().enumerate();
+    let backends: HashMap<&str, (usize, Arc<str>)> = names
+        .map(|(place, name)| (&**name, (place, Arc::from(&**name))))
+        .collect();
     let mount = |mount: &Mount| {
-        let names = config.backends.keys();
-        let backend = names.take_while(|name| **name != mount.backend).count();
+        let backend = backends.get(&*mount.backend).cloned();
+        // One that there is not, which a loaded configuration does not name, is none of them.
+        let (backend, backend_name) =
+            backend.unwrap_or((backends.len(), Arc::from(&*mount.backend)));
+        let namespace = Identifier::from_names(&mount.namespace)?;
+        let backend_namespace = match mount.namespace == mount.backend_namespace {
+            true => namespace.clone(),
+            false => Identifier::from_names(&mount.backend_namespace)?,
+        };
         Ok(route::Mount {
-            namespace: Identifier::from_names(&mount.namespace)?,
+            namespace,
             backend,
-            backend_name: Arc::from(mount.backend.as_str()),
-            backend_namespace: Identifier::from_names(&mount.backend_namespace)?,
+            backend_name,
+            backend_namespace,
         })
     };
     let mounts = config.mounts.iter().map(mount);

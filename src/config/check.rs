@@ -2,8 +2,9 @@
 
 mod authorization;
 mod certificates;
+mod prefixes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use http::Uri;
@@ -133,10 +134,9 @@ fn mounts(config: &Config, reader: &mut Reader<'_>) {
 }
 
 fn unused(config: &Config, reader: &mut Reader<'_>) {
+    let mounted = mounted(config);
     for name in config.backends.keys() {
-        if !config.mounts.iter().any(|mount| mount.backend == *name)
-            && reader.has_no_problem_below("mounts")
-        {
+        if !mounted.contains(&**name) && reader.has_no_problem_below("mounts") {
             reader.warn_at(
                 &format!("backends.{name}"),
                 "no mount uses this backend; mount it, or remove it",
@@ -159,7 +159,8 @@ fn same_catalog(config: &Config, reader: &mut Reader<'_>) {
 
 /// A caller's token is gone when a batch must be undone after a restart.
 fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
-    let mounted = |name: &str| config.mounts.iter().any(|mount| mount.backend == name);
+    let mounted = mounted(config);
+    let mounted = |name: &str| mounted.contains(name);
     let alone = config.backends.keys().filter(|name| mounted(name)).count() == 1;
     for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
         if !sound(reader, name) {
@@ -173,6 +174,11 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
             reader.warn_at(&format!("backends.{name}"), "batches are undone with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
         }
     }
+}
+
+/// The backends that serve mounts.
+fn mounted(config: &Config) -> HashSet<&str> {
+    config.mounts.iter().map(|mount| &*mount.backend).collect()
 }
 
 fn sound(reader: &Reader<'_>, name: &str) -> bool {

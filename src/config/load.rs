@@ -15,8 +15,8 @@ use super::keys::{self, Section};
 use super::{Config, check};
 use reader::{Found, Reader};
 
-/// A configuration file is at most this large.
-const MAX_BYTES: u64 = 1 << 20;
+/// A configuration file is at most this large: enough for hundreds of thousands of mounts.
+const MAX_BYTES: u64 = 32 << 20;
 
 /// A configuration the gateway can start with.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +132,7 @@ fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
     if content.len() as u64 > MAX_BYTES {
         return Err((
             None,
-            "is larger than 1MiB, which no configuration needs to be; name the right file"
+            "is larger than 32MiB, which no configuration needs to be; name the right file"
                 .to_owned(),
         ));
     }

@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::prefixes::Prefixes;
 use crate::config::load::reader::Reader;
 use crate::config::mount::MAX_NAMES;
-use crate::config::{Access, AuthorizationRule, Config};
+use crate::config::{Access, AuthorizationRule, Config, Mount};
 use crate::protocol::principal::TLS_SUBJECT;
+
+/// So many pairs of mounts are looked at, at most, for two names of one table. A file has more only where thousands of
+/// mounts lead to one place.
+const MAX_PAIRS: usize = 1 << 20;
 
 /// Records what is wrong with the rules, and what seems to be.
 pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
@@ -15,6 +20,8 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
     if rules.is_empty() && reader.has_no_problem_below("authorization") {
         reader.warn_at("authorization", "has no rule, so nobody may do anything; write a rule such as { namespace: [], read: { scope: catalog.read }, write: { scope: catalog.write } }, or remove the key to let every authenticated caller do everything");
     }
+    let mounts = config.mounts.iter().map(|mount| (&*mount.namespace, mount));
+    let mounts: Prefixes<'_, &Mount> = mounts.collect();
     let mut first: HashMap<&[String], usize> = HashMap::new();
     for (index, rule) in rules.iter().enumerate() {
         let key = format!("authorization[{index}]");
@@ -23,7 +30,7 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
             reader.problem_at(&format!("{key}.namespace"), message);
         }
         if reader.has_no_problem_below(&key) && reader.has(&format!("{key}.namespace")) {
-            idle(config, reader, &key, rule);
+            idle(&mounts, reader, &key, rule);
             for (what, need) in [("read", &rule.read), ("write", &rule.write)] {
                 unmet(config, reader, &format!("{key}.{what}"), need);
             }
@@ -37,17 +44,20 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
         }
     }
     if reader.has_no_problem_below("authorization") && reader.has_no_problem_below("mounts") {
-        two_names(config, reader, rules);
+        two_names(config, &mounts, reader, rules);
     }
 }
 
 /// A rule about nothing that there could be.
-fn idle(config: &Config, reader: &mut Reader<'_>, key: &str, rule: &AuthorizationRule) {
-    let mut mounts = config.mounts.iter().map(|mount| &mount.namespace);
+fn idle(
+    mounts: &Prefixes<'_, &Mount>,
+    reader: &mut Reader<'_>,
+    key: &str,
+    rule: &AuthorizationRule,
+) {
     let namespace = &rule.namespace;
-    if !mounts.any(|mount| mount.starts_with(namespace) || namespace.starts_with(mount))
-        && reader.has_no_problem_below("mounts")
-    {
+    let mut near = mounts.covering(namespace).chain(mounts.below(namespace));
+    if near.next().is_none() && reader.has_no_problem_below("mounts") {
         reader.warn_at(&format!("{key}.namespace"), "nothing is mounted at, above or below it, so the rule decides nothing; correct the names, or remove the rule");
     }
 }
@@ -68,51 +78,65 @@ fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
 }
 
 /// What a caller may under one name of a table, it may do to the table.
-fn two_names(config: &Config, reader: &mut Reader<'_>, rules: &[AuthorizationRule]) {
+fn two_names(
+    config: &Config,
+    owners: &Prefixes<'_, &Mount>,
+    reader: &mut Reader<'_>,
+    rules: &[AuthorizationRule],
+) {
     let mounts = &config.mounts;
-    for (index, inner) in mounts.iter().enumerate() {
-        for (other, outer) in mounts.iter().enumerate() {
-            let tail = inner
-                .backend_namespace
-                .strip_prefix(&*outer.backend_namespace);
-            let (Some(tail), true) = (tail, inner.backend == outer.backend) else {
-                continue;
-            };
-            // Two that are each other's other name are told of once.
-            if other == index || (tail.is_empty() && other > index) {
-                continue;
-            }
-            let second = [&outer.namespace[..], tail].concat();
-            let covering = mounts
-                .iter()
-                .filter(|mount| second.starts_with(&mount.namespace));
-            let owner = covering.max_by_key(|mount| mount.namespace.len());
-            let reaches = owner.is_some_and(|owner| owner.namespace == outer.namespace);
-            if reaches && said(rules, &inner.namespace) != said(rules, &second) {
-                let (first, second) = (inner.namespace.join(", "), second.join(", "));
-                reader.warn_at(&format!("mounts[{index}].namespace"), format!("what is below [{first}] is below [{second}] too, and the rules for the two differ, so who may do something under either name may do it; write the same rules for both"));
-            }
+    let rules = rules
+        .iter()
+        .map(|rule| (&*rule.namespace, (&rule.read, &rule.write)));
+    let rules: Prefixes<'_, Needs<'_>> = rules.collect();
+    for ((index, inner), (other, outer)) in within(mounts).take(MAX_PAIRS) {
+        let tail = &inner.backend_namespace[outer.backend_namespace.len()..];
+        // Two that are each other's other name are told of once.
+        if other == index || (tail.is_empty() && other > index) {
+            continue;
+        }
+        let second = [&outer.namespace[..], tail].concat();
+        let owner = owners.covering(&second).next();
+        let reaches = owner.is_some_and(|(namespace, _)| *namespace == outer.namespace);
+        if reaches && said(&rules, &inner.namespace) != said(&rules, &second) {
+            let (first, second) = (inner.namespace.join(", "), second.join(", "));
+            reader.warn_at(&format!("mounts[{index}].namespace"), format!("what is below [{first}] is below [{second}] too, and the rules for the two differ, so who may do something under either name may do it; write the same rules for both"));
         }
     }
+}
+
+type Numbered<'a> = (usize, &'a Mount);
+
+/// Each mount with those that lead to what its catalog calls it, or to what is above that.
+fn within(mounts: &[Mount]) -> impl Iterator<Item = (Numbered<'_>, Numbered<'_>)> {
+    let mut by_place: HashMap<(&str, &[String]), Vec<Numbered<'_>>> = HashMap::new();
+    for (index, mount) in mounts.iter().enumerate() {
+        let place = (&*mount.backend, &*mount.backend_namespace);
+        by_place.entry(place).or_default().push((index, mount));
+    }
+    let outer = move |inner: &Mount| {
+        let names = &inner.backend_namespace;
+        let places = (0..=names.len())
+            .filter_map(|length| by_place.get(&(&*inner.backend, &names[..length])));
+        let mut found: Vec<_> = places.flatten().copied().collect();
+        found.sort_by_key(|(index, _)| *index);
+        found
+    };
+    let inner = mounts.iter().enumerate();
+    inner.flat_map(move |inner| outer(inner.1).into_iter().map(move |outer| (inner, outer)))
 }
 
 type Needs<'a> = (&'a Access, &'a Access);
 
 /// What the rules say of a namespace, and of what is below it.
 fn said<'a>(
-    rules: &'a [AuthorizationRule],
+    rules: &Prefixes<'a, Needs<'a>>,
     namespace: &[String],
 ) -> (Option<Needs<'a>>, BTreeMap<&'a [String], Needs<'a>>) {
-    let covering = rules
-        .iter()
-        .filter(|rule| namespace.starts_with(&rule.namespace));
-    let longest = covering.max_by_key(|rule| rule.namespace.len());
-    let below = rules.iter().filter_map(|rule| {
-        let tail = rule.namespace.strip_prefix(namespace)?;
-        (!tail.is_empty()).then_some((tail, (&rule.read, &rule.write)))
-    });
+    let longest = rules.covering(namespace).next();
+    let below = rules.below(namespace);
     (
-        longest.map(|rule| (&rule.read, &rule.write)),
-        below.collect(),
+        longest.map(|(_, needs)| *needs),
+        below.map(|(tail, needs)| (tail, *needs)).collect(),
     )
 }

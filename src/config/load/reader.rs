@@ -1,7 +1,7 @@
 //! What reading a tree needs at hand: the key it is at, the sources of placeholders, and the problems so far.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -15,6 +15,8 @@ pub(in crate::config) struct Reader<'e> {
     path: String,
     places: HashMap<String, Place>,
     found: Vec<Found>,
+    /// The keys of errors, and all above them.
+    wrong: HashSet<String>,
 }
 
 /// A problem before the file's name is put to it.
@@ -56,6 +58,7 @@ impl<'e> Reader<'e> {
             path: String::new(),
             places: HashMap::new(),
             found: Vec::new(),
+            wrong: HashSet::new(),
         }
     }
 
@@ -98,16 +101,7 @@ impl<'e> Reader<'e> {
 
     /// Whether nothing was wrong at the full key `key` or below it.
     pub(in crate::config) fn has_no_problem_below(&self, key: &str) -> bool {
-        let below = |found: &Found| {
-            found
-                .key
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        !self
-            .found
-            .iter()
-            .any(|found| !found.warning && below(found))
+        !self.wrong.contains(key)
     }
 
     /// Where the full key `key` stands, or the nearest key above it.
@@ -164,6 +158,12 @@ impl<'e> Reader<'e> {
     }
 
     fn record(&mut self, place: Place, key: String, message: String, warning: bool) {
+        let mut above = (!warning).then_some(&*key);
+        while let Some(key) = above
+            && self.wrong.insert(key.to_owned())
+        {
+            above = key.rfind(['.', '[']).map(|end| &key[..end]);
+        }
         self.found.push(Found {
             place,
             key,

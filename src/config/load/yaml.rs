@@ -11,8 +11,8 @@ use super::problem::Place;
 
 /// Collections in collections, at most.
 const MAX_DEPTH: usize = 32;
-/// Nodes of the tree, aliases unfolded.
-const MAX_NODES: usize = 50_000;
+/// Nodes of the tree that aliases stand for. All others are bounded by the size of the file.
+const MAX_UNFOLDED: usize = 500_000;
 
 /// One value and where it stands.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub(in crate::config) fn parse(text: &str) -> Tree {
     let mut builder = Builder {
         parser: Parser::new_from_str_with_options(&masked, options),
         anchors: HashMap::new(),
-        nodes: 0,
+        unfolded: 0,
         problems: Vec::new(),
     };
     match builder.document() {
@@ -84,7 +84,7 @@ type Failure = (Place, String);
 struct Builder<'t, P: granit_parser::BorrowedInput<'t>> {
     parser: Parser<'t, P>,
     anchors: HashMap<usize, Node>,
-    nodes: usize,
+    unfolded: usize,
     problems: Vec<Failure>,
 }
 
@@ -130,7 +130,6 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
 
     fn node(&mut self, event: Event<'t>, span: &Span) -> Result<Node, Failure> {
         let place = start(span);
-        self.count(place, 1)?;
         let (value, anchor, tag) = match event {
             Event::Alias(id) => return self.alias(id, place),
             Event::Scalar(text, style, anchor, tag) => {
@@ -242,11 +241,11 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
     }
 
     fn count(&mut self, place: Place, nodes: usize) -> Result<(), Failure> {
-        self.nodes += nodes;
-        if self.nodes > MAX_NODES {
+        self.unfolded += nodes;
+        if self.unfolded > MAX_UNFOLDED {
             return Err((
                 place,
-                format!("aliases unfold to more than {MAX_NODES} values; write less with them"),
+                format!("aliases unfold to more than {MAX_UNFOLDED} values; write less with them"),
             ));
         }
         Ok(())
