@@ -38,15 +38,14 @@ pub(super) async fn forward(
         exchange.routed(&mount.namespace);
     }
     room::check(shared.free.as_ref(), world, backend)?;
-    let said = admit(shared, world, mount, id, request).await?;
-    let there = if mount.keeps_path() {
-        id.clone()
-    } else {
-        let there = mount.to_catalog(id);
-        *request.uri_mut() = reroot::path(request.uri(), &there)?.into();
+    let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
+    let names = (id, elsewhere.as_ref());
+    let said = admit(shared, world, mount, names, request).await?;
+    if let Some(there) = &elsewhere {
+        *request.uri_mut() = reroot::path(request.uri(), there)?.into();
         request.extensions_mut().insert(there.clone());
-        there
-    };
+    }
+    let there = elsewhere.as_ref().unwrap_or(id);
     let change = Change {
         operation,
         asked: id,
@@ -61,7 +60,7 @@ pub(super) async fn forward(
     let owner = Owner {
         backend,
         asked: id,
-        there: &there,
+        there,
     };
     let response = owner.answer(shared, operation, detailed, request).await?;
     if change.is_needed() {
@@ -197,16 +196,20 @@ fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
     Some(exchange.waiting())
 }
 
-/// Checks the request's body against its route and spells the identifiers in it as the catalog does.
+/// Checks the request's body against its route and spells the identifiers in it as the catalog does. The route's own is
+/// `id`; the catalog calls it `there`, where that is another name.
 async fn admit(
     shared: &Shared,
     world: &World,
     mount: &Arc<Mount>,
-    id: &Identifier,
+    (id, there): (&Identifier, Option<&Identifier>),
     request: &mut Request<Body>,
 ) -> Result<Said, Error> {
     let operation = extension::<Operation>(request)?;
     let locate = |other: &Identifier| {
+        if other == id {
+            return Ok(there.cloned());
+        }
         let owner = world.routes.find(other);
         if !owner.is_some_and(|owner| Arc::ptr_eq(owner, mount)) {
             let message = format!("{id} and {other} do not belong to the same mount");

@@ -197,7 +197,7 @@ impl Identifier {
         if joined.bytes().all(|byte| byte == b'.') {
             return Ok(joined.replace('.', "%2E"));
         }
-        Ok(utf8_percent_encode(&joined, RESERVED).to_string())
+        Ok(utf8_percent_encode(&joined, RESERVED).collect())
     }
 
     /// The names joined by a delimiter, not encoded; the delimiter alone for the root.

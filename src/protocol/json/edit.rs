@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::{Document, Member};
 
@@ -41,16 +41,18 @@ impl Edits {
         }
         self.list.sort_by_key(|(span, _)| (span.start, span.end));
         let added: usize = self.list.iter().map(|(_, text)| text.len()).sum();
-        let mut out = BytesMut::with_capacity(body.len() + added);
+        let removed: usize = self.list.iter().map(|(span, _)| span.len()).sum();
+        // Of exactly this length, its bytes are shared without another allocation.
+        let mut out = Vec::with_capacity(body.len() + added - removed);
         let mut done = 0;
         for (span, text) in self.list {
             debug_assert!(done <= span.start, "edits overlap");
-            out.put_slice(&body[done..span.start]);
-            out.put_slice(text.as_bytes());
+            out.extend_from_slice(&body[done..span.start]);
+            out.extend_from_slice(text.as_bytes());
             done = span.end;
         }
-        out.put_slice(&body[done..]);
-        out.freeze()
+        out.extend_from_slice(&body[done..]);
+        out.into()
     }
 }
 
