@@ -9,6 +9,7 @@ mod reloader;
 mod signals;
 mod snapshot;
 mod told;
+mod workers;
 
 use std::fmt;
 use std::io::Write as _;
@@ -16,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 pub use build::routes;
@@ -32,6 +33,7 @@ use lasting::Lasting;
 use reloader::Reloader;
 use signals::{Hangups, Signals};
 use snapshot::{Snapshot, Unbuilt};
+use workers::Workers;
 
 const RECOVERING: &str = "the batches of the last run are being taken over";
 const DRAINING: &str = "the gateway is stopping";
@@ -78,7 +80,7 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// Every problem, a line each.
 pub fn check(loaded: &Loaded) -> Result<(), Failure> {
-    let runtime = runtime(1).map_err(|error| Failure::Configuration(error.to_string()))?;
+    let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
     let unbuilt = runtime.block_on(build::check(&loaded.config));
     match unbuilt.is_empty() {
         true => Ok(()),
@@ -96,11 +98,12 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = telemetry::start(&loaded.config.telemetry);
     let _last_lines = LastLines(log.clone());
-    let runtime = runtime(loaded.config.listen.workers)
+    let workers = Workers::start(loaded.config.listen.workers)
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(serve(path.to_owned(), loaded, digests, log));
+    let serving = serve(path.to_owned(), loaded, digests, log, workers.handles());
+    let result = workers.block_on(serving);
     // What still runs here is not worth waiting for: every answer has been given or given up.
-    runtime.shutdown_background();
+    workers.end();
     result
 }
 
@@ -113,29 +116,19 @@ impl Drop for LastLines {
     }
 }
 
-/// One thread needs no scheduler that can move work between threads.
-fn runtime(workers: usize) -> std::io::Result<Runtime> {
-    let workers = match workers {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        workers => workers,
-    };
-    let mut builder = match workers {
-        1 => Builder::new_current_thread(),
-        _ => Builder::new_multi_thread(),
-    };
-    builder
-        .worker_threads(workers)
-        .thread_name("worker")
-        .enable_all()
-        .build()
-}
-
-async fn serve(path: PathBuf, loaded: Loaded, digests: Digests, log: Log) -> Result<(), Failure> {
+async fn serve(
+    path: PathBuf,
+    loaded: Loaded,
+    digests: Digests,
+    log: Log,
+    workers: &[Handle],
+) -> Result<(), Failure> {
     let Loaded { config, origin, .. } = loaded;
     let unheard = |error| Failure::Configuration(format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(unheard)?;
     let hangups = Hangups::listen().map_err(unheard)?;
     let front = bind("listen.address", config.listen.address).await?;
+    let front = front.on(workers);
     let back = bind("admin.address", config.admin.address).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
     let lasting = Lasting::open(&config, log, log_failed)?;

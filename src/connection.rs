@@ -85,11 +85,7 @@ impl Protocols {
         S::Future: Send + 'static,
     {
         let door = Door::new(stack, peer, Arc::clone(&pulse));
-        tokio::select! {
-            biased;
-            () = pulse.cut_off() => {}
-            () = self.speak(stream, door, &pulse) => {}
-        }
+        pulse.unless_cut(self.speak(stream, door, &pulse)).await;
     }
 
     async fn speak<T, S>(&self, mut stream: T, door: Door<S>, pulse: &Arc<Pulse>)
@@ -111,17 +107,8 @@ impl Protocols {
         let io = Io::new(stream, start.freeze(), Arc::clone(pulse), !http2);
         // How a connection ends is of no interest to anyone: its requests have been counted.
         if http2 {
-            let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
-            let mut told = false;
-            let _ = poll_fn(|cx| {
-                // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
-                let last = pulse.is_last() && !std::mem::replace(&mut told, true);
-                if last || pulse.should_finish() {
-                    connection.as_mut().graceful_shutdown();
-                }
-                connection.as_mut().poll(cx)
-            })
-            .await;
+            // Boxed, or it would make the task of an HTTP/1.1 connection large.
+            Box::pin(self.speak_http2(io, door, pulse)).await;
         } else {
             let mut connection = pin!(self.http1.serve_connection(io, door));
             let _ = poll_fn(|cx| {
@@ -132,6 +119,25 @@ impl Protocols {
             })
             .await;
         }
+    }
+
+    async fn speak_http2<T, S>(&self, io: Io<T>, door: Door<S>, pulse: &Arc<Pulse>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
+        let mut told = false;
+        let _ = poll_fn(|cx| {
+            // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
+            let last = pulse.is_last() && !std::mem::replace(&mut told, true);
+            if last || pulse.should_finish() {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx)
+        })
+        .await;
     }
 }
 

@@ -36,7 +36,7 @@
 //! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
 //! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
 //! whoever learns something), [`metrics`] (every counter), [`pem`] (certificates and keys in files), [`telemetry`] (the
-//! log).
+//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece).
 //!
 //! What holds throughout:
 //!
@@ -61,6 +61,7 @@ pub mod dev_token;
 pub mod error;
 pub mod exchange;
 pub mod gateway;
+mod gather;
 pub mod keys;
 pub mod layer;
 pub mod listener;
@@ -73,3 +74,4 @@ pub mod stack;
 pub mod telemetry;
 pub mod tls;
 pub mod token;
+pub mod worker;

@@ -1,6 +1,8 @@
 //! Accepts connections, holds them to their number and their patience, and stops.
 //!
-//! Beyond `limits.connections` nothing is accepted until one ends: newcomers wait in the system's bounded backlog.
+//! One thread accepts, and hands each connection to the worker that has the fewest. Beyond `limits.connections` nothing is accepted until one ends: newcomers wait in the system's bounded backlog.
+
+mod workers;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,6 +17,7 @@ use prometheus::IntGauge;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tower::Service;
@@ -23,6 +26,7 @@ use crate::backend::Peer;
 use crate::body::Body;
 use crate::connection::{Order, Patience, Protocols, Pulse, Watch};
 use crate::tls;
+use workers::{Stream, Workers};
 
 /// The wait after an accept that failed for want of something, such as file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -38,6 +42,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    workers: Vec<Handle>,
 }
 
 /// How a listener serves: connections that are open go on as they began, new ones and all waits follow what is set.
@@ -62,8 +67,15 @@ pub struct Serving {
 struct Connections<S> {
     serving: Arc<ArcSwap<Serving>>,
     stack: S,
+    workers: Workers,
     tasks: JoinSet<()>,
-    watched: HashMap<Id, (Arc<Pulse>, Watch)>,
+    watched: HashMap<Id, Watched>,
+}
+
+struct Watched {
+    pulse: Arc<Pulse>,
+    watch: Watch,
+    worker: usize,
 }
 
 impl Listener {
@@ -71,7 +83,17 @@ impl Listener {
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+        Ok(Self {
+            socket,
+            address,
+            workers: vec![Handle::current()],
+        })
+    }
+
+    /// Has its connections served by `workers`, the first of which is the one that is here.
+    pub fn on(mut self, workers: &[Handle]) -> Self {
+        self.workers = workers.to_vec();
+        self
     }
 
     /// The address it is bound to.
@@ -94,7 +116,8 @@ impl Listener {
             + 'static,
         S::Future: Send + 'static,
     {
-        let mut connections = Connections::new(serving, stack);
+        let workers = Workers::new(&self.workers);
+        let mut connections = Connections::new(serving, stack, workers);
         connections.accept(self.socket, stop).await;
         connections.drain().await
     }
@@ -108,10 +131,11 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    fn new(serving: Arc<ArcSwap<Serving>>, stack: S) -> Self {
+    fn new(serving: Arc<ArcSwap<Serving>>, stack: S, workers: Workers) -> Self {
         Self {
             serving,
             stack,
+            workers,
             tasks: JoinSet::new(),
             watched: HashMap::new(),
         }
@@ -124,7 +148,11 @@ where
             let room = self.tasks.len() < self.serving.load().connections;
             tokio::select! {
                 biased;
-                () = &mut stop => return self.take_waiting(socket),
+                () = &mut stop => {
+                    // Before newcomers are refused, so that whoever sees that they are can rely on it.
+                    self.order(Order::Last);
+                    return self.take_waiting(socket);
+                }
                 Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
                 _ = round.tick() => self.look_after(&mut round),
                 accepted = socket.accept(), if room => match accepted {
@@ -168,10 +196,15 @@ where
         if stream.set_nodelay(true).is_err() {
             return;
         }
+        let worker = self.workers.choose();
+        let Ok(stream) = Stream::to(worker, stream) else {
+            return self.workers.ended(worker);
+        };
         let pulse = Pulse::new();
         let (serving, stack) = (self.serving.load_full(), self.stack.clone());
         let own = Arc::clone(&pulse);
-        let task = self.tasks.spawn(async move {
+        let serve = async move {
+            let Ok(stream) = stream.arrived() else { return };
             let protocols = &serving.protocols;
             match &serving.tls {
                 None => {
@@ -185,16 +218,23 @@ where
                     Box::pin(secured).await;
                 }
             }
-        });
-        let watch = Watch::new(Instant::now());
-        self.watched.insert(task.id(), (pulse, watch));
+        };
+        let task = self.tasks.spawn_on(serve, self.workers.handle(worker));
+        let watched = Watched {
+            pulse,
+            watch: Watch::new(Instant::now()),
+            worker,
+        };
+        self.watched.insert(task.id(), watched);
         self.show();
     }
 
     /// A connection has ended; a panic in one is its own affair and was logged when it happened.
     fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        self.watched.remove(&id);
+        if let Some(watched) = self.watched.remove(&id) {
+            self.workers.ended(watched.worker);
+        }
         self.show();
     }
 
@@ -209,7 +249,7 @@ where
             stalled: serving.stall_timeout,
         };
         let now = Instant::now();
-        for (pulse, watch) in self.watched.values_mut() {
+        for Watched { pulse, watch, .. } in self.watched.values_mut() {
             pulse.order(watch.look(pulse, patience, now));
         }
     }
@@ -230,8 +270,8 @@ where
     }
 
     fn order(&self, order: Order) {
-        for (pulse, _) in self.watched.values() {
-            pulse.order(order);
+        for watched in self.watched.values() {
+            watched.pulse.order(order);
         }
     }
 

@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::error::BoxError;
+use crate::gather;
 
 /// Where and how to connect.
 pub(super) struct Dialer {
@@ -134,8 +135,8 @@ impl Write for Io {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(io) => Pin::new(io).poll_write_vectored(cx, bufs),
-            Self::Tls(io) => Pin::new(io.as_mut()).poll_write_vectored(cx, bufs),
+            Self::Plain(io) => gather::poll_write(io, cx, bufs),
+            Self::Tls(io) => gather::poll_write(io.as_mut(), cx, bufs),
         }
     }
 }

@@ -1,14 +1,18 @@
 //! The client's address, as catalogs are told it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::HeaderValue;
 
 use crate::protocol::principal::Principal;
 
-/// Who is at the other end of a client connection. Made once for each connection, a request extension.
+/// Who is at the other end of a client connection. Made once for each connection, a request extension; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct Peer(Arc<Known>);
+
+#[derive(Clone, Debug)]
+struct Known {
     address: SocketAddr,
     forwarded_for: HeaderValue,
     forwarded: HeaderValue,
@@ -27,39 +31,39 @@ impl Peer {
         let value = |text: String| {
             HeaderValue::try_from(text).expect("addresses are written in visible ASCII")
         };
-        Self {
+        Self(Arc::new(Known {
             address,
             forwarded_for: value(plain),
             forwarded: value(format!("for={node};proto={proto}")),
             certified: None,
-        }
+        }))
     }
 
     /// The same, with a client certificate of this subject that was verified.
     #[must_use]
     pub fn certified(mut self, subject: &str) -> Self {
-        self.certified = Some(Principal::certified(subject));
+        Arc::make_mut(&mut self.0).certified = Some(Principal::certified(subject));
         self
     }
 
     /// Who it is by its certificate alone.
     pub fn holder(&self) -> Option<&Principal> {
-        self.certified.as_ref()
+        self.0.certified.as_ref()
     }
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address
     }
 
     /// The value of `x-forwarded-for`.
     pub fn forwarded_for(&self) -> &HeaderValue {
-        &self.forwarded_for
+        &self.0.forwarded_for
     }
 
     /// The value of `forwarded` (RFC 7239).
     pub fn forwarded(&self) -> &HeaderValue {
-        &self.forwarded
+        &self.0.forwarded
     }
 }
 

@@ -1,7 +1,9 @@
 //! How an address of a catalog is reached: the idle connections to it, the most recently used first, and new ones.
+//!
+//! A connection is kept for the worker that opened it, since that is the one that is woken by it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
@@ -14,6 +16,7 @@ use super::dial::Dialer;
 use crate::body::Body;
 use crate::config;
 use crate::error::BoxError;
+use crate::worker;
 
 /// The connections to one base address.
 pub(super) struct Pool {
@@ -22,10 +25,18 @@ pub(super) struct Pool {
     /// The base address's path without a closing slash; often empty.
     prefix: String,
     dialer: Dialer,
+    /// One for each worker, if there are to be so many connections.
+    shelves: Box<[Shelf]>,
+    idle_timeout: Duration,
+}
+
+/// Idle connections of one worker.
+// No two workers write to the same line of the processors' caches.
+#[repr(align(128))]
+struct Shelf {
     /// The most recently used at the back.
     idle: Mutex<VecDeque<Idle>>,
-    max_idle: usize,
-    idle_timeout: Duration,
+    max: usize,
 }
 
 struct Idle {
@@ -48,8 +59,7 @@ impl Pool {
             host: HeaderValue::try_from(host)?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
             dialer: Dialer::new(uri, tls, pool.connect_timeout)?,
-            idle: Mutex::default(),
-            max_idle: pool.max_idle,
+            shelves: shelves(pool.max_idle, worker::count()),
             idle_timeout: pool.idle_timeout,
         })
     }
@@ -79,7 +89,7 @@ impl Pool {
             let Idle {
                 mut connection,
                 since,
-            } = self.lock().pop_back()?;
+            } = self.shelf().lock().pop_back()?;
             if since.elapsed() < self.idle_timeout && connection.is_usable() {
                 return Some(connection);
             }
@@ -94,28 +104,68 @@ impl Pool {
 
     /// Closes what has been idle for too long or was closed by the catalog.
     pub(super) fn reap(&self) {
-        self.lock().retain_mut(|idle| {
-            idle.since.elapsed() < self.idle_timeout && idle.connection.is_usable()
-        });
+        for shelf in &self.shelves {
+            shelf.lock().retain_mut(|idle| {
+                idle.since.elapsed() < self.idle_timeout && idle.connection.is_usable()
+            });
+        }
     }
 
     /// Takes back a connection whose answer is over.
     pub(super) fn give_back(&self, connection: Box<Connection>) {
         let since = Instant::now();
-        let mut idle = self.lock();
-        let surplus = if idle.len() >= self.max_idle {
+        let shelf = self.shelf();
+        let mut idle = shelf.lock();
+        let surplus = if idle.len() >= shelf.max {
             idle.pop_front()
         } else {
             None
         };
-        if self.max_idle > 0 {
+        if shelf.max > 0 {
             idle.push_back(Idle { connection, since });
         }
         drop(idle);
         drop(surplus);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Idle>> {
+    /// This worker's.
+    fn shelf(&self) -> &Shelf {
+        &self.shelves[worker::index() % self.shelves.len()]
+    }
+}
+
+impl Shelf {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// At least one, and with room for `max_idle` connections in all.
+fn shelves(max_idle: usize, workers: usize) -> Box<[Shelf]> {
+    let count = workers.min(max_idle).max(1);
+    let shelf = |index| Shelf {
+        idle: Mutex::default(),
+        max: max_idle / count + usize::from(index < max_idle % count),
+    };
+    (0..count).map(shelf).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workers_shelves_have_room_for_as_many_as_there_may_be() {
+        for (max_idle, workers, expected) in [
+            (256, 1, &[256][..]),
+            (256, 2, &[128, 128]),
+            (7, 3, &[3, 2, 2]),
+            (2, 4, &[1, 1]),
+            (0, 4, &[0]),
+        ] {
+            let shelves = shelves(max_idle, workers);
+            let room: Vec<_> = shelves.iter().map(|shelf| shelf.max).collect();
+            assert_eq!(room, expected);
+        }
     }
 }

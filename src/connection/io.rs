@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::pulse::Pulse;
+use crate::gather;
 
 /// A stream with what was read of it before.
 pub(super) struct Io<T> {
@@ -66,7 +67,7 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
+        let polled = gather::poll_write(&mut self.inner, cx, parts);
         self.written(polled)
     }
 

@@ -2,12 +2,10 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-
-use futures_util::task::AtomicWaker;
 
 use super::streams::Streams;
 
@@ -23,7 +21,8 @@ pub struct Pulse {
     last: AtomicBool,
     finish: AtomicBool,
     cut: AtomicBool,
-    waker: AtomicWaker,
+    /// Of the connection's task.
+    waker: Mutex<Option<Waker>>,
     streams: Streams,
 }
 
@@ -80,7 +79,7 @@ impl Pulse {
             last: AtomicBool::new(false),
             finish: AtomicBool::new(false),
             cut: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
+            waker: Mutex::default(),
             streams: Streams::default(),
         })
     }
@@ -93,7 +92,10 @@ impl Pulse {
             Order::Finish => self.finish.store(true, Ordering::Release),
             Order::Cut => self.cut.store(true, Ordering::Release),
         }
-        self.waker.wake();
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = &*waker {
+            waker.wake_by_ref();
+        }
     }
 
     /// Bytes came from the client: of a request's body, or of the next one's headers.
@@ -123,23 +125,26 @@ impl Pulse {
         &self.streams
     }
 
-    /// Ready when the connection is to end now.
-    pub(super) async fn cut_off(&self) {
+    /// What `doing` comes to; `None` when the connection is to end now.
+    pub(super) async fn unless_cut<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
+        let mut doing = pin!(doing);
+        let mut known = None;
         poll_fn(|cx| {
-            self.waker.register(cx.waker());
+            self.wake_at_orders(&mut known, cx);
             match self.cut.load(Ordering::Acquire) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
+                true => Poll::Ready(None),
+                false => doing.as_mut().poll(cx).map(Some),
             }
         })
-        .await;
+        .await
     }
 
     /// What `doing` comes to, before there is a request; `None` when the connection is to end before that.
     pub(crate) async fn unless_over<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
         let mut doing = pin!(doing);
+        let mut known = None;
         poll_fn(|cx| {
-            self.waker.register(cx.waker());
+            self.wake_at_orders(&mut known, cx);
             match self.cut.load(Ordering::Acquire) || self.should_finish() {
                 true => Poll::Ready(None),
                 false => doing.as_mut().poll(cx).map(Some),
@@ -148,7 +153,7 @@ impl Pulse {
         .await
     }
 
-    /// True once, when the connection is to end after what runs. Whoever asks is woken through [`Pulse::cut_off`].
+    /// True once, when the connection is to end after what runs. Whoever asks is woken through [`Pulse::unless_cut`].
     pub(super) fn should_finish(&self) -> bool {
         self.finish.load(Ordering::Acquire) && self.finish.swap(false, Ordering::AcqRel)
     }
@@ -158,8 +163,23 @@ impl Pulse {
         self.last.load(Ordering::Acquire)
     }
 
+    /// Has orders wake the task that asks. A task has the same waker whenever it runs, which is `known` after the first
+    /// time.
+    fn wake_at_orders(&self, known: &mut Option<Waker>, cx: &Context<'_>) {
+        if known
+            .as_ref()
+            .is_none_or(|known| !known.will_wake(cx.waker()))
+        {
+            *known = Some(cx.waker().clone());
+            let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            waker.clone_from(known);
+        }
+    }
+
+    /// One thread does all that a connection does; if ever two did, a beat that is lost is one of several.
     fn beat(&self) {
-        self.beats.fetch_add(1, Ordering::Relaxed);
+        let beats = self.beats.load(Ordering::Relaxed);
+        self.beats.store(beats.wrapping_add(1), Ordering::Relaxed);
     }
 
     fn phase(&self) -> Phase {
