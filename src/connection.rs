@@ -37,8 +37,10 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const MAX_STREAMS: u32 = 256;
 /// How often a quiet HTTP/2 client is asked whether it is still there.
 const PING_EVERY: Duration = Duration::from_secs(60);
-/// Read ahead of one HTTP/1.1 connection, at most (unless its headers may be longer).
-const READ_AHEAD: usize = 128 << 10;
+/// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be longer).
+/// Only where that much comes at once: a smaller one costs more system calls for a body that streams, a larger one more
+/// memory for clients that do not read.
+const READ_AHEAD: usize = 256 << 10;
 
 /// How connections are spoken with. One for a listener.
 #[derive(Clone)]

@@ -21,6 +21,9 @@ use pin_project_lite::pin_project;
 use super::dial::Io;
 use crate::body::Body;
 
+/// Read ahead of an answer, and held of a request that the catalog does not take, at most.
+const READ_AHEAD: usize = 256 << 10;
+
 /// One connection. It serves one request at a time.
 pub(super) struct Connection {
     sender: SendRequest<Body>,
@@ -39,7 +42,10 @@ pub(super) struct Broken {
 impl Connection {
     /// Speaks HTTP over `io`. Nothing is sent yet.
     pub(super) async fn open(io: Io) -> hyper::Result<Self> {
-        let (sender, driver) = http1::handshake(io).await?;
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(READ_AHEAD)
+            .handshake(io)
+            .await?;
         Ok(Self {
             sender,
             driver: Some(driver),
