@@ -1,0 +1,123 @@
+//! What a request costs the program in instructions and allocations, beside what it is known to cost.
+//! `cargo bench --bench instructions [-- NAME…] [--record]`; see benches/README.md.
+
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a measurement that cannot be made ends; `pub` is for the other files here"
+)]
+
+mod case;
+mod catalog;
+mod count;
+#[path = "../../tests/tokens/forge.rs"]
+#[allow(dead_code, reason = "the tests of tokens use all of it")]
+mod forge;
+mod message;
+mod program;
+mod recorded;
+
+use std::process::{Command, ExitCode, Stdio};
+
+use case::Case;
+use count::Count;
+use message::Connection;
+use program::Program;
+use recorded::{Recorded, Verdict};
+
+/// Before anything is counted: connections are open, memory has grown, what is remembered is remembered.
+const WARM_UP: u64 = 40;
+/// What happens once in a while, such as the look for changed files, is in few of them; the least one counts.
+const ROUNDS: usize = 4;
+
+fn main() -> ExitCode {
+    // What cargo says to every benchmark is none of our words.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let (options, names): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("--"));
+    let record = options.iter().any(|option| option == "--record");
+    if let Some(unknown) = options.iter().find(|option| *option != "--record") {
+        return refuse(&format!("`{unknown}` is not an option; there is --record"));
+    }
+    let mut valgrind = Command::new("valgrind");
+    let there = valgrind.arg("--version").stdout(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        return refuse("valgrind is needed, and not installed");
+    }
+    let keys = case::Keys::new();
+    let mut program = Program::start(&keys.set());
+    let cases = case::all(&keys);
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| cases.iter().all(|case| case.name != **name))
+    {
+        let known: Vec<_> = cases.iter().map(|case| case.name).collect();
+        return refuse(&format!("`{unknown}` is none of: {}", known.join(" ")));
+    }
+    program.hide_a_version(&keys);
+    let mut recorded = Recorded::read();
+    println!("{}", recorded::HEAD);
+    let mut worse = Vec::new();
+    for mut case in cases {
+        if !names.is_empty() && names.iter().all(|name| *name != case.name) {
+            continue;
+        }
+        let count = measure(&mut program, &mut case);
+        let verdict = recorded.judge(case.name, count);
+        println!("{}", recorded.line(case.name, count, &verdict));
+        if let Verdict::Grew(what) = verdict {
+            worse.push(format!("{}: {what}", case.name));
+        }
+        if record {
+            recorded.replace(case.name, count);
+        }
+    }
+    if record {
+        recorded.write();
+        return ExitCode::SUCCESS;
+    }
+    conclude(&worse, &recorded)
+}
+
+fn conclude(worse: &[String], recorded: &Recorded) -> ExitCode {
+    if !recorded.is_comparable() {
+        println!("\nRecorded on another kind of processor: nothing is compared.");
+        return ExitCode::SUCCESS;
+    }
+    if worse.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("\n{}\n", worse.join("\n"));
+    println!(
+        "Requests cost more than recorded. If that is meant, record it, and say in the commit what it buys:"
+    );
+    println!("    cargo bench --bench instructions -- --record");
+    if let Some(other) = recorded.other_compiler() {
+        println!("Recorded with {other}, which makes other instructions: see whether that is all.");
+    }
+    ExitCode::FAILURE
+}
+
+fn refuse(words: &str) -> ExitCode {
+    eprintln!("{words}");
+    ExitCode::from(2)
+}
+
+/// What one request of this kind costs.
+fn measure(program: &mut Program, case: &mut Case) -> Count {
+    let mut client = Connection::open(program.address);
+    for _ in 0..WARM_UP {
+        case.ask(&mut client);
+    }
+    program.so_far();
+    // Asking what was counted so far is counted as well.
+    let mut asking = program.so_far();
+    let mut least = Count::MOST;
+    for _ in 0..ROUNDS {
+        for _ in 0..case.requests {
+            case.ask(&mut client);
+        }
+        least = least.min(program.so_far());
+    }
+    asking = asking.min(program.so_far());
+    least.less(asking).over(case.requests)
+}

@@ -1,0 +1,159 @@
+//! The program itself under callgrind, configured as an operator would.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::case::{self, Keys};
+use crate::catalog::{self, STUCK};
+use crate::count::Count;
+use crate::message::Connection;
+
+/// Counts are written down, and begin anew, when this is called; only the page of metrics calls it.
+const BOUNDARY: &str = "nsgate::metrics::Metrics::render";
+/// Where they are written, with the number of the boundary behind it.
+const COUNTS: &str = "counts";
+
+/// A running gateway; killed when dropped.
+pub struct Program {
+    pub address: SocketAddr,
+    near: SocketAddr,
+    admin: Connection,
+    boundaries: usize,
+    child: Child,
+    folder: TempDir,
+}
+
+impl Program {
+    /// Two mounts of one catalog, one of them under another name there, and one mount of another catalog.
+    pub fn start(keys: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("keys.json"), keys).unwrap();
+        let (near, far) = (catalog::serve(), catalog::serve());
+        let yaml = CONFIGURATION
+            .replace("ISSUER", case::ISSUER)
+            .replace("NEAR", &near.to_string())
+            .replace("FAR", &far.to_string());
+        fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+        let program = std::env::var("NSGATE_BIN");
+        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned());
+        let mut child = Command::new("valgrind")
+            .args(["-q", "--tool=callgrind", "--callgrind-out-file=counts"])
+            .arg(format!("--dump-before={BOUNDARY}"))
+            .args([&program, "serve", "--config", "gateway.yaml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (admin, address) = addresses(child.stderr.take().unwrap());
+        Self {
+            address,
+            near,
+            admin: Connection::open(admin),
+            boundaries: 0,
+            child,
+            folder,
+        }
+    }
+
+    /// What was counted since this was last asked, this question included.
+    pub fn so_far(&mut self) -> Count {
+        self.admin
+            .send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let page = self.admin.receive().expect("the page of metrics");
+        assert!(page.first.contains("200"), "{}", page.first);
+        self.boundaries += 1;
+        let file = format!("{COUNTS}.{}", self.boundaries);
+        let file = self.folder.path().join(file);
+        let text = fs::read_to_string(&file);
+        let text = text.unwrap_or_else(|_| panic!("{BOUNDARY} was not called as a function"));
+        let _ = fs::remove_file(file);
+        Count::read(&text)
+    }
+
+    /// Begins a batch that is never decided, so that one version of `[prod, batched]` stays hidden.
+    pub fn hide_a_version(&self, keys: &Keys) {
+        let address = self.address;
+        let own = case::two_versions(["prod", "far"], "batched", 2);
+        let body = own.replace("\"far\",\"batched\"", &format!("\"far\",\"{STUCK}\""));
+        let batch = case::post(
+            "/v1/table/version/batch-create",
+            keys.warm(),
+            "application/json",
+            body.as_bytes(),
+        );
+        let batch = thread::spawn(move || {
+            let mut client = Connection::open(address);
+            client.send(&batch);
+            client.receive()
+        });
+        // The far one is waited for; this one has been created, and must not be seen.
+        let created = "POST /v1/table/prod%24batched/version/list?limit=1 HTTP/1.1\r\n\r\n";
+        let mut catalog = Connection::open(self.near);
+        loop {
+            catalog.send(created.as_bytes());
+            let latest = catalog.receive().expect("the latest version").body;
+            assert!(!batch.is_finished(), "the batch has ended");
+            if String::from_utf8_lossy(&latest).contains("\"version\":2}") {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Of operators and of clients, as the program says them once it serves.
+fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
+    let mut said = BufReader::new(log);
+    let mut all = String::new();
+    let mut admin = None;
+    loop {
+        let from = all.len();
+        let read = said.read_line(&mut all).unwrap();
+        assert!(read > 0, "the gateway did not start:\n{all}");
+        let line = all[from..].trim();
+        if let Some((_, address)) = line.split_once("nsgate admin on http://") {
+            admin = address.parse().ok();
+        } else if let Some((_, address)) = line.split_once("nsgate listening on http://") {
+            // A log that nobody reads would stop it.
+            thread::spawn(move || {
+                let mut buffer = [0; 1 << 16];
+                while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
+            });
+            return (admin.unwrap(), address.parse().unwrap());
+        }
+    }
+}
+
+/// Nothing happens by itself if it can be helped.
+const CONFIGURATION: &str = r#"
+listen: { address: "127.0.0.1:0", workers: 1 }
+admin: { address: "127.0.0.1:0" }
+limits: { header_timeout: 60s }
+auth:
+  issuers:
+    - { issuer: "ISSUER", audiences: [catalog], algorithms: [RS256, ES256], keys: { file: keys.json } }
+backends:
+  near: { implementation: rest, properties: { uri: "http://NEAR" }, batch: versions, health: { interval: 1h } }
+  far: { implementation: rest, properties: { uri: "http://FAR" }, batch: versions, health: { interval: 1h } }
+mounts:
+  - { namespace: [prod], backend: near }
+  - { namespace: [moved], backend: near, backend_namespace: [prod] }
+  - { namespace: [far], backend: far }
+batch: { log: batches.redb, prepare_timeout: 10m, lock_timeout: 10m }
+telemetry: { access_log: false }
+"#;

@@ -1,0 +1,28 @@
+//! Counting one request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use divan::{Bencher, black_box};
+use http::StatusCode;
+use nsgate::metrics::{Counted, Metrics};
+use nsgate::protocol::operation::Operation;
+
+#[divan::bench(threads = [1, 2])]
+fn one_request(bencher: Bencher<'_, '_>) {
+    let metrics = Metrics::new();
+    let name: Arc<str> = "warehouse".into();
+    let _backend = metrics.backend(&name);
+    let counted = Counted {
+        operation: Some(Operation::DescribeTable),
+        backend: Some(&name),
+        status: Some(StatusCode::OK),
+        took: Duration::from_micros(250),
+        request_bytes: 45,
+        response_bytes: 200,
+    };
+    bencher.bench(|| {
+        metrics.requests().began();
+        metrics.requests().ended(black_box(counted));
+    });
+}

@@ -1,0 +1,68 @@
+//! Taking hidden versions out of a catalog's list.
+
+use bytes::Bytes;
+use divan::counter::BytesCount;
+use divan::{Bencher, black_box};
+use nsgate::batch::visibility::filter::Page;
+use nsgate::batch::visibility::{Fate, Hidden, Visibility, quick};
+use nsgate::batch::{Line, TableKey};
+use nsgate::protocol::identifier::Identifier;
+use serde_json::json;
+
+/// Whether anything is hidden, which nearly every list asks in vain.
+#[divan::bench]
+fn nothing_is_hidden(bencher: Bencher<'_, '_>) {
+    let (visibility, line) = (Visibility::default(), line());
+    bencher.bench_local(|| visibility.hidden(black_box(&line)).is_empty());
+}
+
+/// One that is hidden, found in the text of the list.
+#[divan::bench(args = [10, 1000])]
+fn one_of(bencher: Bencher<'_, '_>, versions: u64) {
+    let (body, hidden) = (list(versions), hidden(versions));
+    bencher
+        .counter(BytesCount::new(body.len()))
+        .with_inputs(|| Bytes::copy_from_slice(&body))
+        .bench_local_values(|body| quick::without(black_box(body), &hidden).unwrap());
+}
+
+/// The same where the list has to be read as JSON.
+#[divan::bench(args = [10, 1000])]
+fn one_of_a_list_that_is_read(bencher: Bencher<'_, '_>, versions: u64) {
+    let (body, hidden) = (list(versions), hidden(versions));
+    bencher
+        .counter(BytesCount::new(body.len()))
+        .bench_local(|| {
+            let page = Page::parse(black_box(&body)).unwrap();
+            page.without(&hidden, None, None)
+        });
+}
+
+fn line() -> Line {
+    let table = TableKey {
+        backend: "warehouse".into(),
+        table: Identifier::from_names(["prod", "t1"]).unwrap(),
+    };
+    Line::new(table, None)
+}
+
+/// The latest of so many.
+fn hidden(versions: u64) -> Hidden {
+    let visibility = Visibility::default();
+    visibility.hide(line(), versions, &Fate::default());
+    visibility.hidden(&line())
+}
+
+/// So many versions as real catalogs write them.
+fn list(versions: u64) -> Bytes {
+    let versions = (1..=versions).rev().map(|number| {
+        json!({
+            "version": number,
+            "manifest_path": format!("warehouse/events.lance/_versions/{:020}.manifest", u64::MAX - number),
+            "manifest_size": 1000 + number, "e_tag": "\"5d41402abc4b2a76b9719d911017c592\"",
+            "timestamp_millis": 1_763_700_000_000_u64, "metadata": {},
+        })
+    });
+    let versions: Vec<_> = versions.collect();
+    json!({ "versions": versions }).to_string().into()
+}
