@@ -65,16 +65,13 @@ where
     }
 }
 
-fn take(request: &mut Request<Body>, rules: &Arc<ContextRules>) -> Result<(), Error> {
+fn take(request: &mut Request<Body>, rules: &ContextRules) -> Result<(), Error> {
     let principal = request.extensions().get::<Principal>();
     let claims = principal.map_or_else(ClaimEntries::default, |p| p.context().clone());
-    let context = Context::take(request.headers_mut(), rules, &claims)?;
-    let shown = context
-        .shown(Source::Claim)
-        .chain(context.shown(Source::Header));
-    let shown: Vec<_> = shown.collect();
-    if !shown.is_empty() {
-        Exchange::of(request).described(shown);
+    let context = Context::take(request.headers_mut(), rules, claims)?;
+    if context.shows() {
+        let claims = context.shown(Source::Claim);
+        Exchange::of(request).described(claims.chain(context.shown(Source::Header)));
     }
     request.extensions_mut().insert(context);
     Ok(())

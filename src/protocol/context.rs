@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::InvalidHeaderName;
+use http::header::{self, InvalidHeaderName};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::Code;
@@ -20,10 +20,19 @@ pub const MAX_KEY: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextRules {
     prefixes: Vec<String>,
-    max_entries: usize,
-    max_bytes: usize,
-    shown: Vec<String>,
+    most: Most,
+    shown: Shown,
 }
+
+/// How much a client may send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Most {
+    entries: usize,
+    bytes: usize,
+}
+
+/// The keys whose entries appear in the access log. `None`: there are none, and no request need look.
+type Shown = Option<Arc<[String]>>;
 
 /// The context of one request. The default has no entries, and none can be added to it.
 #[derive(Clone, Default)]
@@ -31,7 +40,8 @@ pub struct Context {
     claims: ClaimEntries,
     client: Vec<Entry>,
     bytes: usize,
-    rules: Arc<ContextRules>,
+    most: Most,
+    shown: Shown,
 }
 
 /// One entry. Cheap to clone.
@@ -96,16 +106,18 @@ impl ContextRules {
         prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
         Self {
             prefixes,
-            max_entries,
-            max_bytes,
-            shown: Vec::new(),
+            most: Most {
+                entries: max_entries,
+                bytes: max_bytes,
+            },
+            shown: None,
         }
     }
 
     /// The keys, in lower case, whose entries appear in the access log.
     #[must_use]
     pub fn showing(mut self, keys: Vec<String>) -> Self {
-        self.shown = keys;
+        self.shown = (!keys.is_empty()).then(|| keys.into());
         self
     }
 
@@ -129,14 +141,15 @@ impl Context {
     /// A key or value that cannot be carried, a key given twice (also by way of two prefixes), too much.
     pub fn take(
         headers: &mut HeaderMap,
-        rules: &Arc<ContextRules>,
-        claims: &ClaimEntries,
+        rules: &ContextRules,
+        claims: ClaimEntries,
     ) -> Result<Self, ContextError> {
         let mut context = Self {
-            claims: claims.clone(),
+            claims,
             client: Vec::new(),
             bytes: 0,
-            rules: Arc::clone(rules),
+            most: rules.most,
+            shown: rules.shown.clone(),
         };
         let matching = headers
             .keys()
@@ -144,20 +157,23 @@ impl Context {
         let taken: Vec<_> = matching
             .map(|(name, prefix)| (name.clone(), prefix))
             .collect();
+        context
+            .client
+            .reserve_exact(taken.len().min(rules.most.entries));
         for (name, prefix) in taken {
-            let mut values = headers.get_all(&name).iter();
-            let (first, more) = (values.next().cloned(), values.next().is_some());
-            headers.remove(&name);
+            let header::Entry::Occupied(header) = headers.entry(&name) else {
+                continue;
+            };
+            let more = header.iter().nth(1).is_some();
+            let value = header.remove();
             let key = &name.as_str()[prefix..];
-            if claims.governs(key) {
+            if context.claims.governs(key) {
                 continue;
             }
             if more {
                 return Err(ContextError::Repeated(key.to_owned()));
             }
-            if let Some(value) = first {
-                context.insert(Entry::new(name, prefix, value, Source::Header)?)?;
-            }
+            context.insert(Entry::new(name, prefix, value, Source::Header)?)?;
         }
         Ok(context)
     }
@@ -201,10 +217,16 @@ impl Context {
 
     /// The entries from one source that appear in the access log.
     pub fn shown(&self, source: Source) -> impl Iterator<Item = (String, String)> {
-        let shown = |entry: &&Entry| self.rules.shown.iter().any(|key| key == entry.key());
+        let keys = self.shown.as_deref().unwrap_or_default();
+        let shown = move |entry: &&Entry| keys.iter().any(|key| key == entry.key());
         let of_source = self.iter().filter(move |entry| entry.source == source);
         let pair = |entry: &Entry| (entry.key().to_owned(), entry.value().to_owned());
         of_source.filter(shown).map(pair)
+    }
+
+    /// Whether any entry may appear in the access log.
+    pub fn shows(&self) -> bool {
+        self.shown.is_some()
     }
 
     /// Whether there is no entry.
@@ -216,12 +238,12 @@ impl Context {
         if self.client.iter().any(|other| other.key() == entry.key()) {
             return Err(ContextError::Repeated(entry.key().to_owned()));
         }
-        if self.client.len() == self.rules.max_entries {
-            return Err(ContextError::TooMany(self.rules.max_entries));
+        if self.client.len() == self.most.entries {
+            return Err(ContextError::TooMany(self.most.entries));
         }
         self.bytes += entry.key().len() + entry.value.len();
-        if self.bytes > self.rules.max_bytes {
-            return Err(ContextError::TooLarge(self.rules.max_bytes));
+        if self.bytes > self.most.bytes {
+            return Err(ContextError::TooLarge(self.most.bytes));
         }
         self.client.push(entry);
         Ok(())

@@ -11,6 +11,8 @@ use crate::error::Error;
 pub const MAX_NAMES: usize = 64;
 /// More bytes than this, over all names, are no identifier.
 pub const MAX_BYTES: usize = 8 << 10;
+/// An identifier that is no longer than this is parsed without memory for what it is parsed from.
+const FEW: usize = 256;
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
 pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -61,7 +63,53 @@ impl Identifier {
 
     /// Percent-decodes a path segment once and splits it. The delimiter alone is the root.
     pub fn parse_segment(raw_segment: &str, delimiter: &str) -> Result<Self, IdentifierError> {
+        if let [delimiter] = delimiter.as_bytes()
+            && let Some(plain) = Self::parse_plain(raw_segment.as_bytes(), *delimiter)
+        {
+            return Ok(plain);
+        }
         Self::parse(&decode_segment(raw_segment)?, delimiter)
+    }
+
+    /// The same in one pass, for a delimiter of one character; `None` where there is anything unusual, be it wrong or
+    /// not.
+    fn parse_plain(raw: &[u8], delimiter: u8) -> Option<Self> {
+        let mut few = [0; FEW];
+        let mut many = Vec::new();
+        let joined = if raw.len() <= FEW {
+            &mut few[..]
+        } else {
+            many.resize(raw.len(), 0);
+            &mut many[..]
+        };
+        let (mut length, mut names, mut name_is_empty) = (0, 1, true);
+        let mut rest = raw;
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            let mut byte = *byte;
+            if byte == b'%' {
+                let [high, low, after @ ..] = rest else {
+                    return None;
+                };
+                byte = hex(*high)? << 4 | hex(*low)?;
+                rest = after;
+            }
+            let ends = byte == delimiter;
+            if byte == 0 || ends && name_is_empty {
+                return None;
+            }
+            joined[length] = if ends { 0 } else { byte };
+            length += 1;
+            names += usize::from(ends);
+            name_is_empty = ends;
+        }
+        if name_is_empty || names > MAX_NAMES || length > MAX_BYTES {
+            return None;
+        }
+        let joined = std::str::from_utf8(&joined[..length]).ok()?;
+        Some(Self {
+            joined: Arc::from(joined),
+        })
     }
 
     /// Splits a decoded identifier. The delimiter alone is the root.
@@ -239,6 +287,15 @@ impl Identifier {
             return Some(rest);
         }
         rest.strip_prefix('\0')
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
     }
 }
 

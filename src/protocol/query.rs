@@ -106,13 +106,19 @@ impl<'a> Query<'a> {
     }
 
     fn pairs(&self) -> impl Iterator<Item = Pair<'a>> + use<'a> {
-        self.raw
-            .split('&')
-            .filter(|raw| !raw.is_empty())
-            .map(|raw| {
-                let (name, value) = raw.split_once('=').unwrap_or((raw, ""));
-                Pair { raw, name, value }
-            })
+        let mut rest = self.raw;
+        let parts = std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let raw;
+            (raw, rest) = cut(rest, b'&');
+            Some(raw)
+        });
+        parts.filter(|raw| !raw.is_empty()).map(|raw| {
+            let (name, value) = cut(raw, b'=');
+            Pair { raw, name, value }
+        })
     }
 }
 
@@ -125,11 +131,32 @@ struct Pair<'a> {
 impl Pair<'_> {
     /// Whether a server that decodes names would take this pair for `name`.
     fn is(&self, name: &str) -> bool {
-        self.name == name || decode_form(self.name).is_some_and(|decoded| decoded == name)
+        self.name == name
+            || is_encoded(self.name)
+                && decode_form(self.name).is_some_and(|decoded| decoded == name)
     }
 }
 
+/// What is before the first `byte`, which is ASCII, and what is after it.
+fn cut(text: &str, byte: u8) -> (&str, &str) {
+    match memchr::memchr(byte, text.as_bytes()) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
+    }
+}
+
+fn is_encoded(raw: &str) -> bool {
+    memchr::memchr2(b'%', b'+', raw.as_bytes()).is_some()
+}
+
 fn decode_form(raw: &str) -> Option<Cow<'_, str>> {
+    if !is_encoded(raw) {
+        return Some(Cow::Borrowed(raw));
+    }
+    // What most clients make of the delimiter that most of them use.
+    if raw == "%24" {
+        return Some(Cow::Borrowed("$"));
+    }
     if !raw.contains('+') {
         return percent_decode(raw.as_bytes()).decode_utf8().ok();
     }

@@ -97,11 +97,12 @@ impl SpanContext {
     /// As it is sent.
     pub fn header(self) -> Written {
         let mut text = [b'-'; LENGTH];
-        write_hex(&mut text[..2], 0);
-        write_hex(&mut text[3..35], self.trace);
-        write_hex(&mut text[36..52], u128::from(self.span));
-        write_hex(&mut text[53..], u128::from(self.flags));
-        Written(Bytes::copy_from_slice(&text))
+        text[..2].fill(b'0');
+        write_hex(&mut text[3..35], &self.trace.to_be_bytes());
+        write_hex(&mut text[36..52], &self.span.to_be_bytes());
+        write_hex(&mut text[53..], &[self.flags]);
+        // Made to be shared: a copy of a slice would have to become so, by another allocation.
+        Written(Bytes::from_owner(text))
     }
 }
 
@@ -121,11 +122,12 @@ fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).expect("hexadecimal digits and dashes")
 }
 
-/// Fills `digits` with a number in hexadecimal, zeros in front.
-fn write_hex(digits: &mut [u8], mut number: u128) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(number & 0xf) as usize];
-        number >>= 4;
+/// Fills `digits` with a number's bytes in hexadecimal.
+fn write_hex(digits: &mut [u8], bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (two, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        two[0] = DIGITS[usize::from(byte >> 4)];
+        two[1] = DIGITS[usize::from(byte & 0xf)];
     }
 }
 

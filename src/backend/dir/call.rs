@@ -236,7 +236,7 @@ mod tests {
         let (mut parts, ()) = request.body(()).unwrap().into_parts();
         let rules = Arc::new(ContextRules::new(vec!["x-ns-ctx-".to_owned()], 8, 1000));
         let claims = ClaimEntries::default();
-        let context = Context::take(&mut parts.headers, &rules, &claims).unwrap();
+        let context = Context::take(&mut parts.headers, &rules, claims).unwrap();
         parts.extensions.insert(context);
 
         let call = Call::read(&parts, Bytes::new()).unwrap();

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use super::{Identifier, IdentifierError, MAX_NAMES};
+use super::{FEW, Identifier, IdentifierError, MAX_BYTES, MAX_NAMES, decode_segment};
 
 fn id(names: &[&str]) -> Identifier {
     Identifier::from_names(names).unwrap()
@@ -150,4 +150,49 @@ fn identifiers_sort_name_by_name() {
             id(&["b"])
         ]
     );
+}
+
+#[test]
+fn what_is_parsed_in_one_pass_is_parsed_as_everything_else() {
+    let long = "n".repeat(FEW);
+    let parts = [
+        "", "a", "\u{e9}", "%C3%A9", "%c3", "%24", "$", "%2e", ".", "%00", "\0", "%", "%4", "%+1",
+        "%zz", "+", &long,
+    ];
+    let mut plain = 0;
+    for one in parts {
+        for two in parts {
+            for three in parts {
+                let raw = format!("{one}{two}{three}");
+                for delimiter in ["$", ".", "%", "\u{e9}", "$$"] {
+                    let general =
+                        decode_segment(&raw).and_then(|text| Identifier::parse(&text, delimiter));
+                    let quick = Identifier::parse_segment(&raw, delimiter);
+                    assert_eq!(quick, general, "{raw:?} {delimiter:?}");
+                    plain += usize::from(
+                        delimiter.len() == 1
+                            && Identifier::parse_plain(raw.as_bytes(), delimiter.as_bytes()[0])
+                                .is_some(),
+                    );
+                }
+            }
+        }
+    }
+    assert!(plain > 1000, "only {plain} were as usual");
+}
+
+#[test]
+fn the_bounds_are_the_same_in_one_pass() {
+    let names = |count: usize, length: usize| vec!["n".repeat(length); count].join("%24");
+    for raw in [
+        names(MAX_NAMES, 1),
+        names(MAX_NAMES + 1, 1),
+        names(1, MAX_BYTES),
+        names(1, MAX_BYTES + 1),
+        names(2, MAX_BYTES / 2),
+        names(2, MAX_BYTES / 2 + 1),
+    ] {
+        let general = decode_segment(&raw).and_then(|text| Identifier::parse(&text, "$"));
+        assert_eq!(Identifier::parse_segment(&raw, "$"), general);
+    }
 }

@@ -41,7 +41,7 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     if let Some(why) = ambiguity(rest) {
         return Err(Unrecognized::Ambiguous(why));
     }
-    let (collection, below) = rest.split_once('/').unwrap_or((rest, ""));
+    let (collection, below) = cut(rest).unwrap_or((rest, ""));
     if collection == "table"
         && let Some(operation) = Operation::at(Place::Tables, below)
     {
@@ -54,7 +54,7 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
         "transaction" => Place::Transaction,
         _ => return Err(Unrecognized::NoSuchRoute),
     };
-    let (id, tail) = below.split_once('/').ok_or(Unrecognized::NoSuchRoute)?;
+    let (id, tail) = cut(below).ok_or(Unrecognized::NoSuchRoute)?;
     let (tail, index_name) = match place {
         Place::Table => index_tail(tail),
         _ => (tail, None),
@@ -63,6 +63,12 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
         Some(operation) => expect_method(method, operation, Some(id), index_name),
         None => unlisted(place, id, tail, index_name),
     }
+}
+
+/// What is before the first slash, and what is after it.
+fn cut(path: &str) -> Option<(&str, &str)> {
+    let at = memchr::memchr(b'/', path.as_bytes())?;
+    Some((&path[..at], &path[at + 1..]))
 }
 
 /// Takes the index name out of `index/NAME/…`.
@@ -119,29 +125,27 @@ fn unlisted<'a>(
 
 /// What makes a path mean different things to different servers, if anything does.
 fn ambiguity(path: &str) -> Option<&'static str> {
-    if path.bytes().any(|b| matches!(b, b';' | b'\\')) {
+    let path = path.as_bytes();
+    if memchr::memchr2(b';', b'\\', path).is_some() {
         return Some("the path has a `;` or a `\\`: send them percent-encoded");
     }
-    for segment in path.split('/') {
-        if segment.is_empty() {
-            return Some("the path has an empty segment");
-        }
-        if is_dots(segment) {
-            return Some("the path has a segment `.` or `..`");
+    for segment in path.split(|byte| *byte == b'/') {
+        match segment.first() {
+            None => return Some("the path has an empty segment"),
+            Some(b'.' | b'%') if is_dots(segment) => {
+                return Some("the path has a segment `.` or `..`");
+            }
+            Some(_) => {}
         }
     }
     None
 }
 
 /// `.` or `..`, with the dots encoded or not (RFC 3986, section 5.2.4, and what URL parsers make of `%2e`).
-fn is_dots(segment: &str) -> bool {
+fn is_dots(segment: &[u8]) -> bool {
     let mut rest = segment;
     let mut dots = 0;
-    while let Some(after) = rest
-        .strip_prefix('.')
-        .or_else(|| rest.strip_prefix("%2e"))
-        .or_else(|| rest.strip_prefix("%2E"))
-    {
+    while let [b'.', after @ ..] | [b'%', b'2', b'e' | b'E', after @ ..] = rest {
         rest = after;
         dots += 1;
     }
