@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, Response, Uri};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use serde::Serialize;
 use tower::{Layer, Service};
@@ -39,7 +40,8 @@ pin_project! {
     pub struct Rescuing<F> {
         #[pin]
         inner: F,
-        uri: Uri,
+        // All of the URI that an error shows.
+        path: Option<PathAndQuery>,
         exchange: Arc<Exchange>,
     }
 }
@@ -79,7 +81,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         Rescuing {
-            uri: request.uri().clone(),
+            path: request.uri().path_and_query().cloned(),
             exchange: Exchange::of(&mut request),
             inner: self.0.call(request),
         }
@@ -103,7 +105,7 @@ where
         Poll::Ready(Ok(result.unwrap_or_else(|error| {
             this.exchange.failed(error.code());
             report(&error, this.exchange);
-            respond(&error, this.uri.path())
+            respond(&error, this.path.as_ref().map_or("", PathAndQuery::path))
         })))
     }
 }

@@ -76,18 +76,20 @@ impl Memory {
 }
 
 impl Known {
-    /// Whether this is what is shown, and still good at `now`.
-    pub(super) fn fits(&self, shown: Shown<'_>, now: Duration) -> bool {
-        shown.equivalent(self) && self.is_good(now)
+    /// Whether it is this token, with this certificate.
+    pub(super) fn is(&self, token: &[u8], certificate: Option<&str>) -> bool {
+        let known = self.0.token.as_bytes();
+        end(known) == end(token) && known == token && self.0.certificate.as_deref() == certificate
+    }
+
+    /// Whether it is still good at `now`.
+    pub(super) fn is_good(&self, now: Duration) -> bool {
+        let verified = &self.0.verified;
+        now < verified.until && !verified.key.is_retired()
     }
 
     pub(super) fn principal(&self) -> &Principal {
         &self.0.verified.principal
-    }
-
-    fn is_good(&self, now: Duration) -> bool {
-        let verified = &self.0.verified;
-        now < verified.until && !verified.key.is_retired()
     }
 
     fn shown(&self) -> Shown<'_> {
@@ -98,25 +100,20 @@ impl Known {
     }
 }
 
-impl<'a> Shown<'a> {
-    fn end(&self) -> &'a [u8] {
-        let token = self.token.as_bytes();
-        token.last_chunk::<END>().map_or(token, |end| end)
-    }
+/// What finds a token.
+fn end(token: &[u8]) -> &[u8] {
+    token.last_chunk::<END>().map_or(token, |end| end)
 }
 
 impl Equivalent<Known> for Shown<'_> {
     fn equivalent(&self, known: &Known) -> bool {
-        let known = known.shown();
-        self.end() == known.end()
-            && self.token == known.token
-            && self.certificate == known.certificate
+        known.is(self.token.as_bytes(), self.certificate)
     }
 }
 
 impl Hash for Shown<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(self.end());
+        state.write(end(self.token.as_bytes()));
         if let Some(subject) = self.certificate {
             state.write(subject.as_bytes());
         }
@@ -182,12 +179,16 @@ mod tests {
         }
     }
 
+    fn fits(known: &Known, shown: Shown<'_>, now: Duration) -> bool {
+        known.is(shown.token.as_bytes(), shown.certificate) && known.is_good(now)
+    }
+
     #[test]
     fn a_token_is_known_by_every_byte_of_it() {
         let (memory, key) = (Memory::new(), key());
         let token = format!("{}.{}.{}", "h".repeat(40), "p".repeat(300), "s".repeat(86));
         let known = memory.remember(by(&token), verified("a", &key));
-        assert!(known.fits(by(&token), NOW));
+        assert!(fits(&known, by(&token), NOW));
         assert!(memory.recall(by(&token), NOW).is_some());
         let mut others: Vec<String> = (0..token.len())
             .map(|at| format!("{}x{}", &token[..at], &token[at + 1..]))
@@ -201,7 +202,7 @@ mod tests {
             String::new(),
         ]);
         for other in others {
-            assert!(!known.fits(by(&other), NOW), "{other}");
+            assert!(!fits(&known, by(&other), NOW), "{other}");
             assert!(memory.recall(by(&other), NOW).is_none(), "{other}");
         }
     }
@@ -231,7 +232,7 @@ mod tests {
         for certificate in all {
             let known = memory.remember(shown(certificate), verified("a", &key));
             for other in all {
-                assert_eq!(known.fits(shown(other), NOW), other == certificate);
+                assert_eq!(fits(&known, shown(other), NOW), other == certificate);
             }
             assert!(memory.recall(shown(certificate), NOW).is_some());
             memory.0.remove(&shown(certificate));
@@ -243,13 +244,13 @@ mod tests {
     fn nothing_is_known_past_its_time_or_its_key() {
         let (memory, key) = (Memory::new(), key());
         let known = memory.remember(by("a.b.c"), verified("a", &key));
-        assert!(!known.fits(by("a.b.c"), LATER));
+        assert!(!fits(&known, by("a.b.c"), LATER));
         assert!(memory.recall(by("a.b.c"), LATER).is_none());
         // What was found to be too old is gone, whatever the clock says next.
         assert!(memory.recall(by("a.b.c"), NOW).is_none());
         let known = memory.remember(by("a.b.c"), verified("a", &key));
         key.retire();
-        assert!(!known.fits(by("a.b.c"), NOW));
+        assert!(!fits(&known, by("a.b.c"), NOW));
         assert!(memory.recall(by("a.b.c"), NOW).is_none());
     }
 
