@@ -192,6 +192,11 @@ impl Backend {
         &self.name
     }
 
+    /// Where it is counted.
+    pub fn metrics(&self) -> &Arc<metrics::Backend> {
+        &self.metrics
+    }
+
     /// Sends a caller's request and answers with the response's headers and its streaming body.
     ///
     /// `request` has the method, the path and query as the catalog must see them (`/v1/…`) and these extensions:

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -17,7 +18,7 @@ use crate::error::BoxError;
 #[derive(Default)]
 pub struct Body {
     source: Source,
-    observer: Option<Box<dyn Observer>>,
+    observer: Option<Eye>,
 }
 
 /// Sees a body go by, without touching it.
@@ -29,6 +30,24 @@ pub trait Observer: Send {
 
     /// It is over. Called exactly once.
     fn end(&mut self, how: End);
+}
+
+/// Sees both bodies of an exchange go by. Shared, so that to be seen costs them no memory.
+pub trait Meter: Send + Sync {
+    /// `length` bytes of this one went by.
+    fn data(&self, side: Side, length: usize);
+
+    /// This one is over. Called exactly once for each that is metered.
+    fn end(&self, side: Side, how: End);
+}
+
+/// Whose body it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The request's.
+    Request,
+    /// The response's.
+    Response,
 }
 
 /// How a body ended.
@@ -113,10 +132,20 @@ impl Body {
 
     /// Lets `observer` see it go by, after any that already does.
     #[must_use]
-    pub fn observe(mut self, observer: Box<dyn Observer>) -> Self {
+    pub fn observe(self, observer: Box<dyn Observer>) -> Self {
+        self.seen_by(Eye::Own(observer))
+    }
+
+    /// Lets `meter` see it go by, after any observer.
+    #[must_use]
+    pub fn meter(self, side: Side, meter: Arc<dyn Meter>) -> Self {
+        self.seen_by(Eye::Shared(side, meter))
+    }
+
+    fn seen_by(mut self, eye: Eye) -> Self {
         self.observer = Some(match self.observer.take() {
-            None => observer,
-            Some(first) => Box::new(Both(first, observer)),
+            None => eye,
+            Some(first) => Eye::Own(Box::new(Both(first, eye))),
         });
         self
     }
@@ -262,7 +291,29 @@ impl Source {
     }
 }
 
-struct Both(Box<dyn Observer>, Box<dyn Observer>);
+/// Whoever sees a body.
+enum Eye {
+    Own(Box<dyn Observer>),
+    Shared(Side, Arc<dyn Meter>),
+}
+
+impl Observer for Eye {
+    fn data(&mut self, length: usize) {
+        match self {
+            Self::Own(observer) => observer.data(length),
+            Self::Shared(side, meter) => meter.data(*side, length),
+        }
+    }
+
+    fn end(&mut self, how: End) {
+        match self {
+            Self::Own(observer) => observer.end(how),
+            Self::Shared(side, meter) => meter.end(*side, how),
+        }
+    }
+}
+
+struct Both(Eye, Eye);
 
 impl Observer for Both {
     fn data(&mut self, length: usize) {

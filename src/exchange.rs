@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 
-use crate::body::{Body, End, Observer};
+use crate::body::{Body, End, Meter, Side};
+use crate::metrics;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -32,7 +33,7 @@ pub struct Exchange {
     head: OnceLock<Head>,
     operation: OnceLock<Operation>,
     mount: OnceLock<Identifier>,
-    backend: OnceLock<Arc<str>>,
+    backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
     context: Mutex<Vec<(String, String)>>,
     /// Why the gateway itself refused or failed.
@@ -125,13 +126,13 @@ impl Exchange {
         if http_body::Body::is_end_stream(&body) {
             return body;
         }
-        body.observe(Box::new(Asked(Arc::clone(self))))
+        body.meter(Side::Request, Arc::clone(self) as Arc<dyn Meter>)
     }
 
     /// Counts the response's body as it is sent; its end is the exchange's.
     #[must_use]
     pub fn observe_response(self: &Arc<Self>, body: Body) -> Body {
-        body.observe(Box::new(Answered(Arc::clone(self))))
+        body.meter(Side::Response, Arc::clone(self) as Arc<dyn Meter>)
     }
 
     /// Its head was read.
@@ -147,26 +148,31 @@ impl Exchange {
     /// This mount owns what it names.
     pub fn routed(&self, mount: &Identifier) {
         // All requests of a mount share its name: not even its count is touched where nobody asks.
-        if self.head().is_some_and(|head| head.told) {
+        if self.is_told() {
             let _ = self.mount.set(mount.clone());
         }
     }
 
-    /// This backend has the last word on it.
-    pub fn served_by(&self, backend: &Arc<str>) {
+    /// This backend has the last word on it, and counts it.
+    pub fn served_by(&self, backend: &Arc<metrics::Backend>) {
         let _ = self.backend.set(Arc::clone(backend));
     }
 
-    /// A catalog is waited for until what this returns is dropped.
+    /// A catalog is waited for until what this returns is dropped; `None` where nobody asks how long.
     #[must_use]
-    pub fn waiting(self: &Arc<Self>) -> Waiting {
+    pub fn waiting(self: &Arc<Self>) -> Option<Waiting> {
+        if !self.is_told() {
+            return None;
+        }
         self.waits.began(self.age());
-        Waiting(Arc::clone(self))
+        Some(Waiting(Arc::clone(self)))
     }
 
     /// Its caller is known.
     pub fn authenticated(&self, caller: &Principal) {
-        let _ = self.caller.set(caller.clone());
+        if self.is_told() {
+            let _ = self.caller.set(caller.clone());
+        }
     }
 
     /// Entries of its context that the access log shows; those of the body come later than the others. Long values
@@ -215,11 +221,11 @@ impl Exchange {
     }
 
     /// Which backend served it; `None`: the gateway alone.
-    pub fn backend(&self) -> Option<&Arc<str>> {
-        self.backend.get()
+    pub fn backend(&self) -> Option<&metrics::Backend> {
+        self.backend.get().map(|backend| &**backend)
     }
 
-    /// Who asked.
+    /// Who asked, where somebody wants to know.
     pub fn caller(&self) -> Option<&Principal> {
         self.caller.get()
     }
@@ -253,7 +259,8 @@ impl Exchange {
         self.answered.get().copied()
     }
 
-    /// How long catalogs were waited for, those that were asked side by side once, until `age`.
+    /// How long catalogs were waited for, those that were asked side by side once, until `age`; nothing where nobody
+    /// wanted to know.
     pub fn upstream(&self, age: Duration) -> Duration {
         self.waits.total(age)
     }
@@ -268,7 +275,12 @@ impl Exchange {
         self.response_bytes.load(Ordering::Relaxed)
     }
 
-    fn end(&self, how: End) {
+    /// Whether somebody wants to know more than is counted.
+    fn is_told(&self) -> bool {
+        self.head().is_some_and(|head| head.told)
+    }
+
+    fn finish(&self, how: End) {
         if self.over.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -280,7 +292,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.end(End::Aborted);
+        self.finish(End::Aborted);
     }
 }
 
@@ -303,30 +315,21 @@ impl Drop for Waiting {
     }
 }
 
-struct Asked(Arc<Exchange>);
-
-impl Observer for Asked {
-    fn data(&mut self, length: usize) {
-        add(&self.0.request_bytes, length);
+impl Meter for Exchange {
+    fn data(&self, side: Side, length: usize) {
+        let counter = match side {
+            Side::Request => &self.request_bytes,
+            Side::Response => &self.response_bytes,
+        };
+        counter.fetch_add(length as u64, Ordering::Relaxed);
     }
 
-    fn end(&mut self, _: End) {}
-}
-
-struct Answered(Arc<Exchange>);
-
-impl Observer for Answered {
-    fn data(&mut self, length: usize) {
-        add(&self.0.response_bytes, length);
+    fn end(&self, side: Side, how: End) {
+        match side {
+            Side::Request => {}
+            Side::Response => self.finish(how),
+        }
     }
-
-    fn end(&mut self, how: End) {
-        self.0.end(how);
-    }
-}
-
-fn add(counter: &AtomicU64, length: usize) {
-    counter.fetch_add(length as u64, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -71,11 +71,9 @@ impl Metrics {
     /// The handle of a configured backend: always the same one for the same name.
     pub fn backend(&self, name: &Arc<str>) -> Arc<Backend> {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let backend = backends.entry(Arc::clone(name)).or_insert_with(|| {
-            let backend = Arc::new(Backend::new(Arc::clone(name), &self.families));
-            self.requests.know(&backend);
-            backend
-        });
+        let backend = backends
+            .entry(Arc::clone(name))
+            .or_insert_with(|| Arc::new(Backend::new(Arc::clone(name), &self.families)));
         Arc::clone(backend)
     }
 

@@ -60,7 +60,7 @@ impl Origin {
 
     /// A catalog is waited for until what this returns is dropped; `None`: nobody waits.
     pub fn waiting(&self) -> Option<Waiting> {
-        Some(self.0.as_ref()?.exchange.upgrade()?.waiting())
+        self.0.as_ref()?.exchange.upgrade()?.waiting()
     }
 
     /// Where the spans of its questions go; `None`: nowhere.

@@ -192,8 +192,8 @@ pub(super) async fn send(
 /// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
 fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
     let exchange = request.extensions().get::<Arc<Exchange>>()?;
-    exchange.served_by(backend.name());
-    Some(exchange.waiting())
+    exchange.served_by(backend.metrics());
+    exchange.waiting()
 }
 
 /// Checks the request's body against its route and spells the identifiers in it as the catalog does. The route's own is

@@ -1,10 +1,8 @@
 //! What is counted for every request.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use http::StatusCode;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
@@ -28,17 +26,16 @@ pub struct Requests {
     in_flight: IntGauge,
     durations: [OnceLock<Histogram>; OPERATIONS],
     duration_family: HistogramVec,
-    backends: ArcSwap<HashMap<Arc<str>, Arc<Backend>>>,
     alone: Share,
 }
 
 /// One request, once it is over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Counted<'a> {
     /// What was asked; `None` if it was no operation.
     pub operation: Option<Operation>,
     /// Who answered; `None`: the gateway alone.
-    pub backend: Option<&'a Arc<str>>,
+    pub backend: Option<&'a Backend>,
     /// The answer's status; `None` if the client went away before there was one.
     pub status: Option<StatusCode>,
     /// From its headers to the end of the response.
@@ -55,18 +52,8 @@ impl Requests {
             in_flight: families.in_flight.clone(),
             durations: [const { OnceLock::new() }; OPERATIONS],
             duration_family: families.request_duration.clone(),
-            backends: ArcSwap::default(),
             alone: Share::new(NO_BACKEND.into(), families),
         }
-    }
-
-    /// Requests of this backend are counted with it from now on.
-    pub(super) fn know(&self, backend: &Arc<Backend>) {
-        self.backends.rcu(|known| {
-            let mut known = HashMap::clone(known);
-            known.insert(Arc::clone(backend.name()), Arc::clone(backend));
-            known
-        });
     }
 
     /// A request came in. [`Requests::ended`] takes it off again.
@@ -83,9 +70,9 @@ impl Requests {
                 .with_label_values(&[name(request.operation)])
         });
         duration.observe(request.took.as_secs_f64());
-        let known = self.backends.load();
-        let backend = request.backend.and_then(|name| known.get(name));
-        let share = backend.map_or(&self.alone, |backend| &backend.share);
+        let share = request
+            .backend
+            .map_or(&self.alone, |backend| &backend.share);
         // 499 is what proxies write where the client left before there was an answer.
         let status = request.status.map_or(499, |status| status.as_u16());
         share.count(request.operation, status);

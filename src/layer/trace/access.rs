@@ -108,7 +108,7 @@ impl Noted {
             head: exchange.head().cloned(),
             operation: exchange.operation(),
             mount: exchange.mount().cloned(),
-            backend: exchange.backend().cloned(),
+            backend: exchange.backend().map(|backend| Arc::clone(backend.name())),
             caller: caller
                 .map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
             context: exchange.context(),

@@ -1,5 +1,6 @@
 //! The span of a whole request, where its trace is recorded.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::Version;
@@ -60,7 +61,7 @@ fn span(exchange: &Exchange, how: End) -> Option<Span> {
     facts.extend(
         exchange
             .backend()
-            .map(|backend| ("nsgate.backend", Fact::Name(backend.clone()))),
+            .map(|backend| ("nsgate.backend", Fact::Name(Arc::clone(backend.name())))),
     );
     facts.extend(
         exchange

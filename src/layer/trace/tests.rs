@@ -9,6 +9,7 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::*;
 use crate::config::LogFormat;
+use crate::metrics::Metrics;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -106,7 +107,7 @@ async fn logged(format: LogFormat) -> String {
     let inner = service_fn(async |mut request: Request<Body>| {
         let exchange = Exchange::of(&mut request);
         exchange.recognized(Operation::QueryTable);
-        exchange.served_by(&"lake".into());
+        exchange.served_by(&Metrics::new().backend(&"lake".into()));
         let waiting = exchange.waiting();
         tokio::time::sleep(Duration::from_millis(2)).await;
         drop(waiting);
