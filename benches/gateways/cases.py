@@ -175,6 +175,16 @@ def http2():
     ]
 
 
+def catalog():
+    """What speaks HTTP/2 to catalogs: nginx does not."""
+    subjects, bounds = [], []
+    for name in ("haproxy", "envoy", "nsgate"):
+        subjects += [Subject(f"{name}, HTTP/1.1", name, Plain()),
+                     Subject(f"{name}, HTTP/2", name, Plain(), {"catalog_http2": True})]
+        bounds.append(Bound(f"{name}, HTTP/2", f"{name}, HTTP/1.1", None))
+    return subjects, [*bounds, *(Bound("nsgate, HTTP/2", f"{name}, HTTP/2", None) for name in ("haproxy", "envoy"))]
+
+
 def log():
     more = {"access_log": True}
     names, without = ["nginx", "haproxy", "envoy-jwt-cache"], both_builds("nsgate, without", Plain())
@@ -195,5 +205,6 @@ ALL = {
     "arrow": ("bodies of 1 GiB", arrow),
     "workers": (f"two workers, and {SHARE} of a core for each", workers),
     "http2": ("HTTP/2 from clients, 8 connections of 8 streams", http2),
+    "catalog": ("HTTP/2 to the catalog", catalog),
     "log": ("an access log, into a file", log),
 }

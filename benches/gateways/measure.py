@@ -79,7 +79,7 @@ def start(subject, folder, keys, running):
         command = [sys.executable, "-B", BULK, str(catalog), folder]
         environment = {"PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
     else:
-        command, environment = nginx.catalog(folder, catalog), None
+        command, environment = nginx.catalog(folder, catalog, subject.site.get("catalog_http2", False)), None
     behind = running.enter_context(Server("catalog", command, catalog, cores or CATALOG_CORES, folder, environment))
     site = Site(folder, free_port(), catalog, keys, **subject.site, admin=free_port())
     begin, _ = parties.ALL[subject.party]

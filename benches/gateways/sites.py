@@ -24,6 +24,8 @@ class Site:
     connections: int = 4096
     # HTTP/2 without TLS, from clients.
     http2: bool = False
+    # The same to the catalog, by prior knowledge.
+    catalog_http2: bool = False
     # Bodies are passed on as they come, in pieces of so many bytes at the most where a party has such a setting; "" is
     # its default.
     streaming: bool = False

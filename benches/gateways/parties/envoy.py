@@ -59,10 +59,15 @@ def _start(site, checks):
     many = {"max_connections": 20_000, "max_requests": 20_000, "max_pending_requests": 20_000}
     chain = {"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}
     endpoint = {"endpoint": {"address": _address(site.catalog)}}
+    protocol = {"http2_protocol_options": {}} if site.catalog_http2 else {"http_protocol_options": {}}
+    options = {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": protocol}}
     configuration = {"static_resources": {
         "listeners": [{"name": "clients", "address": _address(site.port), "filter_chains": [chain]}],
         "clusters": [{
             "name": "catalog", "type": "STATIC", "connect_timeout": "5s", "circuit_breakers": {"thresholds": [many]},
+            "typed_extension_protocol_options": options,
             "load_assignment": {"cluster_name": "catalog", "endpoints": [{"lb_endpoints": [endpoint]}]},
         }],
     }}

@@ -45,5 +45,5 @@ frontend clients
   use_backend catalog if prod
 backend catalog
   http-reuse always
-  server one 127.0.0.1:{site.catalog}
+  server one 127.0.0.1:{site.catalog}{" proto h2" if site.catalog_http2 else ""}
 """)]

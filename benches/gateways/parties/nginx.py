@@ -33,7 +33,7 @@ http {{
 """)]
 
 
-def catalog(folder, port):
+def catalog(folder, port, http2):
     """Answers every description at once, with the names that it was asked by."""
     def answer(namespace):
         fields = {"table": "t1", "namespace": [namespace], "location": f"s3://bucket/{namespace}/t1.lance",
@@ -47,7 +47,7 @@ events {{ worker_connections 4096; }}
 http {{
   access_log off; keepalive_requests {NEVER}; default_type application/json; client_body_buffer_size 64k;
   server {{
-    listen 127.0.0.1:{port} backlog=4096;
+    listen 127.0.0.1:{port} backlog=4096{" http2" if http2 else ""};
     location / {{ return 200 '{answer("prod")}'; }}
     location /v1/table/warehouse {{ return 200 '{answer("warehouse")}'; }}
   }}

@@ -20,7 +20,7 @@ def _start(site, program):
     issuer = {"issuer": ISSUER, "audiences": [AUDIENCE], "algorithms": [site.algorithm],
               "keys": {"file": f"{site.keys}/jwks.json"}}
     catalog = {"implementation": "rest", "properties": {"uri": f"http://127.0.0.1:{site.catalog}"},
-               "pool": {"max_idle": KEPT}}
+               "pool": {"max_idle": KEPT}, **({"http2": True} if site.catalog_http2 else {})}
     # JSON is YAML.
     configuration = {
         "listen": {"address": f"127.0.0.1:{site.port}", "workers": site.workers},
