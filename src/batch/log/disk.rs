@@ -11,13 +11,14 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::{mpsc, oneshot};
 
 use file::LogFile;
 use mark::{MarkFile, Marker};
-use writer::{Answer, What, Write, write_all};
+use writer::{Answer, LINGER, What, Write, write_all};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict, replay};
 use crate::batch::step::{Decision, Settled};
@@ -63,7 +64,7 @@ impl DiskLog {
             let database = file.open().map_err(|error| error.to_string())?;
             file.name().map_err(|error| error.to_string())?;
             let marker = mark.admit(&database)?;
-            let log = Self::start(database, Some(marker), on_failure);
+            let log = Self::start(database, Some(marker), LINGER, on_failure);
             log.map_err(|error| error.to_string())
         };
         open().map_err(unusable)
@@ -74,12 +75,13 @@ impl DiskLog {
         database: Database,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
-        Self::start(database, None, on_failure)
+        Self::start(database, None, Duration::ZERO, on_failure)
     }
 
     fn start(
         database: Database,
         marker: Option<Marker>,
+        linger: Duration,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
         let begin = database.begin_write()?;
@@ -92,7 +94,7 @@ impl DiskLog {
         let writer = std::thread::Builder::new()
             .name("batch-log".into())
             .spawn(move || {
-                if let Err(error) = write_all(&written, &queue, marker) {
+                if let Err(error) = write_all(&written, &queue, marker, linger) {
                     on_failure(LogError::Write(error.to_string()));
                 }
             })

@@ -1,6 +1,7 @@
 //! The writer: takes what waits, writes it in one transaction, tells who waited.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use redb::{Database, ReadableTable, Table};
 use tokio::sync::oneshot;
@@ -15,6 +16,10 @@ const GROUP: usize = 1024;
 /// Batches that are forgotten in one write; others are not kept waiting longer.
 const FORGOTTEN: usize = 1000;
 
+/// For so long an end waits for a write to share its fsync with: nobody waits for it, and a batch without one is only
+/// looked at once more by the next start.
+pub(super) const LINGER: Duration = Duration::from_millis(20);
+
 type Lines<'t> = Table<'t, (u128, u32), &'static [u8]>;
 type Ended<'t> = Table<'t, (u64, u128), ()>;
 
@@ -23,6 +28,12 @@ pub(super) struct Write {
     pub(super) id: BatchId,
     pub(super) what: What,
     pub(super) done: oneshot::Sender<Answer>,
+}
+
+impl Write {
+    fn is_end(&self) -> bool {
+        matches!(self.what, What::Line(Line::End(_)))
+    }
 }
 
 pub(super) enum What {
@@ -49,6 +60,7 @@ pub(super) fn write_all(
     database: &Database,
     queue: &Receiver<Write>,
     mut marker: Option<Marker>,
+    linger: Duration,
 ) -> Result<(), redb::Error> {
     let mut closes = false;
     while !closes {
@@ -58,8 +70,7 @@ pub(super) fn write_all(
         };
         match next {
             Ok(first) => {
-                let group = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1));
-                let group: Vec<Write> = group.collect();
+                let group = gather(first, queue, linger);
                 closes = group.iter().any(|write| matches!(write.what, What::Close));
                 write(database, group, marker.as_mut())?;
             }
@@ -73,6 +84,21 @@ pub(super) fn write_all(
         }
         _ => Ok(()),
     }
+}
+
+/// What is written with the first: what waits already, and where that is ends only, what comes soon.
+fn gather(first: Write, queue: &Receiver<Write>, linger: Duration) -> Vec<Write> {
+    let until = Instant::now() + linger;
+    let mut group = vec![first];
+    group.extend(queue.try_iter().take(GROUP - 1));
+    while group.len() < GROUP && group.iter().all(Write::is_end) {
+        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(next) => group.push(next),
+            Err(_) => break,
+        }
+        group.extend(queue.try_iter().take(GROUP - group.len()));
+    }
+    group
 }
 
 /// Writes a group in one transaction, or what is still to be counted if the group is empty.
@@ -167,4 +193,61 @@ fn forget(lines: &mut Lines<'_>, ended: &mut Ended<'_>, before: u64) -> Result<b
         lines.retain_in((*id, 0)..=(*id, u32::MAX), |_, _| false)?;
     }
     Ok(old.len() == FORGOTTEN)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    /// Longer than any test runs.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn write(what: What) -> Write {
+        let (done, _) = oneshot::channel();
+        let id = BatchId::nil();
+        Write { id, what, done }
+    }
+
+    fn end() -> Write {
+        write(What::Line(Line::End(1)))
+    }
+
+    fn close() -> Write {
+        write(What::Close)
+    }
+
+    #[test]
+    fn an_end_goes_with_what_comes_next() {
+        let (writes, queue) = sync_channel(9);
+        writes.send(end()).unwrap();
+        let later = std::thread::spawn(move || {
+            writes.send(end()).unwrap();
+            writes.send(close()).unwrap();
+            writes
+        });
+        assert_eq!(gather(end(), &queue, LONG).len(), 4);
+        assert_eq!(gather(end(), &queue, Duration::ZERO).len(), 1);
+        drop(later.join().unwrap());
+        assert_eq!(
+            gather(end(), &queue, LONG).len(),
+            1,
+            "nothing comes any more"
+        );
+    }
+
+    #[test]
+    fn what_somebody_waits_for_waits_for_nothing() {
+        let (writes, queue) = sync_channel(GROUP);
+        assert_eq!(gather(close(), &queue, LONG).len(), 1);
+        writes.send(end()).unwrap();
+        assert_eq!(gather(close(), &queue, LONG).len(), 2);
+        for _ in 0..GROUP {
+            writes.send(end()).unwrap();
+        }
+        assert_eq!(gather(end(), &queue, LONG).len(), GROUP);
+    }
 }
