@@ -8,21 +8,13 @@ mod crowd;
 pub mod instructions;
 mod plain;
 mod steady;
-mod thread;
-mod whole;
-
-use crate::table::Table;
+pub mod thread;
+pub mod whole;
 
 /// Batches a second.
 const RATE: u32 = 200;
 /// What a plain request may cost more, in percent.
 const MORE: f64 = 5.0;
-
-pub async fn measure(table: &mut Table) {
-    thread::measure(table).await;
-    instructions::measure(table);
-    whole::measure(table).await;
-}
 
 /// How much more the second is, in percent.
 fn more(without: f64, with: f64) -> f64 {

@@ -60,6 +60,11 @@ impl Catalog {
         self.tables.lock().unwrap()[table].latest
     }
 
+    /// Whether there is such a table.
+    pub fn has(&self, table: &str) -> bool {
+        self.tables.lock().unwrap().contains_key(table)
+    }
+
     /// Serves on a loopback port for as long as the process lives.
     pub async fn serve(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -108,6 +113,17 @@ impl Catalog {
             "describe" | "insert" => {
                 // Others have their turn, as while a socket is waited for.
                 tokio::task::yield_now().await;
+                match self.has(table) {
+                    true => answer(StatusCode::OK, LOADED),
+                    false => missing(),
+                }
+            }
+            "declare" => {
+                self.seed(table, 0);
+                answer(StatusCode::OK, LOADED)
+            }
+            "deregister" => {
+                self.tables.lock().unwrap().remove(table);
                 answer(StatusCode::OK, LOADED)
             }
             _ => answer(StatusCode::NOT_FOUND, "{\"error\":\"no such route\"}"),

@@ -142,21 +142,9 @@ impl House {
 
     /// One batch: that version of that table in each of the first catalogs.
     pub async fn batch(&self, catalogs: usize, table: &str, version: u64) {
-        self.batch_in(0..catalogs, table, version).await;
-    }
-
-    /// The same in the catalogs of these numbers.
-    pub async fn batch_in(
-        &self,
-        catalogs: impl IntoIterator<Item = usize>,
-        table: &str,
-        version: u64,
-    ) {
-        let tables = catalogs
-            .into_iter()
-            .map(|number| format!("c{number}\",\"{table}"));
-        let body = batch(tables, version);
-        self.post("/v1/table/version/batch-create", body).await;
+        let tables = (0..catalogs).map(|number| format!("c{number}\",\"{table}"));
+        self.post("/v1/table/version/batch-create", batch(tables, version))
+            .await;
     }
 }
 

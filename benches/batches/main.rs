@@ -23,8 +23,17 @@ mod table;
 use table::Table;
 
 /// What is measured, in the order of the table.
-const ALL: [&str; 8] = [
-    "single", "spread", "rate", "beside", "filter", "recovery", "start", "memory",
+const ALL: [&str; 10] = [
+    "single",
+    "spread",
+    "rate",
+    "thread",
+    "instructions",
+    "whole",
+    "filter",
+    "recovery",
+    "start",
+    "memory",
 ];
 
 fn main() {
@@ -62,7 +71,9 @@ fn main() {
                 "single" => single::measure(&mut table).await,
                 "spread" => spread::measure(&mut table).await,
                 "rate" => rate::measure(&mut table).await,
-                "beside" => beside::measure(&mut table).await,
+                "thread" => beside::thread::measure(&mut table).await,
+                "instructions" => beside::instructions::measure(&mut table),
+                "whole" => beside::whole::measure(&mut table).await,
                 "filter" => filter::measure(&mut table).await,
                 "recovery" => recovery::measure(&mut table).await,
                 "start" => start::measure(&mut table).await,

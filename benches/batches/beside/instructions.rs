@@ -9,8 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use super::plain::{CLIENTS, Plain};
+use super::steady::Work;
 use super::thread::catalogs;
-use super::{MORE, more, steady};
+use super::{MORE, more};
 use crate::house::House;
 use crate::table::Table;
 
@@ -22,25 +23,32 @@ const TURNS: usize = 300;
 /// What is counted, as callgrind spells it.
 const COUNTED: &str = "*asked_for_counting*";
 
+/// What goes on beside.
+const BESIDE: [(&str, Option<Work>); 3] = [
+    ("nothing", None),
+    ("versions", Some(Work::Versions([0, 1]))),
+    ("names", Some(Work::Names([0, 1]))),
+];
+
 pub fn measure(table: &mut Table) {
     for kind in Plain::ALL {
-        let name = kind.name();
-        let [without, with] = [false, true].map(|batches| count(kind, batches));
-        let (Some(without), Some(with)) = (without, with) else {
+        let [Some(nothing), Some(versions), Some(names)] =
+            BESIDE.map(|(beside, _)| count(kind, beside))
+        else {
             table.note("instructions", "no valgrind");
             return;
         };
-        table.note(
-            &format!("{name} without batches"),
-            format!("{without:.0} instructions"),
-        );
-        let what = format!("    a batch beside every {BETWEEN} requests: more");
-        table.at_most(&what, more(without, with), MORE, "%");
+        let figure = format!("{nothing:.0} instructions");
+        table.note(&format!("{} without batches", kind.name()), figure);
+        for (with, of) in [(versions, "versions"), (names, "names of tables")] {
+            let what = format!("    a batch of {of} beside every {BETWEEN} requests: more");
+            table.at_most(&what, more(nothing, with), MORE, "%");
+        }
     }
 }
 
 /// Instructions of one request, or nothing without valgrind.
-fn count(kind: Plain, batches: bool) -> Option<f64> {
+fn count(kind: Plain, beside: &str) -> Option<f64> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("callgrind.out");
     let ran = Command::new("valgrind")
@@ -48,7 +56,7 @@ fn count(kind: Plain, batches: bool) -> Option<f64> {
         .arg(format!("--toggle-collect={COUNTED}"))
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(std::env::current_exe().unwrap())
-        .args([WORD, kind.name(), if batches { "with" } else { "without" }])
+        .args([WORD, kind.name(), beside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -72,7 +80,10 @@ pub fn counted(words: &[String]) {
         .into_iter()
         .find(|kind| kind.name() == words[0])
         .unwrap();
-    let batches = words[1] == "with";
+    let (_, work) = BESIDE
+        .into_iter()
+        .find(|(name, _)| *name == words[1])
+        .unwrap();
     let catalogs = catalogs();
     let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
     let others = Builder::new_multi_thread()
@@ -81,27 +92,27 @@ pub fn counted(words: &[String]) {
         .build()
         .unwrap();
     let turns = Arc::new(Semaphore::new(0));
-    for client in 0..CLIENTS {
+    for client in (0..CLIENTS).filter(|_| work.is_some()) {
         let (house, turns) = (Arc::clone(&house), Arc::clone(&turns));
+        let catalogs = catalogs.clone();
         others.spawn(async move {
-            for version in 2.. {
+            loop {
                 turns.acquire().await.unwrap().forget();
-                house
-                    .batch_in([0, 1], &steady::table([0, 1], client), version)
-                    .await;
+                let (target, body) = work.unwrap().next(&catalogs, client);
+                house.post(target, body).await;
             }
         });
     }
     let own = Builder::new_current_thread().enable_all().build().unwrap();
     own.block_on(some(&house, kind));
     for _ in 0..TURNS {
-        if batches {
+        if work.is_some() {
             turns.add_permits(1);
         }
         asked_for_counting(&own, &house, kind);
     }
     // Batches came to be, or there is nothing beside.
-    while batches && turns.available_permits() > 0 {
+    while work.is_some() && turns.available_permits() > 0 {
         std::thread::yield_now();
     }
     own.block_on(house.close());

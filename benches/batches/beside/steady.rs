@@ -11,10 +11,19 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::RATE;
 use super::plain::CLIENTS;
 use crate::catalog::Catalog;
+use crate::house::batch;
 
-/// Asks for one batch of two entries: that version of that table in the catalogs of these numbers.
-pub type Send =
-    Arc<dyn Fn(usize, [usize; 2], u64) -> BoxFuture<'static, ()> + std::marker::Send + Sync>;
+/// Has a client of this number ask for a batch: its target, and its body.
+pub type Ask = Arc<dyn Fn(usize, &'static str, String) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What batches do, each in two catalogs, by their numbers.
+#[derive(Clone, Copy)]
+pub enum Work {
+    /// The next version of a table.
+    Versions([usize; 2]),
+    /// A table is declared, and deregistered by the next batch.
+    Names([usize; 2]),
+}
 
 /// Batches that are being asked for.
 pub struct Steady {
@@ -24,34 +33,74 @@ pub struct Steady {
     began: Instant,
 }
 
-/// The table that a client's batches are on in these two catalogs.
-pub fn table([one, other]: [usize; 2], client: usize) -> String {
-    format!("batch{one}{other}-{client}")
+impl Work {
+    /// The table that a client's batches are on.
+    fn table(self, client: usize) -> String {
+        match self {
+            Self::Versions([one, other]) => format!("batch{one}{other}-{client}"),
+            Self::Names(_) => format!("name{client}"),
+        }
+    }
+
+    /// Makes the tables that the batches need.
+    pub fn prepare(self, catalogs: &[Catalog]) {
+        if let Self::Versions(which) = self {
+            for (catalog, client) in which
+                .iter()
+                .flat_map(|it| (0..CLIENTS).map(move |n| (it, n)))
+            {
+                catalogs[*catalog].seed(self.table(client), 1);
+            }
+        }
+    }
+
+    /// The next batch of a client.
+    pub fn next(self, catalogs: &[Catalog], client: usize) -> (&'static str, String) {
+        let (table, Self::Versions(which) | Self::Names(which)) = (self.table(client), self);
+        let quoted = which.map(|catalog| format!("c{catalog}\",\"{table}"));
+        if let Self::Versions([first, _]) = self {
+            let version = catalogs[first].latest(&table) + 1;
+            return (
+                "/v1/table/version/batch-create",
+                batch(quoted.into_iter(), version),
+            );
+        }
+        let what = match catalogs[which[0]].has(&table) {
+            true => "deregister_table",
+            false => "declare_table",
+        };
+        let operations = quoted.map(|id| format!("{{\"{what}\":{{\"id\":[\"{id}\"]}}}}"));
+        (
+            "/v1/table/batch-commit",
+            format!("{{\"operations\":[{}]}}", operations.join(",")),
+        )
+    }
 }
 
 impl Steady {
-    /// Begins, in these two of the catalogs.
-    pub fn begin(catalogs: &[Catalog], which: [usize; 2], send: &Send) -> Self {
+    /// Begins.
+    pub fn begin(catalogs: &[Catalog], work: Work, ask: &Ask) -> Self {
         let mut steady = Self {
             over: Arc::default(),
             done: Arc::default(),
             clients: JoinSet::new(),
             began: Instant::now(),
         };
-        let every = Duration::from_secs(1) * u32::try_from(CLIENTS).unwrap() / RATE;
+        let every = Duration::from_secs(1) * CLIENTS as u32 / RATE;
         for client in 0..CLIENTS {
-            let first = steady.began + every * u32::try_from(client).unwrap() / 64;
-            let (over, done, send) = (steady.over.clone(), steady.done.clone(), send.clone());
-            let latest = catalogs[which[0]].latest(&table(which, client));
+            let first = steady.began + every * client as u32 / CLIENTS as u32;
+            let (over, done, ask) = (steady.over.clone(), steady.done.clone(), ask.clone());
+            let catalogs = catalogs.to_vec();
             steady.clients.spawn(async move {
                 let mut turns = interval_at(first, every);
                 turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                for version in latest + 1.. {
+                loop {
                     turns.tick().await;
                     if over.load(Ordering::Relaxed) {
                         return;
                     }
-                    send(client, which, version).await;
+                    let (target, body) = work.next(&catalogs, client);
+                    ask(client, target, body).await;
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -61,7 +110,7 @@ impl Steady {
 
     /// Ends; answers with the rate that was kept.
     pub async fn end(self) -> f64 {
-        let rate = self.done.load(Ordering::Relaxed) as f64 / self.began.elapsed().as_secs_f64();
+        let rate = self.done() as f64 / self.began.elapsed().as_secs_f64();
         self.over.store(true, Ordering::Relaxed);
         self.clients.join_all().await;
         rate

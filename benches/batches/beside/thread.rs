@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use nsgate::config::BatchConfig;
 
 use super::plain::{CLIENTS, Plain, VERSIONS};
-use super::steady::{Send, Steady};
-use super::{MORE, median, more, plain, steady};
+use super::steady::{Ask, Steady, Work};
+use super::{MORE, median, more, plain};
 use crate::catalog::Catalog;
 use crate::house::House;
 use crate::processor;
@@ -17,23 +17,26 @@ use crate::table::Table;
 const ROUNDS: usize = 15;
 const WARM_UP: Duration = Duration::from_millis(30);
 const RUN: Duration = Duration::from_millis(250);
-/// Where batches run: nowhere, on other tables of the plain requests' catalog and of another, on others only.
-const BATCHES: [(&str, Option<[usize; 2]>); 3] = [
+/// The batches: none; on other tables of the plain requests' catalog and of another; on others only; and such that take
+/// part in what names there are.
+const BATCHES: [(&str, Option<Work>); 4] = [
     ("", None),
-    ("of their own catalog", Some([0, 1])),
-    ("of other catalogs", Some([1, 2])),
+    ("on tables of their catalog", Some(Work::Versions([0, 1]))),
+    ("on tables of other catalogs", Some(Work::Versions([1, 2]))),
+    (
+        "that make and remove tables of their catalog",
+        Some(Work::Names([0, 1])),
+    ),
 ];
 
 /// Three catalogs with the tables of all clients.
 pub fn catalogs() -> Vec<Catalog> {
     let catalogs: Vec<Catalog> = (0..3).map(|_| Catalog::default()).collect();
-    for catalog in &catalogs {
-        for client in 0..CLIENTS {
-            catalog.seed(plain::table(client), VERSIONS);
-            for which in BATCHES.into_iter().filter_map(|(_, which)| which) {
-                catalog.seed(steady::table(which, client), 1);
-            }
-        }
+    for client in 0..CLIENTS {
+        catalogs[0].seed(plain::table(client), VERSIONS);
+    }
+    for work in BATCHES.into_iter().filter_map(|(_, work)| work) {
+        work.prepare(&catalogs);
     }
     catalogs
 }
@@ -42,20 +45,18 @@ pub async fn measure(table: &mut Table) {
     let catalogs = catalogs();
     let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
     let asked = Arc::clone(&house);
-    let send: Send = Arc::new(move |client, which, version| {
+    let ask: Ask = Arc::new(move |_, target, body| {
         let house = Arc::clone(&asked);
         Box::pin(async move {
-            house
-                .batch_in(which, &steady::table(which, client), version)
-                .await
+            house.post(target, body).await;
         })
     });
     let mut rates = Vec::new();
     let mut costs = Plain::ALL.map(|_| BATCHES.map(|_| Vec::new()));
     for _ in 0..ROUNDS {
         for (costs, kind) in costs.iter_mut().zip(Plain::ALL) {
-            for (costs, (_, which)) in costs.iter_mut().zip(BATCHES) {
-                let batches = which.map(|which| Steady::begin(&catalogs, which, &send));
+            for (costs, (_, work)) in costs.iter_mut().zip(BATCHES) {
+                let batches = work.map(|work| Steady::begin(&catalogs, work, &ask));
                 let house = Arc::clone(&house);
                 let cost = tokio::task::spawn_blocking(move || alone(&house, kind));
                 costs.push(cost.await.unwrap());
@@ -83,7 +84,7 @@ pub async fn measure(table: &mut Table) {
                 .iter()
                 .zip(&costs)
                 .map(|(without, with)| more(*without, *with));
-            let what = format!("    with batches on tables {place}: more");
+            let what = format!("    with batches {place}: more");
             table.at_most(&what, median(each.collect()), MORE, "%");
         }
     }

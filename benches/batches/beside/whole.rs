@@ -10,10 +10,9 @@ use tokio::sync::Mutex;
 
 use super::crowd::Crowd;
 use super::plain::CLIENTS;
-use super::steady::{Send, Steady};
+use super::steady::{Ask, Steady, Work};
 use super::thread::catalogs;
-use super::{MORE, median, more, steady};
-use crate::house::batch;
+use super::{MORE, median, more};
 use crate::processor;
 use crate::program::{Client, Program};
 use crate::table::Table;
@@ -21,7 +20,7 @@ use crate::table::Table;
 const ROUNDS: usize = 9;
 const RUN: Duration = Duration::from_millis(800);
 /// On other tables of the plain requests' catalog, and of another.
-const WHERE: [usize; 2] = [0, 1];
+const WORK: Work = Work::Versions([0, 1]);
 
 /// What the program used, in seconds, and how many plain requests and batches it answered.
 #[derive(Clone, Copy)]
@@ -42,22 +41,14 @@ pub async fn measure(table: &mut Table) {
     for _ in 0..CLIENTS {
         clients.push(Arc::new(Mutex::new(Client::connect(program.address).await)));
     }
-    let send: Send = Arc::new(move |client, which, version| {
-        let client = (Arc::clone(&clients[client]), client);
+    let ask: Ask = Arc::new(move |client, target, body| {
+        let client = Arc::clone(&clients[client]);
         Box::pin(async move {
-            let (client, number) = client;
-            let tables =
-                which.map(|catalog| format!("c{catalog}\",\"{}", steady::table(which, number)));
-            let body = batch(tables.into_iter(), version);
-            client
-                .lock()
-                .await
-                .post("/v1/table/version/batch-create", None, body)
-                .await;
+            client.lock().await.post(target, None, body).await;
         })
     });
     let measured = async |plain: bool, batches: bool| {
-        let batches = batches.then(|| Steady::begin(&catalogs, WHERE, &send));
+        let batches = batches.then(|| Steady::begin(&catalogs, WORK, &ask));
         let plain = match plain {
             true => Some(Crowd::begin(&program).await),
             false => None,
