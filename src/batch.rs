@@ -10,6 +10,7 @@ pub mod log;
 pub mod names;
 pub mod outcomes;
 pub mod participant;
+mod place;
 pub mod plan;
 mod reads;
 pub mod recovery;

@@ -4,6 +4,7 @@
 //! on: all of a batch in one step. A reader takes the [`Moment`] first, then asks the catalog, then here: what is
 //! hidden, or went away since that moment, is not there, whatever the catalog has said.
 
+mod buckets;
 pub mod filter;
 mod reads;
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::Fate;
+use buckets::Buckets;
 
 /// Changes that are remembered for readers whose catalog has not answered yet.
 const RECENT: usize = 65_536;
@@ -45,6 +47,8 @@ pub enum Unseen {
 struct Inner {
     /// Written under the lock of `state` only; read without it by all for whom nothing is hidden.
     moment: AtomicU64,
+    /// The same for those whose names no batch has a say in, while some have in others.
+    buckets: Buckets,
     state: RwLock<State>,
 }
 
@@ -123,7 +127,11 @@ impl Names {
 
     /// Whether the name is not there now, whatever its catalog says.
     pub fn is_hidden(&self, table: impl FnOnce() -> TableKey) -> bool {
-        self.moment().has_some() && self.read().hides(&table())
+        if !self.moment().has_some() {
+            return false;
+        }
+        let table = table();
+        !self.inner.buckets.has_none(&table) && self.read().hides(&table)
     }
 
     /// Whether a reader who has asked the catalog after `since` may see the name.
@@ -131,7 +139,11 @@ impl Names {
         if self.is_calm(since) {
             return Ok(());
         }
-        let (state, table) = (self.read(), table());
+        let table = table();
+        if self.inner.buckets.is_calm(&table, since.changes()) {
+            return Ok(());
+        }
+        let state = self.read();
         if state.hides(&table) {
             return Err(Unseen::Absent);
         }
@@ -175,6 +187,7 @@ impl Names {
             fate: fate.clone(),
             removed,
         };
+        self.inner.buckets.add(&table);
         state.slots.entry(table).or_default().push(slot);
         self.inner.moment.fetch_add(1, Ordering::Release);
     }
@@ -189,15 +202,17 @@ impl Names {
         if slots.is_empty() {
             state.slots.remove(table);
         }
-        self.inner
-            .moment
-            .fetch_sub(dropped as u64, Ordering::Release);
+        let dropped = dropped as u64;
+        self.inner.buckets.remove(table, dropped);
+        self.inner.moment.fetch_sub(dropped, Ordering::Release);
     }
 
     fn note(&self, state: &mut State, table: &TableKey, gone: bool) {
         let before = self.inner.moment.fetch_add(ONE_CHANGE, Ordering::Release);
+        let at = before / ONE_CHANGE + 1;
+        self.inner.buckets.change(table, at);
         state.recent.push_back(Change {
-            at: before / ONE_CHANGE + 1,
+            at,
             table: table.clone(),
             gone,
         });

@@ -4,7 +4,6 @@
 //! an aborted batch stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still
 //! arrive. Where a create of ours may still land, it stays hidden for as long as that is watched for.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +15,7 @@ use tokio::time::Instant;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, BatchId, VersionRange};
 use crate::batch::names::Names;
+use crate::batch::place::place;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
 
@@ -419,8 +419,7 @@ impl Visibility {
 impl Shown {
     /// The place of a line's counter: the same in every process, for a simulation must repeat itself.
     fn counter(&self, line: &Line) -> usize {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(line);
-        usize::try_from(hash).unwrap_or_default() % self.0.len()
+        place(line, self.0.len())
     }
 }
 

@@ -98,7 +98,27 @@ fn memory_is_bounded_and_says_when_it_does_not_know() {
         names.gone(&key("busy"), &fate);
     }
     assert_eq!(names.read().recent.len(), RECENT);
-    assert_eq!(names.check(since, || key("other")), Err(Unseen::Unknown));
+    assert_eq!(names.check(since, || key("busy")), Err(Unseen::Unknown));
+    assert_eq!(names.check(since, || key("other")), Ok(()));
     assert_eq!(names.hidden_in(since, |_| true), None);
     assert_eq!(names.check(names.moment(), || key("busy")), Ok(()));
+}
+
+/// Whoever asks for another name does not wait until a change is whole.
+#[test]
+fn a_name_that_no_batch_has_a_say_in_is_told_without_the_lock() {
+    let (names, fate) = (Names::default(), Fate::default());
+    let since = names.moment();
+    names.hide_made(key("made"), &fate);
+    let state = names.write();
+    assert!(!names.is_hidden(|| key("other")));
+    assert_eq!(names.check(since, || key("other")), Ok(()));
+    drop(state);
+    assert!(names.is_hidden(|| key("made")));
+    assert_eq!(names.check(since, || key("made")), Err(Unseen::Absent));
+    names.gone(&key("made"), &fate);
+    let state = names.write();
+    assert_eq!(names.check(names.moment(), || key("made")), Ok(()));
+    drop(state);
+    assert_eq!(names.check(since, || key("made")), Err(Unseen::Absent));
 }
