@@ -1,6 +1,5 @@
 //! Counting one request.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use divan::{Bencher, black_box};
@@ -11,11 +10,10 @@ use nsgate::protocol::operation::Operation;
 #[divan::bench(threads = [1, 2])]
 fn one_request(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new();
-    let name: Arc<str> = "warehouse".into();
-    let _backend = metrics.backend(&name);
+    let backend = metrics.backend(&"warehouse".into());
     let counted = Counted {
         operation: Some(Operation::DescribeTable),
-        backend: Some(&name),
+        backend: Some(&backend),
         status: Some(StatusCode::OK),
         took: Duration::from_micros(250),
         request_bytes: 45,

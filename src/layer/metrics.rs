@@ -69,7 +69,9 @@ where
         let exchange = Exchange::of(&mut request);
         self.ledger.0.began();
         exchange.watch(Arc::clone(&self.ledger) as Arc<dyn Watcher>);
-        let request = request.map(|body| exchange.observe_request(body));
+        // In place: a request is large, and `map` would move it twice.
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = exchange.observe_request(body);
         Counting {
             inner: self.inner.call(request),
             exchange,
@@ -85,9 +87,11 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Ok(response) = ready!(this.inner.poll(cx));
+        let Ok(mut response) = ready!(this.inner.poll(cx));
         this.exchange.answered(response.status());
-        Poll::Ready(Ok(response.map(|body| this.exchange.observe_response(body))))
+        let body = std::mem::take(response.body_mut());
+        *response.body_mut() = this.exchange.observe_response(body);
+        Poll::Ready(Ok(response))
     }
 }
 

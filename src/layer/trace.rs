@@ -11,7 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http::header::Entry;
+use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tracing::Span;
@@ -110,8 +111,11 @@ where
             exchange
         });
         let span = tracing::debug_span!("request", id = id.to_str().unwrap_or(""));
+        let in_span = span.enter();
+        let inner = self.inner.call(request);
+        drop(in_span);
         Tracing {
-            inner: span.in_scope(|| self.inner.call(request)),
+            inner,
             id,
             span,
             timed,
@@ -141,17 +145,19 @@ where
 fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Recorder>>) -> Head {
     let (method, version) = (request.method().clone(), request.version());
     let headers = request.headers_mut();
-    let parent = only(headers, &TRACEPARENT).and_then(SpanContext::parse);
+    let sent = headers.entry(TRACEPARENT);
+    let parent = only(&sent).and_then(SpanContext::parse);
+    let span = parent.map_or_else(SpanContext::start, SpanContext::child);
+    let traceparent = span.header();
+    replace(sent, traceparent.value());
     if parent.is_none() {
         // The state belongs to a trace that ends here.
         headers.remove(TRACESTATE);
     }
-    let span = parent.map_or_else(SpanContext::start, SpanContext::child);
-    let traceparent = span.header();
-    let id = only(headers, &REQUEST_ID).filter(|id| is_sane(id)).cloned();
+    let sent = headers.entry(REQUEST_ID);
+    let id = only(&sent).filter(|id| is_sane(id)).cloned();
     let id = id.unwrap_or_else(|| traceparent.trace_id());
-    headers.insert(TRACEPARENT, traceparent.value());
-    headers.insert(REQUEST_ID, id.clone());
+    replace(sent, id.clone());
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
     let told = logged || recorder.is_some();
     let peer = request.extensions().get::<Peer>().filter(|_| told);
@@ -169,10 +175,25 @@ fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Rec
 }
 
 /// The value of a header that was sent exactly once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
-    let mut values = headers.get_all(name).iter();
+fn only<'a>(sent: &'a Entry<'_, HeaderValue>) -> Option<&'a HeaderValue> {
+    let Entry::Occupied(sent) = sent else {
+        return None;
+    };
+    let mut values = sent.iter();
     let first = values.next()?;
     values.next().is_none().then_some(first)
+}
+
+/// Writes a header in place of all that were sent.
+fn replace(sent: Entry<'_, HeaderValue>, value: HeaderValue) {
+    match sent {
+        Entry::Occupied(mut sent) => {
+            sent.insert(value);
+        }
+        Entry::Vacant(free) => {
+            free.insert(value);
+        }
+    }
 }
 
 fn is_sane(id: &HeaderValue) -> bool {

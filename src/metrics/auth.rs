@@ -1,16 +1,19 @@
 //! What is counted about tokens and keys.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 
 use super::families::Families;
+use super::shards::Shards;
 
 /// The counters of authentication. Clones count together.
 #[derive(Clone)]
 pub struct Auth {
     failures: IntCounterVec,
+    looked_up: Arc<Shards<[AtomicU64; 2]>>,
     hits: IntCounter,
     misses: IntCounter,
     refreshes: IntCounterVec,
@@ -44,6 +47,7 @@ impl Auth {
     pub(super) fn new(families: &Families) -> Self {
         Self {
             failures: families.authentication_failures.clone(),
+            looked_up: Arc::default(),
             hits: families.token_cache.with_label_values(&["hit"]),
             misses: families.token_cache.with_label_values(&["miss"]),
             refreshes: families.key_refreshes.clone(),
@@ -66,10 +70,7 @@ impl Auth {
 
     /// A token was looked up.
     pub fn looked_up(&self, found: TokenCache) {
-        match found {
-            TokenCache::Hit => self.hits.inc(),
-            TokenCache::Miss => self.misses.inc(),
-        }
+        self.looked_up.own()[found as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The handle of a configured issuer.
@@ -89,8 +90,16 @@ impl Auth {
         }
     }
 
-    /// Brings the ages up to now.
-    pub(super) fn refresh_ages(&self) {
+    /// Brings everything up to now.
+    pub(super) fn refresh(&self) {
+        for [hits, misses] in self.looked_up.all() {
+            self.hits.inc_by(hits.swap(0, Ordering::Relaxed));
+            self.misses.inc_by(misses.swap(0, Ordering::Relaxed));
+        }
+        self.refresh_ages();
+    }
+
+    fn refresh_ages(&self) {
         let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
         // An issuer that is not configured any more has no keys that could be old.
         issuers.retain(|known| Arc::strong_count(known) > 1);

@@ -1,12 +1,14 @@
 //! What is counted for one backend.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prometheus::{Histogram, HistogramVec, IntCounter, IntGauge};
+use prometheus::{HistogramVec, IntCounter, IntGauge};
 
 use super::families::Families;
-use super::request::{OPERATIONS, Share};
+use super::request::{Share, lock};
+use super::shards::Shards;
+use super::timings::Timings;
 use crate::protocol::operation::Operation;
 
 /// The counters of one backend.
@@ -15,8 +17,8 @@ pub struct Backend {
     up: IntGauge,
     breaker_open: IntGauge,
     retries: IntCounter,
-    upstream: [OnceLock<Histogram>; OPERATIONS],
-    upstream_family: HistogramVec,
+    upstream: HistogramVec,
+    timings: Shards<Mutex<Timings>>,
     pub(super) share: Share,
 }
 
@@ -27,8 +29,8 @@ impl Backend {
             up: families.backend_up.with_label_values(&label),
             breaker_open: families.breaker_open.with_label_values(&label),
             retries: families.backend_retries.with_label_values(&label),
-            upstream: [const { OnceLock::new() }; OPERATIONS],
-            upstream_family: families.upstream_duration.clone(),
+            upstream: families.upstream_duration.clone(),
+            timings: Shards::default(),
             share: Share::new(Arc::clone(&name), families),
             name,
         }
@@ -61,10 +63,15 @@ impl Backend {
 
     /// A request was sent, and this is how long the response's headers took (or their absence showed).
     pub fn asked(&self, operation: Operation, took: Duration) {
-        let histogram = self.upstream[operation.number()].get_or_init(|| {
-            self.upstream_family
-                .with_label_values(&[operation.name(), &self.name])
-        });
-        histogram.observe(took.as_secs_f64());
+        let took = took.as_secs_f64();
+        lock(self.timings.own()).add(Some(operation), took, &self.upstream, &[&self.name]);
+    }
+
+    /// Puts together what the threads have counted.
+    pub(super) fn gather(&self) {
+        for timings in self.timings.all() {
+            lock(timings).flush();
+        }
+        self.share.gather();
     }
 }

@@ -1,18 +1,20 @@
 //! What is counted for every request.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::backend::Backend;
 use super::families::Families;
-use crate::protocol::operation::Operation;
+use super::shards::Shards;
+use super::timings::Timings;
+use crate::protocol::operation::{Kind, Operation};
 
 /// The listed operations, the unlisted ones, and requests that are no operation.
 pub(super) const OPERATIONS: usize = Operation::LISTED.len() + 2;
-/// The statuses that are not looked up by their text.
+/// The statuses that are counted without their text, the most frequent first.
 const USUAL: [u16; 20] = [
     200, 201, 202, 204, 400, 401, 403, 404, 405, 406, 409, 413, 422, 429, 500, 501, 502, 503, 504,
     431,
@@ -23,10 +25,18 @@ const NO_OPERATION: &str = "unrecognized";
 
 /// The counters of requests.
 pub struct Requests {
+    tallies: Shards<Mutex<Tally>>,
     in_flight: IntGauge,
-    durations: [OnceLock<Histogram>; OPERATIONS],
-    duration_family: HistogramVec,
+    durations: HistogramVec,
     alone: Share,
+}
+
+/// What one thread counts.
+#[derive(Default)]
+struct Tally {
+    /// Begun here, less those ended here.
+    in_flight: i64,
+    durations: Timings,
 }
 
 /// One request, once it is over.
@@ -49,80 +59,140 @@ pub struct Counted<'a> {
 impl Requests {
     pub(super) fn new(families: &Families) -> Self {
         Self {
+            tallies: Shards::default(),
             in_flight: families.in_flight.clone(),
-            durations: [const { OnceLock::new() }; OPERATIONS],
-            duration_family: families.request_duration.clone(),
+            durations: families.request_duration.clone(),
             alone: Share::new(NO_BACKEND.into(), families),
         }
     }
 
     /// A request came in. [`Requests::ended`] takes it off again.
     pub fn began(&self) {
-        self.in_flight.inc();
+        lock(self.tallies.own()).in_flight += 1;
     }
 
     /// It is over.
     pub fn ended(&self, request: Counted<'_>) {
-        self.in_flight.dec();
-        let number = number(request.operation);
-        let duration = self.durations[number].get_or_init(|| {
-            self.duration_family
-                .with_label_values(&[name(request.operation)])
-        });
-        duration.observe(request.took.as_secs_f64());
+        let mut tally = lock(self.tallies.own());
+        tally.in_flight -= 1;
+        let took = request.took.as_secs_f64();
+        tally
+            .durations
+            .add(request.operation, took, &self.durations, &[]);
+        drop(tally);
         let share = request
             .backend
             .map_or(&self.alone, |backend| &backend.share);
-        // 499 is what proxies write where the client left before there was an answer.
-        let status = request.status.map_or(499, |status| status.as_u16());
-        share.count(request.operation, status);
-        share.request_bytes.inc_by(request.request_bytes);
-        share.response_bytes.inc_by(request.response_bytes);
+        share.count(&request);
+    }
+
+    /// Puts together what the threads have counted.
+    pub(super) fn gather(&self) {
+        let mut in_flight = 0;
+        for tally in self.tallies.all() {
+            let tally = lock(tally);
+            in_flight += tally.in_flight;
+            tally.durations.flush();
+        }
+        // What begins and ends meanwhile may be seen by half.
+        self.in_flight.set(in_flight.max(0));
+        self.alone.gather();
     }
 }
 
-/// One backend's share of the requests. `nsgate_requests_total` is resolved when first needed.
+/// One backend's share of the requests.
 pub(super) struct Share {
     backend: Arc<str>,
-    family: IntCounterVec,
-    usual: Vec<[OnceLock<IntCounter>; USUAL.len()]>,
+    requests: IntCounterVec,
     request_bytes: IntCounter,
     response_bytes: IntCounter,
+    tallies: Shards<Mutex<ShareTally>>,
+}
+
+/// What one thread counts of it.
+#[derive(Default)]
+struct ShareTally {
+    /// By operation and status.
+    requests: Vec<[u64; USUAL.len()]>,
+    request_bytes: u64,
+    response_bytes: u64,
 }
 
 impl Share {
     pub(super) fn new(backend: Arc<str>, families: &Families) -> Self {
-        let unresolved = || [const { OnceLock::new() }; USUAL.len()];
         Self {
             request_bytes: families.request_bytes.with_label_values(&[&backend]),
             response_bytes: families.response_bytes.with_label_values(&[&backend]),
             backend,
-            family: families.requests.clone(),
-            usual: std::iter::repeat_with(unresolved)
-                .take(OPERATIONS)
-                .collect(),
+            requests: families.requests.clone(),
+            tallies: Shards::default(),
         }
     }
 
-    fn count(&self, operation: Option<Operation>, status: u16) {
-        let resolve = || {
-            let code = status.to_string();
-            self.family
-                .with_label_values(&[name(operation), &*self.backend, &code])
+    fn count(&self, request: &Counted<'_>) {
+        let mut tally = lock(self.tallies.own());
+        tally.request_bytes += request.request_bytes;
+        tally.response_bytes += request.response_bytes;
+        // 499 is what proxies write where the client left before there was an answer.
+        let status = request.status.map_or(499, |status| status.as_u16());
+        let Some(place) = USUAL.iter().position(|&usual| usual == status) else {
+            drop(tally);
+            self.counter(name(request.operation), status).inc();
+            return;
         };
-        match USUAL.iter().position(|&usual| usual == status) {
-            Some(place) => self.usual[number(operation)][place]
-                .get_or_init(resolve)
-                .inc(),
-            None => resolve().inc(),
+        if tally.requests.is_empty() {
+            tally.requests.resize(OPERATIONS, [0; USUAL.len()]);
+        }
+        tally.requests[number(request.operation)][place] += 1;
+    }
+
+    fn counter(&self, operation: &str, status: u16) -> IntCounter {
+        let code = status.to_string();
+        self.requests
+            .with_label_values(&[operation, &*self.backend, &code])
+    }
+
+    /// Puts together what the threads have counted.
+    pub(super) fn gather(&self) {
+        for tally in self.tallies.all() {
+            let mut tally = lock(tally);
+            for (row, name) in tally.requests.iter_mut().zip(names()) {
+                for (count, status) in row.iter_mut().zip(USUAL) {
+                    if *count > 0 {
+                        self.counter(name, status).inc_by(std::mem::take(count));
+                    }
+                }
+            }
+            self.request_bytes
+                .inc_by(std::mem::take(&mut tally.request_bytes));
+            self.response_bytes
+                .inc_by(std::mem::take(&mut tally.response_bytes));
         }
     }
 }
 
-fn number(operation: Option<Operation>) -> usize {
+/// What was counted for a backend that is not configured any more.
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.gather();
+    }
+}
+
+pub(super) fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The place of an operation among all that are told apart.
+pub(super) fn number(operation: Option<Operation>) -> usize {
     operation.map_or(OPERATIONS - 1, Operation::number)
 }
 
-fn name(operation: Option<Operation>) -> &'static str {
+/// By their number.
+fn names() -> impl Iterator<Item = &'static str> {
+    let listed = Operation::LISTED.iter().map(|operation| operation.name());
+    listed.chain([Operation::Unlisted(Kind::Table).name(), NO_OPERATION])
+}
+
+pub(super) fn name(operation: Option<Operation>) -> &'static str {
     operation.map_or(NO_OPERATION, Operation::name)
 }

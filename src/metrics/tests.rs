@@ -123,6 +123,86 @@ fn a_request_counts_with_its_operation_backend_and_status() {
 }
 
 #[test]
+fn what_many_threads_count_is_one_count() {
+    let metrics = Metrics::new();
+    let lake = metrics.backend(&"lake".into());
+    let count = || {
+        for status in [200, 404, 418] {
+            metrics.requests().began();
+            metrics.requests().ended(Counted {
+                backend: Some(&lake),
+                ..request(status)
+            });
+        }
+        metrics.requests().began();
+        lake.asked(Operation::QueryTable, std::time::Duration::from_secs(1));
+        metrics.auth().looked_up(TokenCache::Hit);
+        metrics.auth().looked_up(TokenCache::Miss);
+    };
+    // More than there are parts; what was put together before is not counted again.
+    for round in 1..=2 {
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(count);
+            }
+        });
+        let text = metrics.render().unwrap();
+        for (series, each) in [
+            ("nsgate_requests_in_flight", 1),
+            (
+                "nsgate_requests_total{backend=\"lake\",code=\"200\",operation=\"describe_table\"}",
+                1,
+            ),
+            (
+                "nsgate_requests_total{backend=\"lake\",code=\"404\",operation=\"describe_table\"}",
+                1,
+            ),
+            (
+                "nsgate_requests_total{backend=\"lake\",code=\"418\",operation=\"describe_table\"}",
+                1,
+            ),
+            ("nsgate_request_bytes_total{backend=\"lake\"}", 120),
+            ("nsgate_response_bytes_total{backend=\"lake\"}", 540),
+            (
+                "nsgate_request_duration_seconds_count{operation=\"describe_table\"}",
+                3,
+            ),
+            (
+                "nsgate_upstream_duration_seconds_sum{backend=\"lake\",operation=\"query_table\"}",
+                1,
+            ),
+            ("nsgate_token_cache_total{result=\"hit\"}", 1),
+            ("nsgate_token_cache_total{result=\"miss\"}", 1),
+        ] {
+            let line = format!("{series} {}\n", each * 20 * round);
+            assert!(text.contains(&line), "{line}{text}");
+        }
+    }
+}
+
+#[test]
+fn what_was_counted_for_a_backend_outlives_it() {
+    let metrics = Metrics::new();
+    let lake = metrics.backend(&"lake".into());
+    metrics.requests().began();
+    metrics.requests().ended(Counted {
+        backend: Some(&lake),
+        ..request(200)
+    });
+    lake.asked(Operation::DescribeTable, std::time::Duration::from_secs(1));
+    metrics.retain_backends(|_| false);
+    drop(lake);
+    let text = metrics.render().unwrap();
+    for line in [
+        "nsgate_requests_total{backend=\"lake\",code=\"200\",operation=\"describe_table\"} 1\n",
+        "nsgate_response_bytes_total{backend=\"lake\"} 180\n",
+        "nsgate_upstream_duration_seconds_count{backend=\"lake\",operation=\"describe_table\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
+#[test]
 fn an_unsound_configuration_shows_until_a_sound_one_is_read() {
     let metrics = Metrics::new();
     metrics.config_in_use();

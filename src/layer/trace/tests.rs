@@ -3,7 +3,7 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tower::{ServiceExt as _, service_fn};
 
