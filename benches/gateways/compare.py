@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,12 +37,15 @@ def arguments():
 def keys():
     """Keys and tokens, made once and anew before they expire."""
     folder = f"{os.environ['NSGATE_PEERS_FOLDER']}/keys"
-    last = f"{folder}/many.tokens"
-    if not os.path.exists(last) or time.time() - os.path.getmtime(last) > 5 * 24 * 3600:
+    if not os.path.exists(folder) or time.time() - os.path.getmtime(folder) > 5 * 24 * 3600:
         print(f"making {cases.FRESH_TOKENS:,} tokens", file=sys.stderr)
         mint = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mint.py")
         python = f"{os.environ['NSGATE_PEERS_VENV']}/bin/python"
-        subprocess.run([python, mint, folder, str(cases.FRESH_TOKENS)], check=True)
+        # In its place when it is whole: this may be ended, and others may run beside it.
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
+            subprocess.run([python, mint, f"{made}/keys", str(cases.FRESH_TOKENS)], check=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(f"{made}/keys", folder)
     return folder
 
 
