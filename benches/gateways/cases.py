@@ -157,8 +157,9 @@ def arrow():
 
 def workers():
     subjects, bounds = [], []
-    # On all cores: with a third and a fourth there would be no need of shares.
-    load = Plain(cores=CORES)
+    # On all cores: with a third and a fourth there would be no need of shares. Enough connections for no worker to run
+    # out of requests while the other one has used up its share.
+    load = Plain(256, cores=CORES)
     for name in ("nginx", "haproxy", "bare-shared", "bare-cores", "before", "nsgate"):
         for count in (1, 2):
             subjects.append(Subject(f"{name}, {count}", name, load, {"workers": count}, quota=count * SHARE))
