@@ -3,9 +3,10 @@
 //! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
 
 use std::fmt;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
@@ -70,6 +71,17 @@ pub enum CollectError {
     /// It broke off.
     #[error("the body broke off")]
     Broken(#[source] BoxError),
+}
+
+/// Reads a body whole; see [`Body::collect_up_to`].
+#[derive(Debug)]
+pub struct Collect {
+    body: Body,
+    limit: usize,
+    /// What came, as long as it was one piece.
+    first: Bytes,
+    /// What came, once it was more.
+    all: BytesMut,
 }
 
 /// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
@@ -151,32 +163,56 @@ impl Body {
     }
 
     /// Reads it whole, `limit` bytes at most. Trailers are dropped.
-    pub async fn collect_up_to(mut self, limit: usize) -> Result<Bytes, CollectError> {
-        if self.size_hint().lower() > limit as u64 {
+    pub fn collect_up_to(self, limit: usize) -> Collect {
+        Collect {
+            body: self,
+            limit,
+            first: Bytes::new(),
+            all: BytesMut::new(),
+        }
+    }
+}
+
+impl Collect {
+    fn take(&mut self, data: Bytes) -> Result<(), CollectError> {
+        let Self { first, all, .. } = self;
+        if first.len() + all.len() + data.len() > self.limit {
             return Err(CollectError::TooLarge);
         }
-        let mut first = Bytes::new();
-        let mut all = BytesMut::new();
-        while let Some(frame) = self.frame().await {
-            let Ok(data) = frame.map_err(CollectError::Broken)?.into_data() else {
-                continue;
+        // A body that came in one piece is not copied.
+        if first.is_empty() && all.is_empty() {
+            *first = data;
+            return Ok(());
+        }
+        if all.is_empty() {
+            let expected = self.body.size_hint().lower() as usize;
+            all.reserve(first.len() + data.len() + expected.min(self.limit));
+            all.extend_from_slice(&take(first));
+        }
+        all.extend_from_slice(&data);
+        Ok(())
+    }
+}
+
+impl Future for Collect {
+    type Output = Result<Bytes, CollectError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.body.size_hint().lower() > this.limit as u64 {
+            return Poll::Ready(Err(CollectError::TooLarge));
+        }
+        // Whoever knows the end need not ask for it.
+        while !this.body.is_end_stream() {
+            let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
+                break;
             };
-            if first.len() + all.len() + data.len() > limit {
-                return Err(CollectError::TooLarge);
-            }
-            // A body that came in one piece is not copied.
-            if first.is_empty() && all.is_empty() {
-                first = data;
-            } else {
-                if all.is_empty() {
-                    let expected = self.size_hint().lower() as usize;
-                    all.reserve(first.len() + data.len() + expected.min(limit));
-                    all.extend_from_slice(&std::mem::take(&mut first));
-                }
-                all.extend_from_slice(&data);
+            if let Ok(data) = frame.map_err(CollectError::Broken)?.into_data() {
+                this.take(data)?;
             }
         }
-        Ok(if all.is_empty() { first } else { all.freeze() })
+        let (first, all) = (take(&mut this.first), take(&mut this.all));
+        Poll::Ready(Ok(if all.is_empty() { first } else { all.freeze() }))
     }
 }
 
@@ -209,7 +245,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = std::task::ready!(self.source.poll_frame(cx));
+        let frame = ready!(self.source.poll_frame(cx));
         if let Some(observer) = &mut self.observer {
             let end = match &frame {
                 Some(Ok(frame)) => {
@@ -270,7 +306,7 @@ impl Source {
         match self {
             Self::Empty => Poll::Ready(None),
             Self::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
+                let bytes = take(bytes);
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }

@@ -42,59 +42,40 @@ pub(super) async fn attempt(
     request: &mut Request<Body>,
     anew: bool,
 ) -> Outcome {
-    let mut sent = false;
-    timeout_at(deadline, exchange(pool, request, anew, &mut sent))
-        .await
-        .unwrap_or(Outcome::TimedOut { sent })
-}
-
-async fn exchange(
-    pool: &Pool,
-    request: &mut Request<Body>,
-    anew: bool,
-    sent: &mut bool,
-) -> Outcome {
     while !anew && let Some(mut connection) = pool.take_idle() {
-        *sent = true;
-        match connection.exchange(take(request)).await {
+        match connection.exchange(take(request), deadline).await {
             Ok(response) => return answered(response, connection, true),
-            Err(Broken {
-                unsent: Some(back), ..
-            }) => {
-                *request = back;
-                *sent = false;
-            }
-            Err(Broken { error, .. }) => {
+            Err(Broken::Unsent(back, _)) => *request = back,
+            Err(Broken::Lost(error)) => {
                 return Outcome::Lost {
                     cause: error.into(),
                     pooled: true,
                 };
             }
+            Err(Broken::Late) => return Outcome::TimedOut { sent: true },
         }
     }
     // Boxed since it is rare and large: it would make the future of every request large.
-    Box::pin(exchange_anew(pool, request, sent)).await
+    Box::pin(attempt_anew(deadline, pool, request)).await
 }
 
-async fn exchange_anew(pool: &Pool, request: &mut Request<Body>, sent: &mut bool) -> Outcome {
-    let mut connection = match pool.connect().await {
-        Ok(connection) => connection,
-        Err(cause) => return Outcome::Unsent(cause),
+async fn attempt_anew(deadline: Instant, pool: &Pool, request: &mut Request<Body>) -> Outcome {
+    let mut connection = match timeout_at(deadline, pool.connect()).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(cause)) => return Outcome::Unsent(cause),
+        Err(_) => return Outcome::TimedOut { sent: false },
     };
-    *sent = true;
-    match connection.exchange(take(request)).await {
+    match connection.exchange(take(request), deadline).await {
         Ok(response) => answered(response, connection, false),
-        Err(Broken {
-            unsent: Some(back),
-            error,
-        }) => {
+        Err(Broken::Unsent(back, error)) => {
             *request = back;
             Outcome::Unsent(error.into())
         }
-        Err(Broken { error, .. }) => Outcome::Lost {
+        Err(Broken::Lost(error)) => Outcome::Lost {
             cause: error.into(),
             pooled: false,
         },
+        Err(Broken::Late) => Outcome::TimedOut { sent: true },
     }
 }
 

@@ -4,8 +4,9 @@
 //! response. No second task wakes for a request, and an abandoned request closes its connection at once.
 //! While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks before it is used again.
 //!
-//! Wakers: only the driver is polled with the task's own waker. The channels between hyper's halves are polled
-//! with one that does nothing, since the driver is always polled in the same breath.
+//! Wakers: the driver is polled with that of a [`Bell`], and only when it rang: what nobody called has nothing to do. The
+//! channels between hyper's halves are polled with one that does nothing, since the driver is always polled in the same
+//! breath.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -17,9 +18,13 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 
+use super::bell::Bell;
 use super::dial::Io;
+use super::patience::Patience;
 use crate::body::Body;
+use crate::error::BoxError;
 
 /// Read ahead of an answer, and held of a request that the catalog does not take, at most.
 const READ_AHEAD: usize = 256 << 10;
@@ -29,14 +34,18 @@ pub(super) struct Connection {
     sender: SendRequest<Body>,
     /// `None` once it has ended.
     driver: Option<http1::Connection<Io, Body>>,
+    bell: Bell,
+    patience: Patience,
 }
 
 /// Why an exchange gave no response.
-pub(super) struct Broken {
-    /// hyper's words.
-    pub(super) error: hyper::Error,
-    /// The request, when nothing of it was written.
-    pub(super) unsent: Option<Request<Body>>,
+pub(super) enum Broken {
+    /// Nothing was written; here is the request.
+    Unsent(Request<Body>, hyper::Error),
+    /// Some of it may have been.
+    Lost(hyper::Error),
+    /// There was none in time.
+    Late,
 }
 
 impl Connection {
@@ -49,23 +58,28 @@ impl Connection {
         Ok(Self {
             sender,
             driver: Some(driver),
+            bell: Bell::new(),
+            patience: Patience::default(),
         })
     }
 
     /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
     pub(super) fn is_usable(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.bell.hush();
+        self.drive();
         self.driver.is_some() && self.sender.is_ready()
     }
 
-    /// Sends `request` and waits for the response's headers.
+    /// Sends `request` and waits for the response's headers until `deadline`.
     pub(super) fn exchange(
         &mut self,
         request: Request<Body>,
+        deadline: Instant,
     ) -> impl Future<Output = Result<Response<Incoming>, Broken>> {
         Exchange {
             response: self.sender.try_send_request(request),
             connection: self,
+            deadline,
         }
     }
 
@@ -75,17 +89,25 @@ impl Connection {
         cx: &mut Context<'_>,
         body: &mut Incoming,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.bell.hush();
         let quiet = &mut Context::from_waker(Waker::noop());
         if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(quiet) {
             return Poll::Ready(frame);
         }
-        self.drive(cx);
-        Pin::new(body).poll_frame(quiet)
+        self.drive();
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(quiet) {
+            return Poll::Ready(frame);
+        }
+        self.bell.wait(cx);
+        Poll::Pending
     }
 
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(driver) = &mut self.driver
-            && Pin::new(driver).poll(cx).is_ready()
+    fn drive(&mut self) {
+        if self.bell.rang()
+            && let Some(driver) = &mut self.driver
+            && Pin::new(driver)
+                .poll(&mut Context::from_waker(self.bell.waker()))
+                .is_ready()
         {
             // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
             self.driver = None;
@@ -99,6 +121,7 @@ pin_project! {
         #[pin]
         response: F,
         connection: &'a mut Connection,
+        deadline: Instant,
     }
 }
 
@@ -110,22 +133,52 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        this.connection.drive(cx);
-        let outcome = this.response.poll(&mut Context::from_waker(Waker::noop()));
-        outcome.map_err(|mut refused| Broken {
-            unsent: refused.take_message(),
-            error: refused.into_error(),
-        })
+        this.connection.bell.hush();
+        this.connection.drive();
+        let quiet = &mut Context::from_waker(Waker::noop());
+        if let Poll::Ready(outcome) = this.response.poll(quiet) {
+            return Poll::Ready(outcome.map_err(Broken::from));
+        }
+        let Connection { bell, patience, .. } = &mut **this.connection;
+        if patience.is_over(*this.deadline, bell.waker()) {
+            return Poll::Ready(Err(Broken::Late));
+        }
+        bell.wait(cx);
+        Poll::Pending
+    }
+}
+
+impl Broken {
+    /// What is known of it.
+    pub(super) fn into_cause(self) -> BoxError {
+        match self {
+            Self::Unsent(_, error) | Self::Lost(error) => error.into(),
+            Self::Late => "no answer in time".into(),
+        }
+    }
+}
+
+impl From<TrySendError<Request<Body>>> for Broken {
+    fn from(mut refused: TrySendError<Request<Body>>) -> Self {
+        match refused.take_message() {
+            Some(request) => Self::Unsent(request, refused.into_error()),
+            None => Self::Lost(refused.into_error()),
+        }
     }
 }
 
 /// A response body that takes its connection along and gives it back when it has ended well.
 pub(super) struct Streamed<H: Home> {
+    /// What came of it with the headers.
+    first: Option<Received>,
     body: Incoming,
     /// `None` once it was given back.
     connection: Option<Box<Connection>>,
     home: H,
 }
+
+/// What reading from a body led to.
+type Received = Option<hyper::Result<Frame<Bytes>>>;
 
 /// Where a connection goes when its response is over.
 pub(super) trait Home: Send + Unpin + 'static {
@@ -134,17 +187,32 @@ pub(super) trait Home: Send + Unpin + 'static {
 }
 
 impl<H: Home> Streamed<H> {
-    /// The body of a response that came over `connection`.
-    pub(super) fn new(body: Incoming, connection: Box<Connection>, home: H) -> Self {
+    /// The body of a response that came over `connection`: all of it if it came with the headers, as most do.
+    pub(super) fn new(body: Incoming, connection: Box<Connection>, home: H) -> Result<Bytes, Self> {
         let mut streamed = Self {
+            first: None,
             body,
             connection: Some(connection),
             home,
         };
         if streamed.body.is_end_stream() {
             streamed.give_back();
+            return Ok(Bytes::new());
         }
-        streamed
+        let quiet = &mut Context::from_waker(Waker::noop());
+        if streamed.body.size_hint().exact().is_some()
+            && let Poll::Ready(received) = Pin::new(&mut streamed.body).poll_frame(quiet)
+        {
+            if streamed.body.is_end_stream()
+                && let Some(Ok(frame)) = &received
+                && let Some(whole) = frame.data_ref().cloned()
+            {
+                streamed.give_back();
+                return Ok(whole);
+            }
+            streamed.first = Some(received);
+        }
+        Err(streamed)
     }
 
     fn give_back(&mut self) {
@@ -165,9 +233,10 @@ impl<H: Home> http_body::Body for Streamed<H> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let this = &mut *self;
-        let frame = match &mut this.connection {
-            Some(connection) => connection.poll_frame(cx, &mut this.body),
-            None => Pin::new(&mut this.body).poll_frame(cx),
+        let frame = match (this.first.take(), &mut this.connection) {
+            (Some(first), _) => Poll::Ready(first),
+            (None, Some(connection)) => connection.poll_frame(cx, &mut this.body),
+            (None, None) => Pin::new(&mut this.body).poll_frame(cx),
         };
         match &frame {
             Poll::Ready(None) => this.give_back(),
@@ -179,11 +248,17 @@ impl<H: Home> http_body::Body for Streamed<H> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.first.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let rest = self.body.size_hint();
+        let first = self.first.as_ref().and_then(Option::as_ref);
+        let first = first.and_then(|received| received.as_ref().ok()?.data_ref());
+        match (first, rest.exact()) {
+            (Some(first), Some(rest)) => SizeHint::with_exact(first.len() as u64 + rest),
+            _ => rest,
+        }
     }
 }
 
@@ -205,6 +280,10 @@ mod tests {
         (Connection::open(io).await.unwrap(), server)
     }
 
+    fn soon() -> Instant {
+        Instant::now() + std::time::Duration::from_secs(9)
+    }
+
     #[tokio::test]
     async fn a_request_that_was_never_written_comes_back() {
         let (mut connection, server) = pair().await;
@@ -214,8 +293,11 @@ mod tests {
         let ended = std::future::poll_fn(|cx| driver.poll_without_shutdown(cx));
         assert!(ended.await.is_err());
         let request = Request::new(Body::full("whole"));
-        let broken = connection.exchange(request).await.err().unwrap();
-        let body = broken.unsent.unwrap().into_body();
+        let outcome = connection.exchange(request, soon()).await;
+        let Err(Broken::Unsent(back, _)) = outcome else {
+            panic!("it does not come back");
+        };
+        let body = back.into_body();
         assert_eq!(body.collect_up_to(9).await.unwrap(), "whole");
     }
 
@@ -224,9 +306,9 @@ mod tests {
         let (mut connection, mut server) = pair().await;
         let reader = tokio::spawn(async move { server.read_u8().await.unwrap() });
         let request = Request::new(Body::full("whole"));
-        let broken = connection.exchange(request).await.err().unwrap();
+        let outcome = connection.exchange(request, soon()).await;
         assert_eq!(reader.await.unwrap(), b'G');
-        assert!(broken.unsent.is_none());
+        assert!(matches!(outcome, Err(Broken::Lost(_))));
     }
 
     #[tokio::test]
@@ -238,7 +320,8 @@ mod tests {
             let _ = server.read(&mut request).await.unwrap();
             server.write_all(answer).await.unwrap();
         };
-        let (response, ()) = tokio::join!(connection.exchange(Request::default()), answering);
+        let exchange = connection.exchange(Request::default(), soon());
+        let (response, ()) = tokio::join!(exchange, answering);
         assert!(response.is_ok());
         drop(response);
         assert!(connection.is_usable());

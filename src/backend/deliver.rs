@@ -339,7 +339,10 @@ fn received(
     connection: Box<Connection>,
     flight: Flight,
 ) -> Response<Body> {
-    let mut response = response.map(|body| Body::stream(Streamed::new(body, connection, flight)));
+    let mut response = response.map(|body| {
+        let body = Streamed::new(body, connection, flight);
+        body.map_or_else(Body::stream, Body::full)
+    });
     headers::strip(response.headers_mut(), "");
     response
 }

@@ -26,13 +26,13 @@ const KEPT: [HeaderName; 6] = [
 /// Headers whose name starts with `context_prefix` go too, when it is not empty: context is written anew.
 pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
     let mut ended = Vec::new();
-    for value in headers.get_all(CONNECTION) {
-        let names = value.to_str().unwrap_or_default().split(',');
-        let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
-        ended.extend(names.filter(|name| !KEPT.contains(name)));
-    }
-    for name in headers.keys() {
+    for (name, value) in &*headers {
         let text = name.as_str();
+        if *name == CONNECTION && !is_plain(value) {
+            let names = value.to_str().unwrap_or_default().split(',');
+            let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
+            ended.extend(names.filter(|name| !KEPT.contains(name)));
+        }
         if *name == TRANSFER_ENCODING {
             // It was not what the body went by (RFC 9112, section 6.3), and may say otherwise.
             ended.push(CONTENT_LENGTH);
@@ -44,6 +44,12 @@ pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
     for name in ended {
         headers.remove(name);
     }
+}
+
+/// What `connection` nearly always says. It names no other header that would be kept.
+fn is_plain(value: &HeaderValue) -> bool {
+    let value = value.as_bytes();
+    value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
 }
 
 fn ends_here(name: &str) -> bool {

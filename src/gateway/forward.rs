@@ -170,10 +170,15 @@ async fn list_tables(
 
 /// Whether the query asks a describe for what only a look into the latest version tells.
 fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
+    const DETAILS: &str = "load_detailed_metadata";
     let query = request.uri().query();
     operation == Operation::DescribeTable
         && query.is_some_and(|query| {
-            let details = Query::new(Some(query)).get("load_detailed_metadata");
+            // However it is encoded, it is no shorter.
+            if query.len() < DETAILS.len() {
+                return false;
+            }
+            let details = Query::new(Some(query)).get(DETAILS);
             !matches!(&details, Ok(None)) && !matches!(&details, Ok(Some(no)) if no == "false")
         })
 }

@@ -1,6 +1,9 @@
 //! A request's body on its way to a catalog: JSON is read whole and checked, everything else streams.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +12,7 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
 
-use crate::body::{Body, CollectError};
+use crate::body::{Body, Collect, CollectError};
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::protocol::context::{Context, Source};
@@ -128,24 +131,30 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
 
 /// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
 pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+    let mut body = body.collect_up_to(limit);
+    // Most bodies come with their heads: a timer is for the others.
+    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll(cx))).await;
+    let read = match at_once {
+        Poll::Ready(read) => read,
+        Poll::Pending => Box::pin(read_in_time(body, limit)).await?,
+    };
+    read.map_err(|error| match error {
+        CollectError::TooLarge => Error::new(
+            Code::InvalidInput,
+            format!("the body is longer than {limit} bytes"),
+        )
+        .with_status(StatusCode::PAYLOAD_TOO_LARGE),
+        CollectError::Broken(cause) => {
+            Error::invalid("the body broke off before its end").with_cause(cause)
+        }
+    })
+}
+
+async fn read_in_time(body: Collect, limit: usize) -> Result<Result<Bytes, CollectError>, Error> {
     let patience = Duration::from_secs(MIN_PATIENCE + limit as u64 / SLOWEST);
-    // Boxed since most bodies come with their heads.
-    Box::pin(timeout(patience, body.collect_up_to(limit)))
-        .await
-        .map_err(|_| {
-            Error::invalid("the body took too long to arrive")
-                .with_status(StatusCode::REQUEST_TIMEOUT)
-        })?
-        .map_err(|error| match error {
-            CollectError::TooLarge => Error::new(
-                Code::InvalidInput,
-                format!("the body is longer than {limit} bytes"),
-            )
-            .with_status(StatusCode::PAYLOAD_TOO_LARGE),
-            CollectError::Broken(cause) => {
-                Error::invalid("the body broke off before its end").with_cause(cause)
-            }
-        })
+    timeout(patience, body).await.map_err(|_| {
+        Error::invalid("the body took too long to arrive").with_status(StatusCode::REQUEST_TIMEOUT)
+    })
 }
 
 #[cfg(test)]

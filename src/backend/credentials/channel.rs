@@ -10,9 +10,10 @@ use oauth2::{HttpRequest, HttpResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::Instant;
 
 use super::timing::FETCH_TIMEOUT;
-use crate::backend::connection::{Connection, Home, Streamed};
+use crate::backend::connection::{Broken, Connection, Home, Streamed};
 use crate::backend::dial::Dialer;
 use crate::body::Body;
 use crate::error::BoxError;
@@ -66,9 +67,10 @@ impl Channel {
         headers.insert(HOST, self.host.clone());
         headers.insert(CONTENT_LENGTH, length.into());
         let mut connection = Connection::open(self.dialer.dial().await?).await?;
-        let answered = connection.exchange(request).await;
-        let (head, body) = answered.map_err(|broken| broken.error)?.into_parts();
-        let body = Body::stream(Streamed::new(body, Box::new(connection), NotKept));
+        let answered = connection.exchange(request, Instant::now() + FETCH_TIMEOUT);
+        let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
+        let body = Streamed::new(body, Box::new(connection), NotKept);
+        let body = body.map_or_else(Body::stream, Body::full);
         let body = body.collect_up_to(MAX_ANSWER).await?;
         Ok(HttpResponse::from_parts(head, body.into()))
     }

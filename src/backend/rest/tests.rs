@@ -226,6 +226,7 @@ async fn a_connection_is_used_again_once_its_answer_was_read() {
         ok("warm"),
         ok("frame"),
         ok("left"),
+        Act::Answer("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_owned()),
         ok("warm"),
     ])
     .await;
@@ -238,7 +239,9 @@ async fn a_connection_is_used_again_once_its_answer_was_read() {
     let mut response = rest.send(SOON, read()).await.unwrap();
     response.body_mut().frame().await.unwrap().unwrap();
     drop(response);
-    assert_eq!(rest.send(SOON, read()).await.unwrap().status(), 200);
+    // Nor need it read what came whole with its headers.
+    drop(rest.send(SOON, read()).await.unwrap());
+    drop(rest.send(SOON, read()).await.unwrap());
     assert_eq!(catalog.connections(), 1);
     // That answer was not read to its end and took its connection along.
     warm(&rest).await;
