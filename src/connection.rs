@@ -87,7 +87,8 @@ impl Protocols {
         S::Future: Send + 'static,
     {
         let door = Door::new(stack, peer, Arc::clone(&pulse));
-        pulse.unless_cut(self.speak(stream, door, &pulse)).await;
+        let speaking = pin!(self.speak(stream, door, &pulse));
+        pulse.unless_cut(speaking).await;
     }
 
     async fn speak<T, S>(&self, mut stream: T, door: Door<S>, pulse: &Arc<Pulse>)

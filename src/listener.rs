@@ -201,7 +201,8 @@ where
             return self.workers.ended(worker);
         };
         let pulse = Pulse::new();
-        let (serving, stack) = (self.serving.load_full(), self.stack.clone());
+        // Boxed, or every step of a connection would make its task larger by what it hands on.
+        let (serving, stack) = (self.serving.load_full(), Box::new(self.stack.clone()));
         let own = Arc::clone(&pulse);
         let serve = async move {
             let Ok(stream) = stream.arrived() else { return };

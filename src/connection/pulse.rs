@@ -1,7 +1,7 @@
 //! What a connection is doing, as seen by whoever keeps the connections: a few atomics and no clock.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -126,8 +126,7 @@ impl Pulse {
     }
 
     /// What `doing` comes to; `None` when the connection is to end now.
-    pub(super) async fn unless_cut<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
-        let mut doing = pin!(doing);
+    pub(super) async fn unless_cut<F: Future>(&self, mut doing: Pin<&mut F>) -> Option<F::Output> {
         let mut known = None;
         poll_fn(|cx| {
             self.wake_at_orders(&mut known, cx);
