@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::error::BoxError;
+use crate::wake::hushed;
 
 /// A body of a request or a response.
 #[derive(Default)]
@@ -310,9 +311,16 @@ impl Source {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Incoming(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(|error| Interrupted(error).into()))),
+            Self::Incoming(body) => {
+                let (frame, held) = hushed(|| Pin::new(&mut *body).poll_frame(cx));
+                match &frame {
+                    Poll::Ready(Some(Ok(_))) if body.is_end_stream() => held.forget(),
+                    _ => held.wake(),
+                }
+                frame.map(|frame| {
+                    frame.map(|frame| frame.map_err(|error| Interrupted(error).into()))
+                })
+            }
             Self::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }

@@ -27,6 +27,7 @@ pub use pulse::{Order, Patience, Pulse, Watch};
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::config::Limits;
+use crate::wake;
 use io::Io;
 use service::Door;
 use streams::Spawn;
@@ -114,11 +115,12 @@ impl Protocols {
             Box::pin(self.speak_http2(io, door, pulse)).await;
         } else {
             let mut connection = pin!(self.http1.serve_connection(io, door));
+            let mut waker = wake::Own::default();
             let _ = poll_fn(|cx| {
                 if pulse.should_finish() {
                     connection.as_mut().graceful_shutdown();
                 }
-                connection.as_mut().poll(cx)
+                connection.as_mut().poll(&mut waker.context(cx))
             })
             .await;
         }

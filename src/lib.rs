@@ -36,7 +36,8 @@
 //! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
 //! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
 //! whoever learns something), [`metrics`] (every counter), [`pem`] (certificates and keys in files), [`telemetry`] (the
-//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece).
+//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece), `wake` (wakers that can
+//! be held back).
 //!
 //! What holds throughout:
 //!
@@ -74,4 +75,5 @@ pub mod stack;
 pub mod telemetry;
 pub mod tls;
 pub mod token;
+mod wake;
 pub mod worker;
