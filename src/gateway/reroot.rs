@@ -17,14 +17,9 @@ pub(super) fn path(uri: &Uri, there: &Identifier) -> Result<PathAndQuery, Error>
     let mut slashes = memchr::memchr_iter(b'/', path.as_bytes()).skip(2);
     let start = slashes.next().map_or(path.len(), |slash| slash + 1);
     let end = slashes.next().unwrap_or(path.len());
-    let mut text = String::with_capacity(path.len() + segment.len() + 64);
-    text.push_str(&path[..start]);
-    text.push_str(&segment);
-    text.push_str(&path[end..]);
-    if let Some(query) = uri.query() {
-        text.push('?');
-        text.push_str(query);
-    }
+    // Of exactly this length, the text is not allocated twice.
+    let query = uri.query().map_or(["", ""], |query| ["?", query]);
+    let text = [&path[..start], &segment, &path[end..], query[0], query[1]].concat();
     PathAndQuery::try_from(text)
         .map_err(|error| Error::invalid("the path is not one").with_cause(error))
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode_byte, utf8_percent_encode,
+};
 
 use crate::error::Error;
 
@@ -240,12 +242,37 @@ impl Identifier {
     ///
     /// An error if it would not be split into the same names again.
     pub fn to_segment(&self, delimiter: &str) -> Result<String, IdentifierError> {
+        if let Some(segment) = self.to_plain_segment(delimiter) {
+            return Ok(segment);
+        }
         let joined = self.to_text(delimiter)?;
         // URL parsers drop a segment that is `.`; a server's router does not drop `%2E`.
         if joined.bytes().all(|byte| byte == b'.') {
             return Ok(joined.replace('.', "%2E"));
         }
         Ok(utf8_percent_encode(&joined, RESERVED).collect())
+    }
+
+    /// The same, where nothing has to be encoded but a delimiter of one character, which then is in no name.
+    fn to_plain_segment(&self, delimiter: &str) -> Option<String> {
+        let &[delimiter] = delimiter.as_bytes() else {
+            return None;
+        };
+        if is_unreserved(delimiter) {
+            return None;
+        }
+        let delimiter = percent_encode_byte(delimiter);
+        let mut segment = String::with_capacity(self.joined.len() + 2 * self.len());
+        for name in self.joined.split('\0') {
+            if name.is_empty() || !name.bytes().all(is_unreserved) || name.starts_with('.') {
+                return None;
+            }
+            if !segment.is_empty() {
+                segment.push_str(delimiter);
+            }
+            segment.push_str(name);
+        }
+        Some(segment)
     }
 
     /// The names joined by a delimiter, not encoded; the delimiter alone for the root.
@@ -297,6 +324,11 @@ fn hex(digit: u8) -> Option<u8> {
         b'A'..=b'F' => Some(digit - b'A' + 10),
         _ => None,
     }
+}
+
+/// As [`RESERVED`] has it.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Percent-decodes a path segment once.

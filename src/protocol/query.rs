@@ -45,6 +45,10 @@ impl<'a> Query<'a> {
 
     /// The request's delimiter, `$` if it names none.
     pub fn delimiter(&self) -> Result<Cow<'a, str>, QueryError> {
+        // What clients send as a rule.
+        if matches!(self.raw, "" | "delimiter=%24") {
+            return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
+        }
         let Some(delimiter) = self.get("delimiter")? else {
             return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
         };

@@ -196,3 +196,23 @@ fn the_bounds_are_the_same_in_one_pass() {
         assert_eq!(Identifier::parse_segment(&raw, "$"), general);
     }
 }
+
+#[test]
+fn a_segment_is_the_text_encoded_whichever_way_it_is_made() {
+    let names = [
+        "a", "t-1", "x_y~z", "v1.2", ".", "..", ".a", "ü", "a b", "a%b", "a$b", "AZ09",
+    ];
+    for first in names {
+        for second in names {
+            for delimiter in ["$", ".", "-", "a", "/", "\u{1f}", "::", "ü"] {
+                let id = Identifier::from_names([first, second]).unwrap();
+                let encoded = |text: String| match text.bytes().all(|byte| byte == b'.') {
+                    true => text.replace('.', "%2E"),
+                    false => super::utf8_percent_encode(&text, super::RESERVED).to_string(),
+                };
+                let expected = id.to_text(delimiter).map(encoded);
+                assert_eq!(id.to_segment(delimiter), expected, "{id} {delimiter}");
+            }
+        }
+    }
+}

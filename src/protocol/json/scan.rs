@@ -135,23 +135,25 @@ impl<'a> Scan<'a> {
     }
 
     fn number(&mut self) -> Result<(), Broken> {
-        self.pass(|byte| byte == b'-', 1);
+        self.pass(|byte| byte == b'-');
         match self.peek() {
             Some(b'0') => self.at += 1,
             _ => self.digits()?,
         }
-        if self.pass(|byte| byte == b'.', 1) {
+        if self.pass(|byte| byte == b'.') {
             self.digits()?;
         }
-        if self.pass(|byte| matches!(byte, b'e' | b'E'), 1) {
-            self.pass(|byte| matches!(byte, b'+' | b'-'), 1);
+        if self.pass(|byte| matches!(byte, b'e' | b'E')) {
+            self.pass(|byte| matches!(byte, b'+' | b'-'));
             self.digits()?;
         }
         Ok(())
     }
 
     fn digits(&mut self) -> Result<(), Broken> {
-        match self.pass(|byte| byte.is_ascii_digit(), usize::MAX) {
+        let start = self.at;
+        while self.pass(|byte| byte.is_ascii_digit()) {}
+        match self.at > start {
             true => Ok(()),
             false => Err(Broken),
         }
@@ -182,14 +184,15 @@ impl<'a> Scan<'a> {
             }
             self.at += 8;
         }
-        self.pass(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20), usize::MAX);
+        while !matches!(self.peek(), None | Some(b'"' | b'\\' | 0..0x20)) {
+            self.at += 1;
+        }
     }
 
     fn space(&mut self) {
-        self.pass(
-            |byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'),
-            usize::MAX,
-        );
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), Broken> {
@@ -199,16 +202,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Passes such bytes, `most` of them; whether there was one.
-    fn pass(&mut self, is_such: impl Fn(u8) -> bool, most: usize) -> bool {
-        let such = self
-            .rest()
-            .iter()
-            .take(most)
-            .take_while(|byte| is_such(**byte));
-        let count = such.count();
-        self.at += count;
-        count > 0
+    /// Passes a byte that is such a one, if it comes next.
+    fn pass(&mut self, is_such: impl Fn(u8) -> bool) -> bool {
+        let passes = self.peek().is_some_and(is_such);
+        self.at += usize::from(passes);
+        passes
     }
 
     fn peek(&self) -> Option<u8> {
