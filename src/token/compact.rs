@@ -28,18 +28,22 @@ impl<'a> Unverified<'a> {
             return Err(Refusal::Malformed("it is longer than 16 KiB"));
         }
         let (header, payload, signature) = split(token)?;
-        let header = json::object(&decode(header)?).ok_or(Refusal::Malformed(
-            "its header is not a JSON object without repeated members",
-        ))?;
-        let header = Header::parse(&header)?;
-        let claims = json::object(&decode(payload)?).ok_or(Refusal::Malformed(
+        let mut bytes = Vec::with_capacity(header.len().max(payload.len()));
+        decode(header, &mut bytes)?;
+        let header = Header::parse(&bytes)?;
+        bytes.clear();
+        decode(payload, &mut bytes)?;
+        let claims = json::object(&bytes).ok_or(Refusal::Malformed(
             "its payload is not a JSON object without repeated members",
         ))?;
+        let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
+        bytes.clear();
+        decode(signature, &mut bytes)?;
         Ok(Self {
             header,
             claims,
-            signed: &token.as_bytes()[..token.len() - signature.len() - 1],
-            signature: decode(signature)?,
+            signed,
+            signature: bytes,
         })
     }
 
@@ -78,7 +82,10 @@ fn split(token: &str) -> Result<(&str, &str, &str), Refusal> {
     }
 }
 
-fn decode(part: &str) -> Result<Vec<u8>, Refusal> {
+/// Adds what a part stands for to `bytes`.
+fn decode(part: &str, bytes: &mut Vec<u8>) -> Result<(), Refusal> {
     let malformed = Refusal::Malformed("a part of it is not base64url without padding");
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| malformed)
+    URL_SAFE_NO_PAD
+        .decode_vec(part, bytes)
+        .map_err(|_| malformed)
 }

@@ -1,8 +1,7 @@
 //! The header of a signed token (JOSE header, RFC 7515, section 4).
 
-use serde_json::{Map, Value};
-
 use super::Refusal;
+use super::json::{self, Text};
 use crate::config::Algorithm;
 
 /// What a token says about its own signature.
@@ -31,32 +30,59 @@ const REFUSED: [(&str, &str); 9] = [
 /// as a log-out, and must not pass for a caller's (RFC 8725, section 3.11).
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
+/// The members that matter, as far as they are there.
+#[derive(Default)]
+struct Members<'a> {
+    /// The first of [`REFUSED`] that is there.
+    refused: Option<usize>,
+    typ: Option<Text<'a>>,
+    alg: Option<Text<'a>>,
+    kid: Option<Text<'a>>,
+}
+
 impl Header {
     /// # Errors
-    /// An algorithm that is none of [`Algorithm::ALL`], members of the wrong type, members that are refused.
-    pub(super) fn parse(members: &Map<String, Value>) -> Result<Self, Refusal> {
-        for (name, why) in REFUSED {
-            if members.contains_key(name) {
-                return Err(Refusal::Header(why));
-            }
+    /// What is no JSON object without repeated members, an algorithm that is none of [`Algorithm::ALL`], members of
+    /// the wrong type, members that are refused.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let mut members = Members::default();
+        json::members(bytes, |name, value| members.note(name, value)).ok_or(Refusal::Malformed(
+            "its header is not a JSON object without repeated members",
+        ))?;
+        if let Some(place) = members.refused {
+            return Err(Refusal::Header(REFUSED[place].1));
         }
-        match members.get("typ") {
+        match members.typ {
             None => {}
-            Some(Value::String(typ)) if TYPES.contains(&&*typ.to_ascii_lowercase()) => {}
+            Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {}
             Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
         }
-        let algorithm = match members.get("alg") {
-            Some(Value::String(alg)) => Algorithm::ALL.iter().find(|(name, _)| name == alg),
+        let algorithm = match members.alg {
+            Some(Text::Text(alg)) => Algorithm::ALL.iter().find(|(name, _)| *name == alg),
             _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
         };
-        let key_id = match members.get("kid") {
+        let key_id = match members.kid {
             None => None,
-            Some(Value::String(kid)) => Some(kid.clone()),
-            Some(_) => return Err(Refusal::Malformed("its kid is not a string")),
+            Some(Text::Text(kid)) => Some(kid.into_owned()),
+            Some(Text::Other) => return Err(Refusal::Malformed("its kid is not a string")),
         };
         Ok(Self {
             algorithm: algorithm.ok_or(Refusal::Algorithm)?.1,
             key_id,
         })
+    }
+}
+
+impl<'a> Members<'a> {
+    fn note(&mut self, name: &str, value: Text<'a>) {
+        match name {
+            "typ" => self.typ = Some(value),
+            "alg" => self.alg = Some(value),
+            "kid" => self.kid = Some(value),
+            name => {
+                let place = REFUSED.iter().position(|(refused, _)| *refused == name);
+                self.refused = [self.refused, place].into_iter().flatten().min();
+            }
+        }
     }
 }

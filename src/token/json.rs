@@ -3,6 +3,8 @@
 //! RFC 7515 (section 4) and RFC 7519 (section 4) allow a parser to keep the last of two; then two readers of one
 //! token could see two different callers.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -13,6 +15,96 @@ pub(super) fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice(bytes).ok()? {
         Strict(Value::Object(object)) => Some(object),
         Strict(_) => None,
+    }
+}
+
+/// Shows each member of the object that is all of `bytes`; `None` when they are something else. What was shown counts
+/// for nothing then.
+pub(super) fn members<'a>(bytes: &'a [u8], see: impl FnMut(&str, Text<'a>)) -> Option<()> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    reader.deserialize_map(Seeing(see)).ok()?;
+    reader.end().ok()
+}
+
+/// A text, borrowed where it has no escapes, or any other value.
+pub(super) enum Text<'a> {
+    Text(Cow<'a, str>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextReader)
+    }
+}
+
+struct TextReader;
+
+impl<'de> Visitor<'de> for TextReader {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Reader.expecting(f)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Text::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Text::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Text::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Text::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Text::Other)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text::Text(text.to_owned().into()))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text::Text(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+        Reader.visit_seq(items).map(|_| Text::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
+        Reader.visit_map(members).map(|_| Text::Other)
+    }
+}
+
+struct Seeing<F>(F);
+
+impl<'de, F: FnMut(&str, Text<'de>)> Visitor<'de> for Seeing<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object without repeated members")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
+        let mut seen: BTreeSet<Cow<'de, str>> = BTreeSet::new();
+        while let Some((name, value)) = members.next_entry()? {
+            let Text::Text(name) = name else {
+                return Err(A::Error::custom("a name that is no text"));
+            };
+            (self.0)(&name, value);
+            if !seen.insert(name) {
+                return Err(A::Error::custom("a repeated member"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -92,6 +184,10 @@ mod tests {
         let text = r#" {"a":[1,-2,3.5,null,true,{"b":"\u00e9","c":{}}],"d":18446744073709551615} "#;
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(Value::Object(object(text.as_bytes()).unwrap()), expected);
+        let mut names = Vec::new();
+        let see = |name: &str, _: Text<'_>| names.push(name.to_owned());
+        members(text.as_bytes(), see).unwrap();
+        assert_eq!(names, ["a", "d"]);
     }
 
     #[test]
@@ -116,6 +212,7 @@ mod tests {
         ];
         for text in cases {
             assert_eq!(object(text.as_bytes()), None, "{text}");
+            assert_eq!(members(text.as_bytes(), |_, _| {}), None, "{text}");
         }
         assert_eq!(object(b"{\"a\":\"\xff\"}"), None);
     }
