@@ -1,26 +1,46 @@
 //! What was in files, as far as it takes to see that it has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 /// More than that of a file is not looked at: no certificate, key or secret is so long.
 const MAX_BYTES: u64 = 64 << 20;
+/// A file as long as that is not read again each time, but only when its stamp is another one.
+const LONG: u64 = 64 << 10;
+/// Within that time a file may change again and have the same stamp.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// The contents of files. Their names, times and links count for nothing, so that a file which a link leads to
 /// elsewhere, as Kubernetes does it, has changed when what is read through it has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Digests(BTreeMap<PathBuf, Option<[u8; 32]>>);
+pub struct Digests(BTreeMap<PathBuf, Content>);
+
+/// What was in a file.
+#[derive(Debug, Clone, Default)]
+struct Content {
+    /// `None`: there is nothing to read.
+    digest: Option<[u8; 32]>,
+    /// Of a long file that has stayed the same for a while.
+    stamp: Option<Stamp>,
+}
+
+/// Device, number, length, and the times of the last change of contents and of the file, in seconds and nanoseconds.
+type Stamp = [i64; 7];
 
 impl Digests {
     /// What is in the same files now. Blocks.
     #[must_use]
     pub fn again(&self) -> Self {
-        let now = |path: &PathBuf| (path.clone(), digest(path));
-        Self(self.0.keys().map(now).collect())
+        let now = SystemTime::now();
+        let looked = self.0.iter();
+        let looked = looked.map(|(path, before)| (path.clone(), Content::of(path, before, now)));
+        Self(looked.collect())
     }
 
     /// Looks at the files that it does not know yet; false: it knew them all. Blocks.
@@ -30,15 +50,18 @@ impl Digests {
             .filter(|file| !self.0.contains_key(*file))
             .collect();
         for &file in &new {
-            self.0.insert(file.clone(), digest(file));
+            let content = Content::of(file, &Content::default(), SystemTime::now());
+            self.0.insert(file.clone(), content);
         }
         !new.is_empty()
     }
 
     /// Takes in what `other` knows and this does not.
     pub fn keep(&mut self, other: &Self) {
-        for (path, digest) in &other.0 {
-            self.0.entry(path.clone()).or_insert(*digest);
+        for (path, content) in &other.0 {
+            self.0
+                .entry(path.clone())
+                .or_insert_with(|| content.clone());
         }
     }
 
@@ -57,12 +80,51 @@ impl Digests {
     }
 }
 
-/// `None`: there is nothing to read. What is no file, a pipe for example, may be read only once, and is never looked at.
-fn digest(path: &Path) -> Option<[u8; 32]> {
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
+impl Content {
+    /// What is in the file; what was there `before`, where nothing says that it has changed. What is no file, a pipe for
+    /// example, may be read only once, and is never looked at.
+    fn of(path: &Path, before: &Self, now: SystemTime) -> Self {
+        let Some(metadata) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
+            return Self::default();
+        };
+        // Taken first: what changes while it is read has another one next time.
+        let stamp = stamp(&metadata, now);
+        if stamp.is_some() && stamp == before.stamp {
+            return before.clone();
+        }
+        let open = File::open(path);
+        Self {
+            digest: open.and_then(|file| read(file.take(MAX_BYTES))).ok(),
+            stamp,
+        }
     }
-    read(File::open(path).ok()?.take(MAX_BYTES)).ok()
+}
+
+/// Stamps only save the reading.
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Content {}
+
+/// `None`: the file is short, or has just changed, so that it is read.
+fn stamp(file: &Metadata, now: SystemTime) -> Option<Stamp> {
+    let changed = Duration::new(
+        file.ctime().try_into().ok()?,
+        file.ctime_nsec().try_into().ok()?,
+    );
+    let age = now.duration_since(UNIX_EPOCH + changed).ok()?;
+    (file.len() >= LONG && age >= FRESH).then_some([
+        file.dev().cast_signed(),
+        file.ino().cast_signed(),
+        file.len().cast_signed(),
+        file.mtime(),
+        file.mtime_nsec(),
+        file.ctime(),
+        file.ctime_nsec(),
+    ])
 }
 
 fn read(mut from: impl Read) -> io::Result<[u8; 32]> {
@@ -119,5 +181,29 @@ mod tests {
         assert_eq!(third.changed(&second).collect::<Vec<_>>(), [at("missing")]);
         fs::remove_file(at("key")).unwrap();
         assert_eq!(third.again().changed(&third).count(), 1);
+    }
+
+    #[test]
+    fn a_long_file_is_read_again_only_when_its_stamp_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        fs::write(&path, vec![b'x'; LONG as usize]).unwrap();
+        let later = SystemTime::now() + 2 * FRESH;
+        let look = |before: &Content, now| Content::of(&path, before, now);
+        let fresh = look(&Content::default(), later - 2 * FRESH);
+        assert_eq!(fresh.stamp, None, "it may change within the same tick");
+        let known = look(&fresh, later);
+        assert!(known.stamp.is_some() && known == fresh);
+        // Only who does not read finds again what was never there.
+        let never = Content {
+            digest: Some([0; 32]),
+            ..known
+        };
+        assert_eq!(look(&never, later), never);
+        fs::write(&path, vec![b'y'; LONG as usize + 1]).unwrap();
+        let other = look(&known, later);
+        assert!(other != known && other.digest.is_some());
+        fs::write(&path, "short").unwrap();
+        assert_eq!(look(&known, later).stamp, None);
     }
 }
