@@ -182,6 +182,6 @@ async fn idle_connections_cost_little_and_others_are_served_beside_them() {
     let each = grown as f64 / many as f64;
     println!("{many} idle connections: {before} KiB before, {grown} KiB more, {each:.1} KiB each");
     assert!(world.metric("nsgate_connections").await >= many as f64);
-    assert!(each < 32.0, "{each} KiB each");
+    assert!(each < 12.0, "{each} KiB each");
     world.anonymous().post(EXISTS, &json!({})).await.ok();
 }
