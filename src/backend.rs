@@ -29,6 +29,7 @@ mod failure;
 mod headers;
 pub mod health;
 mod moment;
+mod multiplexed;
 mod patience;
 mod peer;
 mod pool;

@@ -90,7 +90,7 @@ impl Try {
     /// It came to this.
     pub(super) fn end(&mut self, outcome: &Outcome) {
         let error = match outcome {
-            Outcome::Answered(response, _) => {
+            Outcome::Answered(response) => {
                 let status = response.status();
                 self.facts.push((
                     "http.response.status_code",
@@ -100,7 +100,7 @@ impl Try {
                 let failed = status.is_client_error() || status.is_server_error();
                 failed.then(|| Fact::Text(status.as_str().to_owned()))
             }
-            Outcome::Unsent(..) => Some(Fact::Word("not_sent")),
+            Outcome::Unsent(..) | Outcome::Refused(_) => Some(Fact::Word("not_sent")),
             Outcome::Lost { .. } => Some(Fact::Word("lost")),
             Outcome::TimedOut { .. } => Some(Fact::Word("timeout")),
         };

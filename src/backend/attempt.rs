@@ -1,4 +1,4 @@
-//! One try at one address: over a pooled connection, or a new one.
+//! One try at one address: over a pooled connection, or a new one; where HTTP/2 is spoken, as a stream of one.
 
 use std::mem::take;
 
@@ -6,17 +6,20 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Broken, Connection};
+use super::connection::{Broken, Connection, Home, Streamed};
+use super::multiplexed::{self, Inflow};
 use super::pool::Pool;
 use crate::body::Body;
 use crate::error::BoxError;
 
 /// How a try ended.
 pub(super) enum Outcome {
-    /// With headers, over this connection.
-    Answered(Response<Incoming>, Box<Connection>),
-    /// Nothing was written; the request is where it was.
+    /// With headers.
+    Answered(Response<Answer>),
+    /// The catalog has not acted; the request is where it was.
     Unsent(BoxError),
+    /// The catalog has not acted, but some of the request is gone.
+    Refused(BoxError),
     /// Some of it may have been.
     Lost {
         /// What the connection said.
@@ -31,12 +34,46 @@ pub(super) enum Outcome {
     },
 }
 
+/// What the body of an answer comes over.
+pub(super) enum Answer {
+    /// A connection.
+    Alone(Incoming, Box<Connection>),
+    /// A stream of an HTTP/2 connection.
+    Stream(Box<Inflow>),
+}
+
+impl Answer {
+    /// The body, which keeps `home` until it ends.
+    pub(super) fn into_body<H: Home>(self, home: H) -> Body {
+        match self {
+            Self::Alone(body, connection) => {
+                Streamed::new(body, connection, home).map_or_else(Body::stream, Body::full)
+            }
+            Self::Stream(body) => Body::stream(body.kept(home)),
+        }
+    }
+}
+
 /// Sends `request` and waits for the answer's headers until `deadline`. `anew`: not over a pooled connection. Nothing is
 /// left of the request, unless nothing of it was written.
 ///
 /// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
 /// request comes back and goes over the next one.
 pub(super) async fn attempt(
+    deadline: Instant,
+    pool: &Pool,
+    request: &mut Request<Body>,
+    anew: bool,
+) -> Outcome {
+    match pool.multiplexed() {
+        None => in_http1(deadline, pool, request, anew).await,
+        // Boxed since it would make the future of every request large.
+        Some(lines) => Box::pin(multiplexed::attempt(deadline, pool, lines, request, anew)).await,
+    }
+}
+
+/// The same over a connection of its own.
+pub(super) async fn in_http1(
     deadline: Instant,
     pool: &Pool,
     request: &mut Request<Body>,
@@ -86,6 +123,6 @@ fn answered(response: Response<Incoming>, connection: Box<Connection>, pooled: b
             cause: "it changed to another protocol".into(),
             pooled,
         },
-        _ => Outcome::Answered(response, connection),
+        _ => Outcome::Answered(response.map(|body| Answer::Alone(body, connection))),
     }
 }

@@ -17,12 +17,10 @@ use std::time::Duration;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::{Instant, sleep};
 
 use super::asking::Asked;
-use super::attempt::{Outcome, attempt};
-use super::connection::{Connection, Streamed};
+use super::attempt::{Answer, Outcome, attempt};
 use super::endpoint::Flight;
 use super::endpoints::{Endpoints, Wish};
 use super::retry::{self, Budget, Verdict};
@@ -73,7 +71,7 @@ struct Course<'a> {
 
 /// What a request is made of once more: all but its address. Without an index of its headers, which would cost every
 /// read more than the few that are sent again are worth.
-struct Spare {
+pub(super) struct Spare {
     method: Method,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Body,
@@ -134,10 +132,11 @@ impl Delivery {
             course.tried |= 1 << index;
             course.tries += 1;
             let next = match outcome {
-                Outcome::Answered(response, connection) => {
-                    course.answered(index, flight, spare.is_some(), response, connection)
+                Outcome::Answered(response) => {
+                    course.answered(index, flight, spare.is_some(), response)
                 }
                 Outcome::Unsent(cause) => course.unsent(flight, cause),
+                Outcome::Refused(cause) => ControlFlow::Break(course.end(Failure::NotSent(cause))),
                 Outcome::Lost { cause, pooled } => {
                     course.lost(flight, spare.is_some(), cause, pooled)
                 }
@@ -195,8 +194,7 @@ impl<'a> Course<'a> {
         index: usize,
         mut flight: Flight,
         has_spare: bool,
-        response: Response<Incoming>,
-        connection: Box<Connection>,
+        response: Response<Answer>,
     ) -> Next {
         let verdict = retry::judge(response.status());
         flight.answered(verdict);
@@ -204,7 +202,7 @@ impl<'a> Course<'a> {
         if verdict == Verdict::Well {
             endpoints.convict(self.doubted & !(1 << index));
         }
-        let response = received(response, connection, flight);
+        let response = received(response, flight);
         // 500 may be the catalog's word for a request that it cannot do: asking the same address again tells nothing.
         let may_better = verdict != Verdict::Well
             && !response.headers().contains_key(RETRY_AFTER)
@@ -313,7 +311,7 @@ impl<'a> Course<'a> {
 
 impl Spare {
     /// `None` when its body is not in memory.
-    fn of(request: &Request<Body>) -> Option<Self> {
+    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
         let headers = request.headers().iter();
         Some(Self {
             body: request.body().copy()?,
@@ -324,7 +322,8 @@ impl Spare {
         })
     }
 
-    fn restore(self, request: &mut Request<Body>) {
+    /// Makes it.
+    pub(super) fn restore(self, request: &mut Request<Body>) {
         *request = Request::new(self.body);
         *request.method_mut() = self.method;
         let headers = request.headers_mut();
@@ -334,15 +333,8 @@ impl Spare {
     }
 }
 
-fn received(
-    response: Response<Incoming>,
-    connection: Box<Connection>,
-    flight: Flight,
-) -> Response<Body> {
-    let mut response = response.map(|body| {
-        let body = Streamed::new(body, connection, flight);
-        body.map_or_else(Body::stream, Body::full)
-    });
+fn received(response: Response<Answer>, flight: Flight) -> Response<Body> {
+    let mut response = response.map(|answer| answer.into_body(flight));
     headers::strip(response.headers_mut(), "");
     response
 }

@@ -62,6 +62,16 @@ impl Dialer {
         })
     }
 
+    /// Connects, and says whether HTTP/2 is to be spoken: over TLS the catalog chose, otherwise it was known beforehand.
+    pub(super) async fn dial_either(&self) -> Result<(Io, bool), BoxError> {
+        let io = self.dial().await?;
+        let http2 = match &io {
+            Io::Plain(_) => true,
+            Io::Tls(stream) => stream.inner().get_ref().1.alpn_protocol() == Some(b"h2"),
+        };
+        Ok((io, http2))
+    }
+
     /// Connects. Whatever fails here, no byte of a request has been sent.
     pub(super) async fn dial(&self) -> Result<Io, BoxError> {
         match tokio::time::timeout(self.timeout, self.open()).await {

@@ -76,7 +76,7 @@ impl Endpoint {
         config: &RestConfig,
         board: &Arc<Board>,
     ) -> Result<Self, BoxError> {
-        let pool = Pool::new(uri, tls, &config.pool)?;
+        let pool = Pool::new(uri, tls, &config.pool, config.http2)?;
         board.serving.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             address: format!(

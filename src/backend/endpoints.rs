@@ -57,7 +57,7 @@ impl Endpoints {
         }
         let secure = uris().any(|uri| uri.scheme_str() == Some("https"));
         let tls = secure
-            .then(|| super::tls::client_config(config.tls.as_ref()))
+            .then(|| super::tls::client_config(config.tls.as_ref(), config.http2))
             .transpose()?;
         let board = Board::new(metrics);
         let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), config, &board).map(Arc::new);

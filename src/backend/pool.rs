@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
-use http::uri::{InvalidUri, PathAndQuery, Uri};
+use http::uri::{InvalidUri, PathAndQuery, Scheme, Uri};
 use http::{HeaderValue, Request};
 use rustls::ClientConfig;
 
 use super::connection::Connection;
 use super::dial::Dialer;
+use super::multiplexed::Multiplexed;
 use crate::body::Body;
 use crate::config;
 use crate::error::BoxError;
@@ -24,7 +25,9 @@ pub(super) struct Pool {
     pub(super) host: HeaderValue,
     /// The base address's path without a closing slash; often empty.
     prefix: String,
-    dialer: Dialer,
+    dialer: Arc<Dialer>,
+    /// One for each worker, where HTTP/2 is spoken.
+    multiplexed: Option<Box<[Multiplexed]>>,
     /// One for each worker, if there are to be so many connections.
     shelves: Box<[Shelf]>,
     idle_timeout: Duration,
@@ -50,15 +53,27 @@ impl Pool {
         uri: &Uri,
         tls: Option<&Arc<ClientConfig>>,
         pool: &config::Pool,
+        http2: bool,
     ) -> Result<Self, BoxError> {
         let authority = uri.authority().ok_or("a base address needs a host")?;
         // User information is no part of `host` (RFC 9110, section 7.2).
         let host = authority.as_str();
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        let dialer = Arc::new(Dialer::new(uri, tls, pool.connect_timeout)?);
+        let multiplexed = match http2 {
+            true => {
+                let scheme = uri.scheme().cloned().unwrap_or(Scheme::HTTP);
+                let (authority, timeout) = (host.parse()?, pool.idle_timeout);
+                let lines = Multiplexed::new(scheme, authority, Arc::clone(&dialer), timeout);
+                Some((0..worker::count()).map(|_| lines.another()).collect())
+            }
+            false => None,
+        };
         Ok(Self {
             host: HeaderValue::try_from(host)?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            dialer: Dialer::new(uri, tls, pool.connect_timeout)?,
+            dialer,
+            multiplexed,
             shelves: shelves(pool.max_idle, worker::count()),
             idle_timeout: pool.idle_timeout,
         })
@@ -98,12 +113,18 @@ impl Pool {
 
     /// A new connection.
     pub(super) async fn connect(&self) -> Result<Box<Connection>, BoxError> {
-        let io = self.dialer.dial().await?;
+        let io = match self.multiplexed() {
+            None => self.dialer.dial().await?,
+            Some(lines) => lines.alone().await?,
+        };
         Ok(Box::new(Connection::open(io).await?))
     }
 
     /// Closes what has been idle for too long or was closed by the catalog.
     pub(super) fn reap(&self) {
+        for lines in self.multiplexed.iter().flatten() {
+            lines.reap();
+        }
         for shelf in &self.shelves {
             shelf.lock().retain_mut(|idle| {
                 idle.since.elapsed() < self.idle_timeout && idle.connection.is_usable()
@@ -126,6 +147,12 @@ impl Pool {
         }
         drop(idle);
         drop(surplus);
+    }
+
+    /// This worker's HTTP/2 connections, where that is spoken.
+    pub(super) fn multiplexed(&self) -> Option<&Multiplexed> {
+        let all = self.multiplexed.as_deref()?;
+        all.get(worker::index() % all.len())
     }
 
     /// This worker's.

@@ -107,11 +107,13 @@ impl Rest {
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
         let found = match &outcome {
-            Outcome::Answered(response, _) if response.status().is_server_error() => {
+            Outcome::Answered(response) if response.status().is_server_error() => {
                 Err(format!("answers {}", response.status()))
             }
             Outcome::Answered(..) => Ok(()),
-            Outcome::Unsent(cause) => Err(Failure::NotSent(cause.to_string().into()).to_string()),
+            Outcome::Unsent(cause) | Outcome::Refused(cause) => {
+                Err(Failure::NotSent(cause.to_string().into()).to_string())
+            }
             Outcome::Lost { cause, .. } => Err(Failure::Lost(cause.to_string().into()).to_string()),
             Outcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
         };

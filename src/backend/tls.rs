@@ -11,8 +11,12 @@ use crate::config::ClientTls;
 use crate::error::BoxError;
 use crate::pem;
 
-/// The configuration for `tls` of a backend. Without a `ca`, the system's authorities are trusted.
-pub(super) fn client_config(tls: Option<&ClientTls>) -> Result<Arc<ClientConfig>, BoxError> {
+/// The configuration for `tls` of a backend. Without a `ca`, the system's authorities are trusted. With `http2` that is
+/// offered first.
+pub(super) fn client_config(
+    tls: Option<&ClientTls>,
+    http2: bool,
+) -> Result<Arc<ClientConfig>, BoxError> {
     let builder = ClientConfig::builder_with_provider(pem::provider())
         .with_safe_default_protocol_versions()?;
     let builder = match tls.and_then(|tls| tls.ca.as_deref()) {
@@ -27,7 +31,12 @@ pub(super) fn client_config(tls: Option<&ClientTls>) -> Result<Arc<ClientConfig>
         }
         None => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = if http2 {
+        &[b"h2", b"http/1.1"]
+    } else {
+        &[b"http/1.1"]
+    };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

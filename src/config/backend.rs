@@ -58,6 +58,8 @@ pub struct RestConfig {
     pub oauth: Option<OAuth>,
     /// Own authority and client certificate; `None`: the system's authorities.
     pub tls: Option<ClientTls>,
+    /// Speak HTTP/2: over https where the catalog offers it, over http without asking.
+    pub http2: bool,
     /// Connections kept open.
     pub pool: Pool,
     /// How the catalog is asked whether it is well.
@@ -234,6 +236,7 @@ impl RestConfig {
             service_authorization: None,
             oauth: None,
             tls: None,
+            http2: false,
             pool: Pool::default(),
             health: Health::default(),
             breaker: Breaker::default(),

@@ -104,6 +104,16 @@ impl Authority {
         identity: &Identity,
         clients: Option<&Self>,
     ) -> u16 {
+        Self::guard_of(behind, identity, clients, &[]).await
+    }
+
+    /// The same for those who speak one of these protocols (ALPN).
+    pub async fn guard_of(
+        behind: std::net::SocketAddr,
+        identity: &Identity,
+        clients: Option<&Self>,
+        protocols: &[&[u8]],
+    ) -> u16 {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -117,7 +127,8 @@ impl Authority {
             }
         };
         let chain = vec![identity.certificate.der().clone()];
-        let config = builder.with_single_cert(chain, identity.key()).unwrap();
+        let mut config = builder.with_single_cert(chain, identity.key()).unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -19,6 +19,7 @@ mod drain;
 mod failures;
 mod headers;
 mod hostile;
+mod http2;
 mod identity;
 mod limits;
 mod listing;

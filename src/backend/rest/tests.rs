@@ -302,6 +302,7 @@ async fn a_request_that_an_endpoint_took_goes_to_no_other() {
 }
 
 mod endpoints;
+mod http2;
 
 #[tokio::test]
 async fn a_base_path_stays_before_every_path() {

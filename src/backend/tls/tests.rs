@@ -149,7 +149,7 @@ fn a_file_that_cannot_be_used_is_named() {
             ca: Some(path.join(name)),
             identity: None,
         };
-        let error = client_config(Some(&tls)).unwrap_err();
+        let error = client_config(Some(&tls), false).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }
 }

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
-    Shaped, base_uri, choice, header_prefix, header_value, list, maybe, parse_base_uri, shaped,
-    table,
+    Shaped, base_uri, choice, flag, header_prefix, header_value, list, maybe, parse_base_uri,
+    shaped, table,
 };
 use crate::config::load::reader::{Reader, Text};
 
@@ -43,12 +43,13 @@ const BATCHES: [(&str, BatchMode); 3] = [
 ];
 
 /// Keys that are about talking HTTP to a catalog.
-const REST_ONLY: [&str; 10] = [
+const REST_ONLY: [&str; 11] = [
     "endpoints",
     "authorization",
     "service_authorization",
     "oauth",
     "tls",
+    "http2",
     "context_prefix",
     "pool",
     "health",
@@ -66,6 +67,7 @@ pub(in crate::config) struct BackendFile {
     oauth: Option<OAuth>,
     managed_versioning: ManagedVersioning,
     tls: Option<ClientTls>,
+    http2: bool,
     context_prefix: String,
     batch: BatchMode,
     pool: Pool,
@@ -132,6 +134,12 @@ impl BackendFile {
             &mut self.tls,
             maybe(shaped()),
             "Own authority and client certificate; absent: the system's authorities.",
+        );
+        keys.key(
+            "http2",
+            &mut self.http2,
+            flag(),
+            "Speak HTTP/2: over https where the catalog offers it (ALPN), over http always (prior knowledge).",
         );
         keys.key(
             "context_prefix",
@@ -209,6 +217,7 @@ impl Shaped for BackendConfig {
             oauth: rest.oauth,
             managed_versioning: self.managed_versioning,
             tls: rest.tls,
+            http2: rest.http2,
             context_prefix: self.context_prefix.clone(),
             batch: self.batch,
             pool: rest.pool,
@@ -266,6 +275,7 @@ fn rest(
         service_authorization: file.service_authorization,
         oauth: file.oauth,
         tls: file.tls,
+        http2: file.http2,
         pool: file.pool,
         health: file.health,
         breaker: file.breaker,

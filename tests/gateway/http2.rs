@@ -1,0 +1,172 @@
+//! HTTP/2 to catalogs: chosen by the catalog or known beforehand, through connections that go away, for batches too.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use crate::authority::Authority;
+use crate::batches::{BATCH, pair, visible};
+use crate::catalog::Catalog;
+use crate::world::{Setup, World};
+
+const EXISTS: &str = "/v1/table/west%24t1/exists";
+const DELETE: &str = "/v1/table/west%24t1/delete";
+
+/// Requests of a connection of [`fickle`] before it goes away.
+const CONNECTION_LASTS: usize = 10;
+
+/// In HTTP/2 there is `:authority` instead of `host`.
+fn was_http2(world: &World) -> bool {
+    let seen = world.catalog("west").seen_of("table_exists");
+    let hosts: Vec<_> = seen
+        .iter()
+        .map(|seen| seen.header("host").is_some())
+        .collect();
+    assert!(
+        !hosts.is_empty() && hosts.iter().all(|host| *host == hosts[0]),
+        "{hosts:?}"
+    );
+    !hosts[0]
+}
+
+#[tokio::test]
+async fn over_tls_the_catalog_chooses() {
+    let authority = Authority::new();
+    let host = authority.host("localhost");
+    let cases: [(&[&[u8]], bool); 3] = [
+        (&[b"h2", b"http/1.1"], true),
+        (&[b"http/1.1"], false),
+        (&[], false),
+    ];
+    for (offered, http2) in cases {
+        let (west, east) = (Catalog::start().await, Catalog::start().await);
+        let port = Authority::guard_of(west.address, &host, None, offered).await;
+        let setup = Setup::two()
+            .at("west", format!("https://localhost:{port}"))
+            .backend("west", "tls: { ca: ca.pem }")
+            .backend("west", "http2: true")
+            .file("ca.pem", authority.pem());
+        let catalogs = vec![("west", west), ("east", east)];
+        let world = setup.over(catalogs).await.seeded();
+        let (client, nothing) = (world.client(), json!({}));
+        for _ in 0..3 {
+            let asked = (0..8).map(|_| client.post(EXISTS, &nothing));
+            for reply in futures_util::future::join_all(asked).await {
+                reply.ok();
+            }
+        }
+        assert_eq!(was_http2(&world), http2, "{offered:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_tls_it_is_spoken_when_it_is_asked_for() {
+    for http2 in [true, false] {
+        let setup = Setup::two().backend("west", &format!("http2: {http2}"));
+        let world = setup.start().await.seeded();
+        world.client().post(EXISTS, &json!({})).await.ok();
+        assert_eq!(was_http2(&world), http2);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_committed_over_it() {
+    let setup = Setup::two()
+        .backend("west", "http2: true")
+        .backend("east", "http2: true");
+    let world = setup.start().await.seeded();
+    let batch = pair(&world, 2);
+    world.client().post(BATCH, &batch).await.ok();
+    for name in ["west", "east"] {
+        assert_eq!(visible(&world, name).await, [1, 2]);
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_that_comes_back_is_spoken_with_again() {
+    let setup = Setup::two().backend("west", "http2: true");
+    let world = setup.start().await.seeded();
+    let client = world.client();
+    client.post(EXISTS, &json!({})).await.ok();
+    world.catalog("west").stop().await;
+    assert_eq!(
+        client.post(EXISTS, &json!({})).await.outcome(),
+        (503, Some(17))
+    );
+    world.catalog("west").resume();
+    client.post(EXISTS, &json!({})).await.ok();
+}
+
+/// A catalog whose connections go away again and again, each after a few requests, as a server does that is being
+/// replaced. Counts what it did.
+async fn fickle(done: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, done.clone()));
+        }
+    });
+    address
+}
+
+async fn serve(stream: TcpStream, done: Arc<AtomicUsize>) {
+    let (enough, served) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let told = enough.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (done, served, told) = (done.clone(), served.clone(), told.clone());
+        async move {
+            let _ = request.into_body().collect().await;
+            done.fetch_add(1, Ordering::Relaxed);
+            if served.fetch_add(1, Ordering::Relaxed) + 1 == CONNECTION_LASTS {
+                told.notify_one();
+            }
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{}"))))
+        }
+    });
+    let server = http2::Builder::new(TokioExecutor::new());
+    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = &mut connection => return,
+        () = enough.notified() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+#[tokio::test]
+async fn no_write_is_lost_or_done_twice_while_connections_go_away() {
+    const CLIENTS: usize = 16;
+    const WRITES: usize = 40;
+    let done = Arc::new(AtomicUsize::new(0));
+    let address = fickle(done.clone()).await;
+    let setup = Setup::two()
+        .at("west", format!("http://{address}"))
+        .backend("west", "http2: true");
+    let world = setup.start().await;
+    let before = done.load(Ordering::Relaxed);
+    let writing = (0..CLIENTS).map(|_| {
+        let client = world.client();
+        async move {
+            for _ in 0..WRITES {
+                let delete = json!({"predicate": "a = 1"});
+                client.post(DELETE, &delete).await.ok();
+            }
+        }
+    });
+    futures_util::future::join_all(writing).await;
+    let written = done.load(Ordering::Relaxed) - before;
+    assert_eq!(written, CLIENTS * WRITES);
+}
