@@ -36,6 +36,12 @@ use streams::Spawn;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Requests of one HTTP/2 connection at a time.
 const MAX_STREAMS: u32 = 256;
+/// What an HTTP/2 client may send of one request before anybody reads it …
+const STREAM_WINDOW: u32 = 1 << 20;
+/// … and of all of a connection's: one whose catalog does not read leaves room for the others.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Held of an answer that an HTTP/2 client does not take.
+const SEND_BUFFER: usize = 128 << 10;
 /// How often a quiet HTTP/2 client is asked whether it is still there.
 const PING_EVERY: Duration = Duration::from_secs(60);
 /// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be longer).
@@ -74,6 +80,9 @@ impl Protocols {
             .timer(TokioTimer::new())
             .max_header_list_size(self.header_bytes)
             .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
             .keep_alive_interval(PING_EVERY);
         http2
     }

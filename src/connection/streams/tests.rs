@@ -36,6 +36,11 @@ impl Observer for Told {
 /// One HTTP/2 connection to a server that reads requests to `/read` whole, answers `/flood` without end, and tells how
 /// its bodies end.
 async fn connect() -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
+    connect_with(STALLED).await
+}
+
+/// The same, with so much patience for what stalls.
+async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (told, ends) = mpsc::unbounded_channel();
     let pulse = Pulse::new();
@@ -50,6 +55,10 @@ async fn connect() -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
                     Err(CollectError::Broken(_) | CollectError::TooLarge) => Body::empty(),
                 },
                 "/flood" => flood().observe(told),
+                "/ignore" => {
+                    let _unread = body;
+                    std::future::pending().await
+                }
                 _ => Body::full("hello"),
             }))
         }
@@ -64,7 +73,7 @@ async fn connect() -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
         let patience = Patience {
             headers: FOREVER,
             idle: FOREVER,
-            stalled: STALLED,
+            stalled,
         };
         let mut watch = Watch::new(Instant::now());
         loop {
@@ -157,4 +166,22 @@ async fn an_answer_that_is_not_read_is_given_up_alone() {
     assert_eq!(end.expect("it is let go"), Some(End::Aborted));
     assert!(answer.into_body().collect().await.is_err());
     send(&sender, "/", Body::empty()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_leaves_room_for_others() {
+    let (sender, _ends) = connect_with(FOREVER * 2).await;
+    let ignored = send(&sender, "/ignore", Body::full(vec![7; 3 << 20]));
+    let read = async {
+        // The other has sent what it may by then.
+        sleep(STALLED / 4).await;
+        send(&sender, "/read", Body::full(vec![7; 1 << 20])).await
+    };
+    tokio::select! {
+        answer = read => {
+            let whole = answer.unwrap().into_body().collect().await.unwrap();
+            assert_eq!(whole.to_bytes(), (1 << 20).to_string());
+        }
+        _ = ignored => unreachable!("nobody answers"),
+    }
 }
