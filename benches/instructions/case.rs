@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use crate::catalog::TEN;
 use crate::forge::{self, P256, RSA};
 use crate::message::Connection;
+use crate::{ROUNDS, WARM_UP};
 
 pub const ISSUER: &str = "https://issuer.test";
 /// A body of the content type that is passed on as it comes.
 const ARROW: &str = "application/vnd.apache.arrow.stream";
 const JSON: &str = "application/json";
+/// Tokens that are new, in one round.
+const FRESH: u64 = 50;
 
 /// One kind of request.
 pub struct Case {
@@ -91,8 +94,8 @@ pub fn all(keys: &Keys) -> Vec<Case> {
     let warm = keys.warm.clone();
     let fresh = |algorithm: &'static str| {
         // Minting one is slow, and none of what is counted.
-        let tokens: Vec<String> = (1..=300)
-            .map(|number| keys.token(algorithm, number))
+        let tokens: Vec<String> = (0..WARM_UP + ROUNDS * FRESH)
+            .map(|number| keys.token(algorithm, number + 1))
             .collect();
         move |number: u64| describe("prod", &tokens[usize::try_from(number).unwrap()])
     };
@@ -106,8 +109,8 @@ pub fn all(keys: &Keys) -> Vec<Case> {
     vec![
         case("describe", 100, "200", move |_| describe("prod", &one)),
         case("re-rooted", 100, "200", move |_| describe("moved", &two)),
-        case("first RS256", 50, "200", fresh("RS256")),
-        case("first ES256", 50, "200", fresh("ES256")),
+        case("first RS256", FRESH, "200", fresh("RS256")),
+        case("first ES256", FRESH, "200", fresh("ES256")),
         case("unknown mount", 200, "404", move |_| {
             describe("none", &three)
         }),

@@ -28,7 +28,7 @@ use recorded::{Recorded, Verdict};
 /// Before anything is counted: connections are open, memory has grown, what is remembered is remembered.
 const WARM_UP: u64 = 40;
 /// What happens once in a while, such as the look for changed files, is in few of them; the least one counts.
-const ROUNDS: usize = 4;
+const ROUNDS: u64 = 6;
 
 fn main() -> ExitCode {
     // What cargo says to every benchmark is none of our words.

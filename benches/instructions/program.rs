@@ -47,6 +47,8 @@ impl Program {
             .arg(format!("--dump-before={BOUNDARY}"))
             .args([&program, "serve", "--config", "gateway.yaml"])
             .current_dir(folder.path())
+            // Memory is given back by the clock, unless it is kept.
+            .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -61,6 +61,10 @@ fn body_of_an_answer(bencher: Bencher<'_, '_>) {
 /// Recognized, checked, rewritten and answered by a catalog of this process; `kept` is the same without a rewrite.
 #[divan::bench(args = ["kept", "moved"])]
 fn whole_request(bencher: Bencher<'_, '_>, mount: &str) {
+    // Patience needs a clock.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    let _clock = runtime.enter();
     let folder = tempfile::tempdir().unwrap();
     let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
         panic!("{error}")
