@@ -3,16 +3,18 @@
 //! Values that nobody asked for are skipped without building them and without recursion, so
 //! neither a deep nor a wide document costs more than its own size.
 
-mod broken;
 mod edit;
 mod names;
-mod scan;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
 use crate::error::Error;
-use scan::{Broken, Scan, Spelled};
 
 pub(super) use edit::Edits;
 pub(super) use names::{Agreement, agreement, names, spell};
@@ -68,46 +70,32 @@ impl<'a> Document<'a> {
         what: &str,
         see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        finish(self.walk(part, see), part, what, '{', "an object")
-    }
-
-    fn walk(
-        self,
-        part: &'a str,
-        see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
-    ) -> Result<(), Stop> {
-        let mut scan = Scan::new(part);
-        if !scan.take(b'{') {
-            return Err(Stop::Broken);
-        }
-        if scan.take(b'}') {
-            return Ok(scan.end()?);
-        }
-        let mut previous_end = None;
-        for place in 0.. {
-            let key = scan.string()?;
-            if !scan.take(b':') {
-                return Err(Stop::Broken);
-            }
-            let value = scan.value()?;
+        let mut refusal = None;
+        let mut last = None;
+        let mut place = 0;
+        let mut step = |key: &'a str, value: &'a str| {
             let end = self.span(value).end;
-            see(Member {
-                name: key.decoded(),
-                escaped: key.escaped,
+            let (name, escaped) = decode_key(key);
+            let member = Member {
+                name,
+                escaped,
                 value,
-                // From its quote on.
-                span: self.span(key.inner).start - 1..end,
-                previous_end: previous_end.replace(end),
+                span: self.span(key).start..end,
+                previous_end: last.replace(end),
                 place,
-            })?;
-            if !scan.take(b',') {
-                break;
-            }
-        }
-        match scan.take(b'}') {
-            true => Ok(scan.end()?),
-            false => Err(Stop::Broken),
-        }
+            };
+            place += 1;
+            see(member)
+        };
+        let mut reader = serde_json::Deserializer::from_str(part);
+        let walk = Walk {
+            step: &mut step,
+            refusal: &mut refusal,
+        };
+        let outcome = reader
+            .deserialize_map(Members(walk))
+            .and_then(|()| reader.end());
+        finish(outcome, refusal, part, what, "an object")
     }
 
     /// Shows each element of the array `part` with its index.
@@ -117,88 +105,145 @@ impl<'a> Document<'a> {
         what: &str,
         see: &mut dyn FnMut(usize, &'a str) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut refusal = None;
         let mut index = 0;
-        let walk = each(part, |value| {
+        let mut step = |_: &'a str, value: &'a str| {
             index += 1;
             see(index - 1, value)
-        });
-        finish(walk, part, what, '[', "an array")
+        };
+        let mut reader = serde_json::Deserializer::from_str(part);
+        let walk = Walk {
+            step: &mut step,
+            refusal: &mut refusal,
+        };
+        let outcome = reader
+            .deserialize_seq(Elements(walk))
+            .and_then(|()| reader.end());
+        finish(outcome, refusal, part, what, "an array")
     }
 }
 
-impl<'a> Spelled<'a> {
-    /// The text. One that cannot be decoded names nothing we know.
-    fn decoded(self) -> Cow<'a, str> {
-        let text = || serde_json::from_str(&format!("\"{}\"", self.inner)).ok();
-        let decoded = self.escaped.then(text).flatten();
-        decoded.map_or(Cow::Borrowed(self.inner), Cow::Owned)
+/// A key's text and whether it has escapes. A key that cannot be decoded names nothing we know.
+fn decode_key(raw: &str) -> (Cow<'_, str>, bool) {
+    let inner = raw
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(raw);
+    if !inner.contains('\\') {
+        return (Cow::Borrowed(inner), false);
     }
-}
-
-/// Why a walk ends before the end.
-enum Stop {
-    Broken,
-    Refused(Error),
-}
-
-impl From<Broken> for Stop {
-    fn from(_: Broken) -> Self {
-        Self::Broken
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(refusal: Error) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-/// Shows each element of the array `part`.
-fn each<'a>(part: &'a str, mut see: impl FnMut(&'a str) -> Result<(), Error>) -> Result<(), Stop> {
-    let mut scan = Scan::new(part);
-    if !scan.take(b'[') {
-        return Err(Stop::Broken);
-    }
-    if scan.take(b']') {
-        return Ok(scan.end()?);
-    }
-    see(scan.value()?)?;
-    while scan.take(b',') {
-        see(scan.value()?)?;
-    }
-    match scan.take(b']') {
-        true => Ok(scan.end()?),
-        false => Err(Stop::Broken),
-    }
+    let decoded = serde_json::from_str(raw).map_or(Cow::Borrowed(inner), Cow::Owned);
+    (decoded, true)
 }
 
 fn finish(
-    outcome: Result<(), Stop>,
+    outcome: Result<(), serde_json::Error>,
+    refusal: Option<Error>,
     part: &str,
     what: &str,
-    open: char,
     shape: &str,
 ) -> Result<(), Error> {
-    match outcome {
-        Ok(()) => Ok(()),
-        Err(Stop::Refused(refusal)) => Err(refusal),
-        Err(Stop::Broken) => {
-            let text = part.trim_start_matches([' ', '\t', '\r', '\n']);
-            Err(Error::invalid(match text.starts_with(open) {
-                true => format!("{what} is not valid JSON: {}", broken::why(part)),
-                false => format!("{what} must be {shape}"),
-            }))
+    let Err(why) = outcome else { return Ok(()) };
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let first = part
+        .trim_start_matches([' ', '\t', '\r', '\n'])
+        .chars()
+        .next();
+    let fits = match shape {
+        "an object" => first == Some('{'),
+        _ => first == Some('['),
+    };
+    Err(if fits {
+        Error::invalid(format!("{what} is not valid JSON: {why}"))
+    } else {
+        Error::invalid(format!("{what} must be {shape}"))
+    })
+}
+
+/// What a walk calls for each member (key and value) or element (an empty key).
+struct Walk<'w, 'a> {
+    step: &'w mut dyn FnMut(&'a str, &'a str) -> Result<(), Error>,
+    /// Our own error, which would lose its kind inside of the reader's.
+    refusal: &'w mut Option<Error>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn take<E: serde::de::Error>(&mut self, key: &'a str, value: &'a str) -> Result<(), E> {
+        (self.step)(key, value).map_err(|refusal| {
+            *self.refusal = Some(refusal);
+            E::custom("refused")
+        })
+    }
+}
+
+struct Members<'w, 'a>(Walk<'w, 'a>);
+
+impl<'a> Visitor<'a> for Members<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&'a RawValue, &'a RawValue>()? {
+            self.0.take(key.get(), value.get())?;
         }
+        Ok(())
+    }
+}
+
+struct Elements<'w, 'a>(Walk<'w, 'a>);
+
+impl<'a> Visitor<'a> for Elements<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element::<&'a RawValue>()? {
+            self.0.take("", value.get())?;
+        }
+        Ok(())
     }
 }
 
 /// Reads a string value, borrowed where it has no escapes; `None` if it is not a string.
 pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    match inner.contains('\\') {
-        true => serde_json::from_str(raw).ok().map(Cow::Owned),
-        false => Some(Cow::Borrowed(inner)),
+    struct Text;
+    impl<'a> Visitor<'a> for Text {
+        type Value = Cow<'a, str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_borrowed_str<E: serde::de::Error>(self, text: &'a str) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(text))
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Cow::Owned(text.to_owned()))
+        }
     }
+    impl<'a> DeserializeSeed<'a> for Text {
+        type Value = Cow<'a, str>;
+
+        fn deserialize<D: serde::Deserializer<'a>>(
+            self,
+            reader: D,
+        ) -> Result<Self::Value, D::Error> {
+            reader.deserialize_str(self)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(raw);
+    let text = Text.deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(text)
 }
 
 /// A name from a body for use in a message, cut where it is long.

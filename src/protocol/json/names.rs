@@ -1,8 +1,10 @@
 //! Identifiers as JSON: arrays of strings.
 
-use std::borrow::Cow;
+use std::fmt;
 
-use super::{each, string};
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, SeqAccess, Visitor};
+
 use crate::error::Error;
 use crate::protocol::identifier::{Identifier, MAX_BYTES};
 
@@ -26,18 +28,15 @@ pub(in crate::protocol) fn agreement(
     if raw == "null" {
         return Ok(Agreement::Absent);
     }
-    let mut names = expected.names();
-    let mut same = true;
-    let walk = each(raw, |element| {
-        let name = string(element).ok_or_else(|| not_names(field))?;
-        same &= names.next() == Some(&*name);
-        Ok(())
-    });
-    walk.map_err(|_| not_names(field))?;
-    Ok(match same && names.next().is_none() {
-        true => Agreement::Same,
-        false => Agreement::Different,
-    })
+    let mut reader = serde_json::Deserializer::from_str(raw);
+    reader
+        .deserialize_seq(Compare(expected))
+        .and_then(|same| reader.end().map(|()| same))
+        .map(|same| match same {
+            true => Agreement::Same,
+            false => Agreement::Different,
+        })
+        .map_err(|_| not_names(field))
 }
 
 /// More than any identifier takes, every character escaped, is not even read.
@@ -48,40 +47,61 @@ pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identi
     if raw.len() > MAX_RAW {
         return Err(Error::invalid(format!("`{field}` is too long")));
     }
-    if raw == "null" {
-        return Ok(None);
-    }
-    let mut names: Vec<Cow<'_, str>> = Vec::new();
-    let walk = each(raw, |element| {
-        names.push(string(element).ok_or_else(|| not_names(field))?);
-        Ok(())
-    });
-    walk.map_err(|_| not_names(field))?;
-    let id = Identifier::from_names(names);
-    id.map(Some)
+    let names: Option<Vec<String>> = serde_json::from_str(raw).map_err(|_| not_names(field))?;
+    names
+        .map(Identifier::from_names)
+        .transpose()
         .map_err(|why| Error::invalid(format!("`{field}`: {why}")))
 }
 
 /// The identifier as JSON.
 pub(in crate::protocol) fn spell(id: &Identifier) -> String {
-    let mut spelled = String::with_capacity(64);
-    spelled.push('[');
-    for (place, name) in id.names().enumerate() {
-        if place > 0 {
-            spelled.push(',');
-        }
-        if name.contains(|c: char| c < ' ' || matches!(c, '"' | '\\')) {
-            spelled += &serde_json::Value::from(name).to_string();
-        } else {
-            spelled.push('"');
-            spelled.push_str(name);
-            spelled.push('"');
-        }
-    }
-    spelled.push(']');
-    spelled
+    let names: Vec<&str> = id.names().collect();
+    serde_json::to_string(&names).expect("texts are always JSON")
 }
 
 fn not_names(field: &str) -> Error {
     Error::invalid(format!("`{field}` must be an array of strings"))
+}
+
+struct Compare<'e>(&'e Identifier);
+
+impl<'de> Visitor<'de> for Compare<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
+        let mut expected = self.0.names();
+        let mut same = true;
+        while let Some(equal) = seq.next_element_seed(Equal(expected.clone().next()))? {
+            same &= equal;
+            expected.next();
+        }
+        Ok(same && expected.next().is_none())
+    }
+}
+
+struct Equal<'e>(Option<&'e str>);
+
+impl<'de> DeserializeSeed<'de> for Equal<'_> {
+    type Value = bool;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<bool, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Equal<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<bool, E> {
+        Ok(self.0 == Some(name))
+    }
 }
