@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two real catalogs, the gateway in front of them and a tour: everything on this machine, nothing installed outside
-# of this folder. Serves until Ctrl-C. Needs Rust, a C compiler, make and Python 3.11 or newer with venv and pip.
+# of this folder. Serves until Ctrl-C. Needs Rust, a C compiler and Python 3.11 or newer with venv and pip.
 #
 #   deploy/quickstart.sh               the tour, then serve
 #   deploy/quickstart.sh --tour-only   the tour, then end: 0 if all went as promised, else 1
@@ -58,7 +58,6 @@ run() {
 
 command -v cargo >/dev/null || fail "Rust is missing (cargo): install it with rustup"
 command -v cc >/dev/null || fail "a C compiler is missing (build-essential, or gcc)"
-command -v make >/dev/null || fail "make is missing (build-essential, or make)"
 command -v python3 >/dev/null || fail "Python 3 is missing (python3, python3-venv)"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python is older than 3.11: $(python3 --version)"
 python3 -c 'import ensurepip, venv' 2>/dev/null || fail "Python's venv is missing (python3-venv)"
@@ -83,7 +82,10 @@ if ! cmp -s "$requirements" "$data/venv/installed.txt"; then
 fi
 
 say "Building nsgate (the first time: some minutes)"
-run cargo build --release --locked --bin nsgate
+# The allocator of its own needs make; the system's does as well, with more memory for an idle connection.
+features=()
+command -v make >/dev/null || features=(--no-default-features)
+run cargo build --release --locked --bin nsgate "${features[@]+"${features[@]}"}"
 nsgate=$target/release/nsgate
 
 if [ -n "$install" ]; then

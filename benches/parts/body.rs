@@ -12,21 +12,21 @@ use serde_json::json;
 #[divan::bench]
 fn of_describe(bencher: Bencher<'_, '_>) {
     let body = r#"{"id":["prod","t1"],"check_declared":false}"#;
-    checked(bencher, Operation::DescribeTable, body.into());
+    checked(bencher, Operation::DescribeTable, &body.into());
 }
 
 #[divan::bench]
 fn of_one_mebibyte(bencher: Bencher<'_, '_>) {
     let predicate = "x".repeat((1 << 20) - 100);
     let body = json!({"id": ["prod", "t1"], "predicate": predicate, "updates": [["a", "1"]]});
-    checked(bencher, Operation::UpdateTable, body.to_string().into());
+    checked(bencher, Operation::UpdateTable, &body.to_string().into());
 }
 
 #[divan::bench]
 fn of_one_mebibyte_of_numbers(bencher: Bencher<'_, '_>) {
     let vector: Vec<f64> = (0..60_000).map(|number| f64::from(number) / 7.0).collect();
     let body = json!({"id": ["prod", "t1"], "k": 10, "vector": {"single_vector": vector}});
-    checked(bencher, Operation::QueryTable, body.to_string().into());
+    checked(bencher, Operation::QueryTable, &body.to_string().into());
 }
 
 /// Every entry is read.
@@ -46,7 +46,7 @@ fn of_a_batch(bencher: Bencher<'_, '_>, entries: usize) {
         .bench_local(|| batch::parse(black_box(body.as_bytes()), 1000).unwrap());
 }
 
-fn checked(bencher: Bencher<'_, '_>, operation: Operation, body: Bytes) {
+fn checked(bencher: Bencher<'_, '_>, operation: Operation, body: &Bytes) {
     let id = Identifier::from_names(["prod", "t1"]).unwrap();
     let asked = Asked {
         operation,
@@ -57,6 +57,6 @@ fn checked(bencher: Bencher<'_, '_>, operation: Operation, body: Bytes) {
         .counter(BytesCount::new(body.len()))
         .bench_local(|| -> Checked {
             let keep = |_: &Identifier| Ok(None);
-            rewrite::request(black_box(asked), black_box(&body), keep, |_, _| Ok(true)).unwrap()
+            rewrite::request(black_box(asked), black_box(body), keep, |_, _| Ok(true)).unwrap()
         });
 }

@@ -46,9 +46,7 @@ impl Answer {
     /// The body, which keeps `home` until it ends.
     pub(super) fn into_body<H: Home>(self, home: H) -> Body {
         match self {
-            Self::Alone(body, connection) => {
-                Streamed::new(body, connection, home).map_or_else(Body::stream, Body::full)
-            }
+            Self::Alone(body, connection) => Streamed::body(body, connection, home),
             Self::Stream(body) => Body::stream(body.kept(home)),
         }
     }
@@ -82,7 +80,7 @@ pub(super) async fn in_http1(
     while !anew && let Some(mut connection) = pool.take_idle() {
         match connection.exchange(take(request), deadline).await {
             Ok(response) => return answered(response, connection, true),
-            Err(Broken::Unsent(back, _)) => *request = back,
+            Err(Broken::Unsent(back, _)) => *request = *back,
             Err(Broken::Lost(error)) => {
                 return Outcome::Lost {
                     cause: error.into(),
@@ -105,7 +103,7 @@ async fn attempt_anew(deadline: Instant, pool: &Pool, request: &mut Request<Body
     match connection.exchange(take(request), deadline).await {
         Ok(response) => answered(response, connection, false),
         Err(Broken::Unsent(back, error)) => {
-            *request = back;
+            *request = *back;
             Outcome::Unsent(error.into())
         }
         Err(Broken::Lost(error)) => Outcome::Lost {

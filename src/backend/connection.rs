@@ -41,7 +41,7 @@ pub(super) struct Connection {
 /// Why an exchange gave no response.
 pub(super) enum Broken {
     /// Nothing was written; here is the request.
-    Unsent(Request<Body>, hyper::Error),
+    Unsent(Box<Request<Body>>, hyper::Error),
     /// Some of it may have been.
     Lost(hyper::Error),
     /// There was none in time.
@@ -161,7 +161,7 @@ impl Broken {
 impl From<TrySendError<Request<Body>>> for Broken {
     fn from(mut refused: TrySendError<Request<Body>>) -> Self {
         match refused.take_message() {
-            Some(request) => Self::Unsent(request, refused.into_error()),
+            Some(request) => Self::Unsent(Box::new(request), refused.into_error()),
             None => Self::Lost(refused.into_error()),
         }
     }
@@ -187,8 +187,8 @@ pub(super) trait Home: Send + Unpin + 'static {
 }
 
 impl<H: Home> Streamed<H> {
-    /// The body of a response that came over `connection`: all of it if it came with the headers, as most do.
-    pub(super) fn new(body: Incoming, connection: Box<Connection>, home: H) -> Result<Bytes, Self> {
+    /// The body of a response that came over `connection`: in memory if all of it came with the headers, as most do.
+    pub(super) fn body(body: Incoming, connection: Box<Connection>, home: H) -> Body {
         let mut streamed = Self {
             first: None,
             body,
@@ -197,7 +197,7 @@ impl<H: Home> Streamed<H> {
         };
         if streamed.body.is_end_stream() {
             streamed.give_back();
-            return Ok(Bytes::new());
+            return Body::empty();
         }
         let quiet = &mut Context::from_waker(Waker::noop());
         if streamed.body.size_hint().exact().is_some()
@@ -208,11 +208,11 @@ impl<H: Home> Streamed<H> {
                 && let Some(whole) = frame.data_ref().cloned()
             {
                 streamed.give_back();
-                return Ok(whole);
+                return Body::full(whole);
             }
             streamed.first = Some(received);
         }
-        Err(streamed)
+        Body::stream(streamed)
     }
 
     fn give_back(&mut self) {

@@ -69,8 +69,7 @@ impl Channel {
         let mut connection = Connection::open(self.dialer.dial().await?).await?;
         let answered = connection.exchange(request, Instant::now() + FETCH_TIMEOUT);
         let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
-        let body = Streamed::new(body, Box::new(connection), NotKept);
-        let body = body.map_or_else(Body::stream, Body::full);
+        let body = Streamed::body(body, Box::new(connection), NotKept);
         let body = body.collect_up_to(MAX_ANSWER).await?;
         Ok(HttpResponse::from_parts(head, body.into()))
     }

@@ -108,7 +108,7 @@ fn a_claim_wins_over_header_and_body_and_drops_them_silently() {
         ("x-ns-ctx-team", b"\xff"),
         ("x-ns-ctx-zone", b"eu"),
     ]);
-    let mut context = Context::take(&mut headers, &rules(), claims.clone()).unwrap();
+    let mut context = Context::take(&mut headers, &rules(), claims).unwrap();
     assert!(headers.is_empty());
     for key in ["tenant", "TENANT", "team", "Zone"] {
         assert_eq!(context.add_body(key, "body"), Ok(false), "{key}");
