@@ -111,7 +111,9 @@ async fn tries_are_told_apart_and_failures_are_failures() {
     let collector = Collector::start().await;
     let world = world(&collector).await;
     let west = world.catalog("west");
-    let ask = |id: &str| world.client().header("x-request-id", id);
+    // One connection of the client's: each worker keeps its own connections to a catalog.
+    let client = world.client();
+    let ask = |id: &str| client.header("x-request-id", id);
 
     // A second try is free over a connection that was used before.
     ask("first").post(EXISTS, &json!({})).await.ok();
