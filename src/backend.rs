@@ -31,7 +31,6 @@ pub mod health;
 mod moment;
 mod multiplexed;
 mod patience;
-mod peer;
 mod pool;
 mod rest;
 mod retry;
@@ -46,16 +45,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
+pub use crate::exchange::peer::Peer;
 pub use ask::read_answer;
 pub use catalog::Catalog;
 pub use credentials::Refusal;
 pub use endpoint::Standing;
 pub use failure::Failure;
-pub use peer::Peer;
 
 use crate::body::Body;
 use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVersioning};
 use crate::error::BoxError;
+use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
@@ -203,16 +203,16 @@ impl Backend {
     /// Sends a caller's request and answers with the response's headers and its streaming body.
     ///
     /// `request` has the method, the path and query as the catalog must see them (`/v1/…`) and these extensions:
-    /// [`Operation`]; [`Identifier`], the catalog's, where the path names one; [`Authority`] (absent: the caller's,
-    /// with the request's own `Authorization`); [`Context`]; [`Peer`]. Hop-by-hop headers are taken out in both
-    /// directions. The wait for the headers is bounded by the operation's class, the body is not.
+    /// [`Learned`], with the operation, the identifier, the catalog's, where the path names one, the context and the
+    /// peer; [`Authority`] (absent: the caller's, with the request's own `Authorization`). Hop-by-hop headers are taken
+    /// out in both directions. The wait for the headers is bounded by the operation's class, the body is not.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
         self.pass(&mut request).await
     }
 
     /// The same for a request that stays where it is until it is written. Nothing is left of it.
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
-        let operation = request.extensions().get::<Operation>().copied();
+        let operation = Learned::of(request.extensions()).operation;
         let began = Instant::now();
         let outcome = self.kind.pass(self.limit(operation), request).await;
         self.count(operation, began);
@@ -317,8 +317,12 @@ impl Kind {
         match self {
             Self::Rest(rest) => rest.pass(limit, request).await,
             #[cfg(feature = "dir")]
-            Self::Dir(dir) => Box::pin(dir.send_within(limit, take(request))).await,
+            Self::Dir(dir) => {
+                Learned::spread(request.extensions_mut());
+                Box::pin(dir.send_within(limit, take(request))).await
+            }
             Self::Own(catalog) => {
+                Learned::spread(request.extensions_mut());
                 Box::pin(catalog::send_within(&**catalog, limit, take(request))).await
             }
         }

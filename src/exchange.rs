@@ -1,10 +1,12 @@
 //! What is known about one request and its answer while it goes through the stack, and who is told at its end.
 //!
-//! One record a request, made by the outermost layer and found by the others as the request extension
-//! `Arc<Exchange>`. A fact is written once, by the part that learns it. The end comes exactly once: when the
-//! response's body ended, or when nobody is left who could answer.
+//! One record a request, made by the outermost layer and found by the others in [`learned::Learned`]. A fact is
+//! written once, by the part that learns it. The end comes exactly once: when the response's body ended, or when nobody
+//! is left who could answer.
 
+pub mod learned;
 pub mod origin;
+pub mod peer;
 pub mod span;
 mod waits;
 
@@ -21,6 +23,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 use crate::protocol::trace::SpanContext;
+use learned::Learned;
 use span::{Recorder, Traced};
 use waits::Waits;
 
@@ -84,9 +87,10 @@ const WATCHERS: usize = 4;
 
 impl Exchange {
     /// The exchange that a request belongs to; it begins where there is none yet.
-    pub fn of<B>(request: &mut Request<B>) -> Arc<Self> {
+    pub fn of<B>(request: &mut Request<B>) -> &Arc<Self> {
+        let learned = Learned::more(request.extensions_mut());
         let begin = || Arc::new(Self::begin());
-        Arc::clone(request.extensions_mut().get_or_insert_with(begin))
+        learned.exchange.get_or_insert_with(begin)
     }
 
     fn begin() -> Self {

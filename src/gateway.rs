@@ -1,7 +1,6 @@
 //! The innermost service: finds who owns what a request names, and has it done.
 //!
-//! What the layers learned comes as request extensions: [`Operation`], [`Identifier`] (as the client spells it),
-//! [`Context`](crate::protocol::context::Context) and the [`Exchange`](crate::exchange::Exchange) to tell who served.
+//! What the layers learned comes with the request, as [`Learned`].
 
 mod answer;
 mod commit;
@@ -32,6 +31,7 @@ use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::listing;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -125,9 +125,9 @@ impl Shared {
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         use Operation as Op;
-        let operation = extension::<Operation>(request)?;
+        let operation = operation_of(request)?;
         let id = match operation.kind() {
-            Some(_) => extension::<Identifier>(request)?,
+            Some(_) => learned(request, |learned| learned.identifier.clone())?,
             None => Identifier::root(),
         };
         let partly = || request.extensions().get::<Rights>().is_some();
@@ -147,10 +147,17 @@ impl Shared {
     }
 }
 
-/// An extension that a layer has set.
-fn extension<T: Clone + Send + Sync + 'static>(request: &Request<Body>) -> Result<T, Error> {
-    let found = request.extensions().get::<T>().cloned();
-    found.ok_or_else(|| {
+/// What is asked.
+fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
+    learned(request, |learned| learned.operation)
+}
+
+/// What a layer has noted.
+fn learned<T>(
+    request: &Request<Body>,
+    fact: impl FnOnce(&Learned) -> Option<T>,
+) -> Result<T, Error> {
+    fact(Learned::of(request.extensions())).ok_or_else(|| {
         let what = std::any::type_name::<T>();
         Error::internal(
             "the gateway is put together wrongly",

@@ -1,5 +1,6 @@
-//! The middlewares, one file each. They do not know each other: what one learns reaches the next as a request
-//! extension or in the [`Exchange`](crate::exchange::Exchange). Their order is in [`stack`](crate::stack).
+//! The middlewares, one file each. They do not know each other: what one learns reaches the next in the request's
+//! [`Learned`](crate::exchange::learned::Learned) or in the [`Exchange`](crate::exchange::Exchange). Their order is in
+//! [`stack`](crate::stack).
 
 pub mod authenticate;
 pub mod authorize;

@@ -43,8 +43,8 @@
 //!
 //! - A configuration makes a whole new stack ([`stack::Current`]); a request stays in the one that it entered, and
 //!   keeps its routes ([`gateway::World`]).
-//! - What one layer learns reaches the next as a typed request extension or in the [`exchange::Exchange`], never as a
-//!   header.
+//! - What one layer learns reaches the next in the request's [`exchange::learned::Learned`] or in the
+//!   [`exchange::Exchange`], never as a header.
 //! - Parts fail with their own error types, which become [`error::Error`] at their edge and a response in
 //!   [`layer::rescue`], nowhere else.
 //! - Bodies stream; only JSON that must be looked at is held, and never more than `limits.json_body` of it.

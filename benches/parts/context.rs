@@ -4,7 +4,6 @@ use divan::{Bencher, black_box};
 use nsgate::body::Body;
 use nsgate::layer::context::TakeContextLayer;
 use nsgate::protocol::context::ContextRules;
-use nsgate::protocol::principal::Principal;
 
 use crate::inside::{ask, only, request};
 
@@ -18,7 +17,6 @@ fn headers(bencher: Bencher<'_, '_>, number: usize) {
             for number in 0..number {
                 request = request.header(format!("x-ns-ctx-key-{number}"), "value");
             }
-            let request = request.extension(Principal::anonymous());
             request.body(Body::empty()).unwrap()
         })
         .bench_local_values(|request| ask(&mut layer, black_box(request)).unwrap());

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{Answer, Ask, Failure, Kind};
 use crate::body::{Body, CollectError};
 use crate::error::BoxError;
+use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 
 /// The most that is read of an answer.
@@ -60,10 +61,13 @@ fn request(ask: Ask) -> Result<Request<Body>, BoxError> {
     ask.origin.label(headers);
     let extensions = request.extensions_mut();
     extensions.insert(ask.origin);
-    extensions.insert(ask.operation);
-    extensions.insert(ask.identifier);
     extensions.insert(ask.authority);
-    extensions.insert(ask.context);
+    extensions.insert(Learned {
+        operation: Some(ask.operation),
+        identifier: Some(ask.identifier),
+        context: Some(ask.context),
+        ..Learned::default()
+    });
     Ok(request)
 }
 

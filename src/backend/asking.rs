@@ -8,6 +8,7 @@ use http::uri::Authority;
 
 use super::attempt::Outcome;
 use crate::body::Body;
+use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::exchange::span::{Begun, Fact, Role, Traced, route};
 use crate::protocol::operation::Operation;
@@ -35,7 +36,7 @@ impl Asked {
         let traced = Origin::traced_of(extensions)?;
         Some(Self {
             traced,
-            operation: extensions.get::<Operation>().copied(),
+            operation: Learned::of(extensions).operation,
             backend: Arc::clone(backend),
         })
     }

@@ -10,8 +10,11 @@ use crate::body::Body;
 
 /// Anything that answers requests of the contract.
 pub trait Catalog: Send + Sync + 'static {
-    /// Answers one request; see [`Backend::send`](super::Backend::send) for what it carries. A failure must say
-    /// truly whether the catalog can have acted. A call that takes too long is dropped.
+    /// Answers one request, which has the method, path and query of the contract (`/v1/…`) and these extensions:
+    /// [`Operation`](crate::protocol::operation::Operation); [`Identifier`](crate::protocol::identifier::Identifier),
+    /// the catalog's, where the path names one; [`Authority`](super::Authority) (absent: the caller's, with the
+    /// request's own `Authorization`); [`Context`](crate::protocol::context::Context); [`Peer`](super::Peer). A failure
+    /// must say truly whether the catalog can have acted. A call that takes too long is dropped.
     fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>>;
 }
 

@@ -16,13 +16,13 @@ use super::credentials::{Credentials, Lent};
 use super::deliver::{Delivery, Manner};
 use super::endpoint::{Endpoint, Standing};
 use super::endpoints::Endpoints;
-use super::{Authority, Failure, Peer, headers};
+use super::{Authority, Failure, headers};
 use crate::body::Body;
 use crate::config::{Health, RestConfig};
 use crate::error::BoxError;
+use crate::exchange::learned::Learned;
 use crate::metrics;
-use crate::protocol::context::Context;
-use crate::protocol::operation::{Access, Operation};
+use crate::protocol::operation::Access;
 
 /// A catalog behind HTTP.
 pub(super) struct Rest {
@@ -57,7 +57,7 @@ impl Rest {
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         let extensions = request.extensions();
-        let operation = extensions.get::<Operation>();
+        let operation = Learned::of(extensions).operation;
         let manner = Manner {
             read: operation.is_some_and(|operation| operation.access() == Access::Read),
             quick: operation.is_some_and(|operation| !operation.is_data()),
@@ -137,10 +137,11 @@ impl Rest {
         headers::set_length(map, &method, length);
         self.credentials
             .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
-        if let Some(context) = extensions.get::<Context>() {
+        let learned = Learned::of(&extensions);
+        if let Some(context) = &learned.context {
             headers::set_context(map, &self.context_prefix, context);
         }
-        if let Some(peer) = extensions.get::<Peer>() {
+        if let Some(peer) = &learned.peer {
             headers::set_peer(map, peer);
         }
     }

@@ -18,6 +18,7 @@ use super::pulse::{Pulse, Serving};
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::error::BoxError;
+use crate::exchange::learned::Learned;
 
 /// The stack as one connection sees it. Requests enter one after the other, so no copy of the stack is made for each.
 pub(super) struct Door<S> {
@@ -64,7 +65,8 @@ where
         let serving = self.pulse.began();
         let http1 = request.version() < Version::HTTP_2;
         let mut request = request.map(Body::incoming);
-        request.extensions_mut().insert(self.peer.clone());
+        let learned = Learned::from(self.peer.clone());
+        request.extensions_mut().insert(learned);
         Answering {
             inner: self.stack.borrow_mut().call(request),
             serving: Some(serving),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use http::{Extensions, HeaderMap};
 
+use super::learned::Learned;
 use super::span::Traced;
 use super::{Exchange, Head, Waiting};
 use crate::protocol::trace::{REQUEST_ID, TRACEPARENT};
@@ -33,7 +34,7 @@ impl Origin {
         if let Some(origin) = extensions.get::<Self>() {
             return origin.clone();
         }
-        let exchange = extensions.get::<Arc<Exchange>>();
+        let exchange = Learned::of(extensions).exchange.as_ref();
         Self(exchange.and_then(|exchange| {
             Some(Arc::new(Request {
                 head: exchange.head()?.clone(),
@@ -46,7 +47,7 @@ impl Origin {
     pub fn traced_of(extensions: &Extensions) -> Option<Traced> {
         match extensions.get::<Self>() {
             Some(origin) => origin.traced(),
-            None => extensions.get::<Arc<Exchange>>()?.head()?.traced(),
+            None => Learned::of(extensions).exchange.as_ref()?.head()?.traced(),
         }
     }
 

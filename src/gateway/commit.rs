@@ -6,18 +6,17 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 
-use super::{Shared, World, extension, payload};
+use super::{Shared, World, operation_of, payload};
 use crate::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::protocol::commit::CommitOperation;
-use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
-use crate::protocol::principal::Principal;
 use crate::protocol::{batch, commit};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -28,7 +27,7 @@ pub(super) async fn commit(
     world: &Arc<World>,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = extension::<Operation>(&request)?;
+    let operation = operation_of(&request)?;
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, None, shared.json_body, keep).await?;
     let (head, body) = request.into_parts();
@@ -59,20 +58,20 @@ pub(super) async fn commit(
 
 /// Who asks for a batch.
 pub(super) fn caller(head: &Parts) -> Caller {
-    let context = head.extensions.get::<Context>();
+    let learned = Learned::of(&head.extensions);
     let key = head.headers.get(IDEMPOTENCY_KEY);
     Caller {
         name: name(head),
         idempotency_key: key.and_then(|key| Some(key.to_str().ok()?.to_owned())),
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
-        context: context.cloned().unwrap_or_default(),
+        context: learned.context.clone().unwrap_or_default(),
         origin: Origin::of(&head.extensions),
     }
 }
 
 /// Whatever distinguishes callers: who they are, or what they show where nobody asks who they are.
 fn name(head: &Parts) -> String {
-    let known = head.extensions.get::<Principal>();
+    let known = Learned::of(&head.extensions).principal.as_ref();
     match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
         Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
         None => {

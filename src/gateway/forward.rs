@@ -10,13 +10,14 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::Change;
 use super::payload::{self, Said};
-use super::{Shared, World, extension, hold, reroot, room, versions};
+use super::{Shared, World, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Unseen, unsettled};
 use crate::batch::{Batches, Level};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::{Exchange, Waiting};
+use crate::exchange::Waiting;
+use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Kind, Lock, Operation};
@@ -30,11 +31,11 @@ pub(super) async fn forward(
     id: &Identifier,
     request: &mut Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = extension::<Operation>(request)?;
+    let operation = operation_of(request)?;
     let kind = operation.kind().unwrap_or(Kind::Table);
     let mount = world.routes.owner(id, kind)?;
     let backend = world.backend(mount);
-    if let Some(exchange) = request.extensions().get::<Arc<Exchange>>() {
+    if let Some(exchange) = &Learned::of(request.extensions()).exchange {
         exchange.routed(&mount.namespace);
     }
     room::check(shared.free.as_ref(), world, backend)?;
@@ -43,7 +44,7 @@ pub(super) async fn forward(
     let said = admit(shared, world, mount, names, request).await?;
     if let Some(there) = &elsewhere {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
-        request.extensions_mut().insert(there.clone());
+        Learned::more(request.extensions_mut()).identifier = Some(there.clone());
     }
     let there = elsewhere.as_ref().unwrap_or(id);
     let change = Change {
@@ -156,7 +157,7 @@ async fn list_tables(
     there: &Identifier,
     request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    if extension::<Operation>(&request)? == Operation::ListTables {
+    if operation_of(&request)? == Operation::ListTables {
         return batches
             .list_tables(backend, Level::Below(there), request)
             .await;
@@ -196,7 +197,7 @@ pub(super) async fn send(
 
 /// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
 fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
-    let exchange = request.extensions().get::<Arc<Exchange>>()?;
+    let exchange = Learned::of(request.extensions()).exchange.as_ref()?;
     exchange.served_by(backend.metrics());
     exchange.waiting()
 }
@@ -210,7 +211,7 @@ async fn admit(
     (id, there): (&Identifier, Option<&Identifier>),
     request: &mut Request<Body>,
 ) -> Result<Said, Error> {
-    let operation = extension::<Operation>(request)?;
+    let operation = operation_of(request)?;
     let locate = |other: &Identifier| {
         if other == id {
             return Ok(there.cloned());

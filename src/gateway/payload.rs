@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use crate::body::{Body, Collect, CollectError};
 use crate::error::Error;
 use crate::exchange::Exchange;
-use crate::protocol::context::{Context, Source};
+use crate::exchange::learned::Learned;
+use crate::protocol::context::Source;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Payload, recognize};
@@ -68,7 +69,7 @@ pub(super) async fn admit(
         id,
         index_name: index_name.as_deref(),
     };
-    let mut context = request.extensions_mut().get_mut::<Context>();
+    let mut context = Learned::more(request.extensions_mut()).context.as_mut();
     let checked = rewrite::request(asked, &body, locate, |key, value| match &mut context {
         Some(context) => Ok(context.add_body(key, value)?),
         None => Ok(true),

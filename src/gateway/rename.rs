@@ -3,15 +3,16 @@
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
-use super::{Shared, World, commit, extension, forward, hold, payload, reroot};
+use super::{Shared, World, commit, forward, hold, operation_of, payload, reroot};
 use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{RenameCall, RenameEnd, is_unsupported};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Access, Kind, Operation};
+use crate::protocol::operation::{Access, Kind};
 use crate::protocol::rename;
 
 /// Gives a table another name: in its catalog or in another one.
@@ -21,7 +22,7 @@ pub(super) async fn rename(
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = extension::<Operation>(&request)?;
+    let operation = operation_of(&request)?;
     let mount = world.routes.owner(id, Kind::Table)?;
     if *id == mount.namespace {
         let message = format!("{id} is a mount and not a table");
@@ -91,7 +92,7 @@ async fn by_the_catalog(
     let held = batches.hold_both(old.key(), new.key()).await?;
     if old.asked != old.there {
         *request.uri_mut() = reroot::path(request.uri(), &old.there)?.into();
-        request.extensions_mut().insert(old.there.clone());
+        Learned::more(request.extensions_mut()).identifier = Some(old.there.clone());
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
-use super::{Shared, World, extension, forward, payload};
+use super::{Shared, World, forward, operation_of, payload};
 use crate::access::Rights;
 use crate::backend::Backend;
 use crate::batch::{Batches, TableKey, TransactionStatus};
@@ -26,7 +26,7 @@ pub(super) async fn serve(
     if id.len() > 1 {
         return forward::forward(shared, world, id, &mut request).await;
     }
-    let operation = extension::<Operation>(&request)?;
+    let operation = operation_of(&request)?;
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
     let (head, body) = request.into_parts();

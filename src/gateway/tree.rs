@@ -3,16 +3,15 @@
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
-use super::{Shared, World, extension, payload};
+use super::{Shared, World, operation_of, payload};
 use crate::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::listing;
-use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::Operation;
 use crate::protocol::query::Query;
 
 /// Answers what [`listing::concerns`]. The body is put as the catalog that owns `id` must see it, if one does.
@@ -22,24 +21,21 @@ pub(super) async fn answer(
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = extension::<Operation>(&request)?;
+    let operation = operation_of(&request)?;
     let owner = world.routes.find(id);
     let elsewhere = owner.filter(|owner| !owner.keeps_path());
     let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
     let route = operation.kind().map(|_| id);
     payload::admit(&mut request, operation, route, shared.json_body, locate).await?;
     let (head, body) = request.into_parts();
+    let learned = Learned::of(&head.extensions);
     let question = listing::Request {
         operation,
         id,
         query: Query::new(head.uri.query()),
         body: payload::read(body, shared.json_body).await?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
-        context: head
-            .extensions
-            .get::<Context>()
-            .cloned()
-            .unwrap_or_default(),
+        context: learned.context.clone().unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),
         origin: Origin::of(&head.extensions),
     };

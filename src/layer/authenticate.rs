@@ -19,7 +19,7 @@ use tower::{Layer, Service};
 
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
+use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::principal::Principal;
 use crate::token::Refusal;
@@ -31,7 +31,7 @@ use verifier::{Last, Verdict};
 #[derive(Clone)]
 pub struct AuthenticateLayer(Arc<Verifier>);
 
-/// The service. Sets the extension [`Principal`]. There is one for each connection.
+/// The service. Notes the [`Principal`]. There is one for each connection.
 pub struct Authenticate<S> {
     inner: S,
     verifier: Arc<Verifier>,
@@ -119,10 +119,13 @@ where
 }
 
 fn admit(request: &mut Request<Body>, principal: Principal) {
-    if !principal.is_anonymous() {
-        Exchange::of(request).authenticated(&principal);
+    let learned = Learned::more(request.extensions_mut());
+    if let Some(exchange) = &learned.exchange
+        && !principal.is_anonymous()
+    {
+        exchange.authenticated(&principal);
     }
-    request.extensions_mut().insert(principal);
+    learned.principal = Some(principal);
 }
 
 impl From<Refusal> for Error {
@@ -161,8 +164,8 @@ mod tests {
         let keys = Keys::new(&Auth::default(), &clock, metrics.auth()).unwrap();
         let nobody = Verifier::new(&keys, clock, metrics.auth().clone());
         let inner = service_fn(async |request: Request<Body>| {
-            let principal = request.extensions().get::<Principal>().unwrap();
-            assert!(principal.is_anonymous());
+            let principal = &Learned::of(request.extensions()).principal;
+            assert!(principal.as_ref().unwrap().is_anonymous());
             Ok::<_, Error>(Response::new(Body::empty()))
         });
         let everyone = AuthenticateLayer::new(Arc::new(nobody.anonymous())).layer(inner);

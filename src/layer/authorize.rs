@@ -13,6 +13,7 @@ use tower::{Layer, Service};
 use crate::access::{Rights, Rules};
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::principal::Principal;
@@ -81,14 +82,12 @@ where
 }
 
 fn decide(rules: &Arc<Rules>, request: &mut Request<Body>) -> Result<(), Error> {
-    let extensions = request.extensions();
-    let (Some(&operation), Some(caller)) =
-        (extensions.get::<Operation>(), extensions.get::<Principal>())
-    else {
+    let learned = Learned::of(request.extensions());
+    let (Some(operation), Some(caller)) = (learned.operation, &learned.principal) else {
         return Err(misplaced());
     };
     let id = match operation.kind() {
-        Some(_) => extensions.get::<Identifier>().ok_or_else(misplaced)?,
+        Some(_) => learned.identifier.as_ref().ok_or_else(misplaced)?,
         None => &ROOT,
     };
     let decided = match operation.kind() {

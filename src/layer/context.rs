@@ -13,14 +13,14 @@ use tower::{Layer, Service};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::Exchange;
+use crate::exchange::learned::Learned;
 use crate::protocol::context::{ClaimEntries, Context, ContextRules, Source};
-use crate::protocol::principal::Principal;
 
 /// Makes [`TakeContext`].
 #[derive(Clone)]
 pub struct TakeContextLayer(Arc<ContextRules>);
 
-/// The service. Sets the extension [`Context`].
+/// The service. Notes the [`Context`].
 #[derive(Clone)]
 pub struct TakeContext<S> {
     inner: S,
@@ -66,14 +66,16 @@ where
 }
 
 fn take(request: &mut Request<Body>, rules: &ContextRules) -> Result<(), Error> {
-    let principal = request.extensions().get::<Principal>();
-    let claims = principal.map_or_else(ClaimEntries::default, |p| p.context().clone());
+    let principal = &Learned::of(request.extensions()).principal;
+    let claims = principal
+        .as_ref()
+        .map_or_else(ClaimEntries::default, |p| p.context().clone());
     let context = Context::take(request.headers_mut(), rules, claims)?;
     if context.shows() {
         let claims = context.shown(Source::Claim);
         Exchange::of(request).described(claims.chain(context.shown(Source::Header)));
     }
-    request.extensions_mut().insert(context);
+    Learned::more(request.extensions_mut()).context = Some(context);
     Ok(())
 }
 
@@ -85,7 +87,7 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
-    use crate::protocol::principal::Identity;
+    use crate::protocol::principal::{Identity, Principal};
 
     fn rules(shown: &[&str]) -> ContextRules {
         let shown = shown.iter().map(|&key| key.to_owned());
@@ -115,7 +117,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).unwrap();
-        request.extensions_mut().insert(caller());
+        Learned::more(request.extensions_mut()).principal = Some(caller());
         let service = TakeContextLayer::new(rules).layer(inner);
         let response = service.oneshot(request).await?;
         let kept = response
@@ -133,7 +135,7 @@ mod tests {
         ];
         let request = ask(rules(&[]), &headers).await.unwrap();
         assert_eq!(request.headers().keys().collect::<Vec<_>>(), ["accept"]);
-        let context = request.extensions().get::<Context>().unwrap();
+        let context = Learned::of(request.extensions()).context.as_ref().unwrap();
         let entries: Vec<_> = context.iter().map(|e| (e.key(), e.value())).collect();
         assert_eq!(entries, [("tenant", "acme"), ("team", "red")]);
     }
@@ -143,8 +145,9 @@ mod tests {
         let headers = [("x-ns-ctx-team", "red"), ("x-ns-ctx-secret", "x")];
         let shown = rules(&["team", "tenant", "absent", "run"]);
         let mut request = ask(shown, &headers).await.unwrap();
-        let exchange = Exchange::of(&mut request);
-        let context = request.extensions_mut().get_mut::<Context>().unwrap();
+        let exchange = Arc::clone(Exchange::of(&mut request));
+        let context = Learned::more(request.extensions_mut()).context.as_mut();
+        let context = context.unwrap();
         assert!(context.add_body("Run", "7").unwrap());
         exchange.described(context.shown(Source::Body));
         let shown = exchange.context();

@@ -133,7 +133,7 @@ mod tests {
         S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
     {
         let mut request = Request::default();
-        let exchange = Exchange::of(&mut request);
+        let exchange = Arc::clone(Exchange::of(&mut request));
         let response = service.call(request).await?;
         Ok(response.map(|body| exchange.observe_response(body)))
     }

@@ -66,7 +66,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let exchange = Exchange::of(&mut request);
+        let exchange = Arc::clone(Exchange::of(&mut request));
         self.ledger.0.began();
         exchange.watch(Arc::clone(&self.ledger) as Arc<dyn Watcher>);
         // In place: a request is large, and `map` would move it twice.
@@ -115,12 +115,13 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
+    use crate::exchange::learned::Learned;
     use crate::metrics::Metrics as All;
     use crate::protocol::operation::Operation;
 
     fn answer(request: &Request<Body>, status: StatusCode) -> Response<Body> {
-        let exchange = request.extensions().get::<Arc<Exchange>>().unwrap();
-        exchange.recognized(Operation::QueryTable);
+        let exchange = Learned::of(request.extensions()).exchange.as_ref();
+        exchange.unwrap().recognized(Operation::QueryTable);
         let mut response = Response::new(Body::full("12345"));
         *response.status_mut() = status;
         response

@@ -21,12 +21,11 @@ use governor::{Quota, RateLimiter};
 use http::{Request, Response};
 use tower::{Layer, Service};
 
-use crate::backend::Peer;
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
-use crate::protocol::principal::Principal;
 use buckets::Buckets;
 
 /// Callers that are remembered, at most: about 4 MB. Beyond it those are forgotten who used least of what they may.
@@ -169,14 +168,15 @@ fn quota(setting: RateLimit) -> Quota {
 
 impl<'r> Caller<'r> {
     fn of(request: &'r Request<Body>) -> Self {
-        let extensions = request.extensions();
-        match extensions.get::<Principal>() {
+        let learned = Learned::of(request.extensions());
+        match &learned.principal {
             Some(principal) if !principal.subject().is_empty() => Self::Subject {
                 issuer: principal.issuer(),
                 subject: principal.subject(),
             },
-            _ => extensions
-                .get::<Peer>()
+            _ => learned
+                .peer
+                .as_ref()
                 .map_or(Self::Unknown, |peer| Self::at(peer.address().ip())),
         }
     }

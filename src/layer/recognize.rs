@@ -3,7 +3,6 @@
 //! It comes before authentication, so that a caller without a token learns only which routes exist.
 
 use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
@@ -12,7 +11,7 @@ use tower::{Layer, Service};
 
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
+use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Operation, recognize};
 use crate::protocol::query::Query;
@@ -21,7 +20,7 @@ use crate::protocol::query::Query;
 #[derive(Clone, Copy, Debug)]
 pub struct RecognizeLayer;
 
-/// The service. Sets the extensions [`Operation`] and, where the path names one, [`Identifier`].
+/// The service. Notes the operation and, where the path names one, the [`Identifier`].
 #[derive(Clone)]
 pub struct Recognize<S>(S);
 
@@ -56,7 +55,7 @@ where
 fn note(request: &mut Request<Body>) -> Result<(), Error> {
     let target = recognize(request.method(), request.uri().path())?;
     let operation: Operation = target.operation;
-    if let Some(exchange) = request.extensions().get::<Arc<Exchange>>() {
+    if let Some(exchange) = &Learned::of(request.extensions()).exchange {
         exchange.recognized(operation);
     }
     let identifier = match target.id {
@@ -66,11 +65,9 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
         }
         None => None,
     };
-    let extensions = request.extensions_mut();
-    extensions.insert(operation);
-    if let Some(identifier) = identifier {
-        extensions.insert(identifier);
-    }
+    let learned = Learned::more(request.extensions_mut());
+    learned.operation = Some(operation);
+    learned.identifier = identifier;
     Ok(())
 }
 
@@ -91,9 +88,9 @@ mod tests {
         let request = Request::builder().method(method).uri(target);
         let request = request.body(Body::empty()).unwrap();
         let response = RecognizeLayer.layer(inner).oneshot(request).await?;
-        let operation = *response.extensions().get::<Operation>().unwrap();
-        let identifier = response.extensions().get::<Identifier>();
-        Ok((operation, identifier.map(ToString::to_string)))
+        let learned = Learned::of(response.extensions());
+        let identifier = learned.identifier.as_ref().map(ToString::to_string);
+        Ok((learned.operation.unwrap(), identifier))
     }
 
     #[tokio::test]

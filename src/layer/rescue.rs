@@ -82,7 +82,7 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         Rescuing {
             path: request.uri().path_and_query().cloned(),
-            exchange: Exchange::of(&mut request),
+            exchange: Arc::clone(Exchange::of(&mut request)),
             inner: self.0.call(request),
         }
     }

@@ -17,8 +17,8 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tracing::Span;
 
-use crate::backend::Peer;
 use crate::body::Body;
+use crate::exchange::learned::Learned;
 use crate::exchange::span::Recorder;
 use crate::exchange::{Exchange, Head, Watcher};
 use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
@@ -95,7 +95,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let exchange = Exchange::of(&mut request);
+        let exchange = Arc::clone(Exchange::of(&mut request));
         let head = head(
             &mut request,
             self.access_log.is_some(),
@@ -160,8 +160,8 @@ fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Rec
     replace(sent, id.clone());
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
     let told = logged || recorder.is_some();
-    let peer = request.extensions().get::<Peer>().filter(|_| told);
-    let client = peer.map(|peer| peer.forwarded_for().clone());
+    let client = told.then(|| Learned::of(request.extensions()).peer.as_ref());
+    let client = client.flatten().map(|peer| peer.forwarded_for().clone());
     Head {
         told,
         recorder,

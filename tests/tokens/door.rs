@@ -9,6 +9,7 @@ use http::{HeaderValue, Request, Response, header};
 use nsgate::body::Body;
 use nsgate::config::{Algorithm, Auth, Issuer, KeySource};
 use nsgate::error::Error;
+use nsgate::exchange::learned::Learned;
 use nsgate::keys::{Clock, Keys};
 use nsgate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use nsgate::metrics::Metrics;
@@ -172,6 +173,9 @@ impl Connection {
             request.headers_mut().append(header::AUTHORIZATION, value);
         }
         let mut response = self.0.ready().await?.call(request).await?;
-        Ok(response.extensions_mut().remove().expect("a principal"))
+        let learned = response.extensions_mut().remove::<Learned>();
+        Ok(learned
+            .and_then(|learned| learned.principal)
+            .expect("a principal"))
     }
 }

@@ -9,7 +9,8 @@ use super::Rest;
 use crate::backend::credentials::{Found, Lent};
 use crate::backend::{Authority, Failure};
 use crate::body::Body;
-use crate::protocol::operation::{Access, Operation};
+use crate::exchange::learned::Learned;
+use crate::protocol::operation::Access;
 
 impl Rest {
     /// See [`crate::backend::Backend::pass`]. `limit` is the time to the response's headers.
@@ -87,6 +88,6 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 fn reads(request: &Request<Body>) -> bool {
-    let operation = request.extensions().get::<Operation>();
+    let operation = Learned::of(request.extensions()).operation;
     operation.is_some_and(|operation| operation.access() == Access::Read)
 }

@@ -11,8 +11,11 @@ use super::*;
 use crate::backend::scripted::{Act, Catalog, ok};
 use crate::backend::{Answer, Ask, Authority, Kind};
 use crate::exchange::origin::Origin;
+use crate::exchange::peer::Peer;
 use crate::metrics::Metrics;
+use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
 
 /// Long enough for loopback, short enough to wait for where nothing comes.
 const SOON: Duration = Duration::from_millis(300);
@@ -54,7 +57,7 @@ fn request(operation: Operation, body: Body) -> Request<Body> {
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/describe?delimiter=%24".parse().unwrap();
-    request.extensions_mut().insert(operation);
+    Learned::more(request.extensions_mut()).operation = Some(operation);
     request
 }
 
@@ -360,7 +363,7 @@ async fn the_catalog_sees_its_own_host_the_peer_and_what_is_end_to_end() {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
     let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
-    request.extensions_mut().insert(peer);
+    Learned::more(request.extensions_mut()).peer = Some(peer);
     rest(&config).send(SOON, request).await.unwrap();
     let (head, body) = catalog.requests()[0]
         .split_once("\r\n\r\n")

@@ -8,7 +8,7 @@ use http::Request;
 use http::header::AUTHORIZATION;
 
 use super::memory::{Known, Memory, Shown};
-use crate::backend::Peer;
+use crate::exchange::learned::Learned;
 use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
 use crate::metrics::{self, TokenCache};
 use crate::protocol::principal::Principal;
@@ -175,5 +175,5 @@ fn certificate<B>(request: &Request<B>) -> Option<&str> {
 }
 
 fn holder<B>(request: &Request<B>) -> Option<&Principal> {
-    request.extensions().get::<Peer>()?.holder()
+    Learned::of(request.extensions()).peer.as_ref()?.holder()
 }

@@ -8,7 +8,8 @@ use http::header::RETRY_AFTER;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::protocol::principal::Identity;
+use crate::exchange::peer::Peer;
+use crate::protocol::principal::{Identity, Principal};
 
 const SLOW: RateLimit = RateLimit {
     requests: 1,
@@ -37,9 +38,9 @@ fn request(issuer: &str, subject: &str, address: &str) -> Request<Body> {
             ..Identity::default()
         }),
     };
-    let extensions = request.extensions_mut();
-    extensions.insert(principal);
-    extensions.insert(Peer::new(address.parse().unwrap(), false));
+    let learned = Learned::more(request.extensions_mut());
+    learned.principal = Some(principal);
+    learned.peer = Some(Peer::new(address.parse().unwrap(), false));
     request
 }
 

@@ -129,7 +129,7 @@ async fn logged(format: LogFormat) -> String {
         .header("x-request-id", "r1")
         .body(Body::empty())
         .unwrap();
-    let exchange = Exchange::of(&mut request);
+    let exchange = Arc::clone(Exchange::of(&mut request));
     *request.body_mut() = exchange.observe_request(Body::full("secret-body"));
     let Ok(response) = TraceLayer::new(Some(log.clone()), None)
         .layer(inner)

@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use crate::protocol::principal::Principal;
 
-/// Who is at the other end of a client connection. Made once for each connection, a request extension; cheap to clone.
+/// Who is at the other end of a client connection. Made once for each connection; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<Known>);
 
