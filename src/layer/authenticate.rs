@@ -1,10 +1,11 @@
 //! Who is calling: a request goes on with a [`Principal`], or not at all.
 //!
 //! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
-//! costs a look and a comparison; one that was not is verified on the spot; only one whose key is unknown waits, for at
-//! most the time of one fetch.
+//! costs a look and a comparison; one that was not is verified on the spot, and its request goes on in its [`Turn`];
+//! only one whose key is unknown waits, for at most the time of one fetch.
 
 mod memory;
+mod turn;
 mod verifier;
 
 use std::future::{Ready, ready};
@@ -24,6 +25,7 @@ use crate::protocol::error::Code;
 use crate::protocol::principal::Principal;
 use crate::token::Refusal;
 
+pub use turn::Turn;
 pub use verifier::Verifier;
 use verifier::{Last, Verdict};
 
@@ -77,8 +79,10 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future =
-        Either<S::Future, Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>>;
+    type Future = Either<
+        Turn<S::Future>,
+        Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -92,7 +96,11 @@ where
         let wait = match self.verifier.judge(&request, &mut self.last) {
             Ok(Verdict::Known(principal)) => {
                 admit(&mut request, principal);
-                return Either::Left(self.inner.call(request));
+                return Either::Left(Turn::new(false, self.inner.call(request)));
+            }
+            Ok(Verdict::Checked(principal)) => {
+                admit(&mut request, principal);
+                return Either::Left(Turn::new(true, self.inner.call(request)));
             }
             Ok(Verdict::Later(wait)) => wait,
             Err(refusal) => {

@@ -26,8 +26,10 @@ pub struct Verifier {
 
 /// What is known of a request's caller.
 pub(super) enum Verdict {
-    /// Who it is.
+    /// Who it is: what it showed is remembered, or nobody is asked.
     Known(Principal),
+    /// Who it is: what it showed was checked just now.
+    Checked(Principal),
     /// The issuer is asked for the token's key: judge again when the wait is over.
     Later(Wait),
 }
@@ -86,7 +88,7 @@ impl Verifier {
             Search::Wait(wait) => Ok(Verdict::Later(wait)),
             Search::Over(found) => {
                 let principal = self.settle(issuer, shown, unverified, found)?;
-                Ok(Verdict::Known(principal))
+                Ok(Verdict::Checked(principal))
             }
         }
     }
