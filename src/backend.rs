@@ -46,7 +46,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
 pub use crate::exchange::peer::Peer;
-pub use ask::read_answer;
+pub use ask::{Reading, read_answer};
 pub use catalog::Catalog;
 pub use credentials::Refusal;
 pub use endpoint::Standing;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request};
@@ -10,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 use super::{Answer, Ask, Failure, Kind};
-use crate::body::{Body, CollectError};
+use crate::body::{Body, Collect, CollectError};
 use crate::error::BoxError;
 use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
@@ -37,12 +38,37 @@ impl Kind {
 
 /// Reads an answer's body, 64 MiB at most, within `limit`.
 pub async fn read_answer(body: Body, limit: Duration) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(limit, body.collect_up_to(ANSWER_LIMIT)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(CollectError::TooLarge)) => Err(Failure::TooLarge),
-        Ok(Err(CollectError::Broken(cause))) => Err(Failure::Lost(cause)),
-        Err(_) => Err(Failure::TimedOut),
+    match Reading::begin(body) {
+        Ok(read) => read,
+        Err(reading) => Box::pin(reading.finish(limit)).await,
     }
+}
+
+/// An answer's body of which not all has come yet.
+pub struct Reading(Collect);
+
+impl Reading {
+    /// Reads a body that has come whole, 64 MiB at most; of any other, what has come.
+    pub fn begin(body: Body) -> Result<Result<Bytes, Failure>, Box<Self>> {
+        let mut all = body.collect_up_to(ANSWER_LIMIT);
+        match (&mut all).now_or_never() {
+            Some(read) => Ok(outcome(read)),
+            None => Err(Box::new(Self(all))),
+        }
+    }
+
+    /// Reads the rest within `limit`.
+    pub async fn finish(self, limit: Duration) -> Result<Bytes, Failure> {
+        let read = tokio::time::timeout(limit, self.0).await;
+        read.map_or(Err(Failure::TimedOut), outcome)
+    }
+}
+
+fn outcome(read: Result<Bytes, CollectError>) -> Result<Bytes, Failure> {
+    read.map_err(|why| match why {
+        CollectError::TooLarge => Failure::TooLarge,
+        CollectError::Broken(cause) => Failure::Lost(cause),
+    })
 }
 
 fn request(ask: Ask) -> Result<Request<Body>, BoxError> {

@@ -2,16 +2,24 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::response::Parts;
 use http::{HeaderMap, Response};
 
-use crate::backend::{self, Backend, Failure};
+use crate::backend::{Backend, Failure, Reading};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::rewrite;
 use crate::route::Mount;
+
+/// An answer that is changed, or one of which not all has come yet.
+pub(super) enum Changed {
+    Whole(Response<Body>),
+    Partly(Parts, Box<Reading>),
+}
 
 /// What must be done to an answer.
 pub(super) struct Change<'a> {
@@ -40,39 +48,62 @@ impl Change<'_> {
         tells && self.backend.sets_managed_versioning()
     }
 
-    /// Changes a successful JSON answer; others pass as they are.
-    pub(super) async fn apply(
-        &self,
-        response: Response<Body>,
-        timeout: Duration,
-    ) -> Result<Response<Body>, Error> {
+    /// Changes a successful JSON answer; others pass as they are. Most have come whole with their heads: what takes a
+    /// timer and memory of its own is for the others.
+    pub(super) fn apply(&self, response: Response<Body>) -> Result<Changed, Error> {
         if !response.status().is_success() || !says_json(response.headers()) {
-            return Ok(response);
+            return Ok(Changed::Whole(response));
         }
-        let fail = |failure: Failure| failure.into_error(self.backend.name());
         if is_encoded(response.headers()) {
-            return Err(fail(Failure::Lost(
+            return Err(self.fail(Failure::Lost(
                 "an encoded answer, although identity was asked for".into(),
             )));
         }
-        let (mut head, body) = response.into_parts();
-        let body = backend::read_answer(body, timeout).await.map_err(fail)?;
+        let (head, body) = response.into_parts();
+        Ok(match Reading::begin(body) {
+            Ok(read) => Changed::Whole(self.change(head, &self.read(read)?)),
+            Err(reading) => Changed::Partly(head, reading),
+        })
+    }
+
+    /// The same for one of which not all has come yet.
+    pub(super) async fn finish(
+        &self,
+        head: Parts,
+        reading: Reading,
+        timeout: Duration,
+    ) -> Result<Response<Body>, Error> {
+        let body = self.read(reading.finish(timeout).await)?;
+        Ok(self.change(head, &body))
+    }
+
+    fn change(&self, mut head: Parts, body: &Bytes) -> Response<Body> {
         let body = rewrite::response(
             self.operation,
             self.asked,
-            &body,
+            body,
             |there| self.mount.to_client(there),
             self.manages(),
         );
+        // Whoever writes it knows how long it is.
+        head.headers.remove(CONTENT_LENGTH);
         head.headers.remove(TRANSFER_ENCODING);
-        head.headers.insert(CONTENT_LENGTH, body.len().into());
-        Ok(Response::from_parts(head, Body::full(body)))
+        Response::from_parts(head, Body::full(body))
+    }
+
+    fn read(&self, read: Result<Bytes, Failure>) -> Result<Bytes, Error> {
+        read.map_err(|failure| self.fail(failure))
+    }
+
+    fn fail(&self, failure: Failure) -> Error {
+        failure.into_error(self.backend.name())
     }
 }
 
 fn says_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE);
-    content_type.is_some_and(|value| value.to_str().is_ok_and(is_json))
+    content_type
+        .is_some_and(|value| value == "application/json" || value.to_str().is_ok_and(is_json))
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
-use super::answer::Change;
+use super::answer::{Change, Changed};
 use super::payload::{self, Said};
 use super::{Shared, World, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
@@ -53,7 +53,8 @@ pub(super) async fn forward(
         mount,
         backend,
     };
-    if change.is_needed() {
+    let changes = change.is_needed();
+    if changes {
         let identity = HeaderValue::from_static("identity");
         request.headers_mut().insert(ACCEPT_ENCODING, identity);
     }
@@ -64,10 +65,15 @@ pub(super) async fn forward(
         there,
     };
     let response = owner.answer(shared, operation, detailed, request).await?;
-    if change.is_needed() {
-        return Box::pin(change.apply(response, shared.answer_timeout)).await;
+    if !changes {
+        return Ok(response);
     }
-    Ok(response)
+    match change.apply(response)? {
+        Changed::Whole(response) => Ok(response),
+        Changed::Partly(head, rest) => {
+            Box::pin(change.finish(head, *rest, shared.answer_timeout)).await
+        }
+    }
 }
 
 /// Who owns what a request names, and what it is called there.

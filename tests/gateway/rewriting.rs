@@ -152,6 +152,8 @@ async fn identifiers_in_an_answer_are_translated_and_nothing_else() {
         let reply = client.post(target, &json!({})).await.ok();
         assert_eq!(reply.body, format!("{here}{rest}"), "{operation}");
         assert_eq!(reply.header("content-type"), Some("application/json"));
+        let length = reply.body.len().to_string();
+        assert_eq!(reply.header("content-length"), Some(&*length));
         if here != there {
             let seen = world.catalog("west").seen_of(operation);
             let asked = seen.last().unwrap().header("accept-encoding");
