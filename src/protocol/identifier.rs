@@ -15,6 +15,8 @@ pub const MAX_NAMES: usize = 64;
 pub const MAX_BYTES: usize = 8 << 10;
 /// An identifier that is no longer than this is parsed without memory for what it is parsed from.
 const FEW: usize = 256;
+/// What the encoded delimiters of most identifiers add to their length.
+const FEW_DELIMITERS: usize = 16;
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
 pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -53,6 +55,41 @@ pub enum IdentifierError {
     /// Joined with this delimiter it would be split differently.
     #[error("the identifier {0} cannot be spelled with the delimiter {1:?}: use another one")]
     Delimiter(String, String),
+}
+
+/// An identifier in the making.
+#[derive(Default)]
+pub(super) struct Names {
+    joined: String,
+    count: usize,
+}
+
+impl Names {
+    /// Adds a name at its end.
+    pub(super) fn push(&mut self, name: &str) -> Result<(), IdentifierError> {
+        if name.is_empty() {
+            return Err(IdentifierError::EmptyName);
+        }
+        if memchr::memchr(0, name.as_bytes()).is_some() {
+            return Err(IdentifierError::Nul);
+        }
+        if self.count == MAX_NAMES || self.joined.len() + name.len() > MAX_BYTES {
+            return Err(IdentifierError::TooLong);
+        }
+        if self.count > 0 {
+            self.joined.push('\0');
+        }
+        self.joined.push_str(name);
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl From<Names> for Identifier {
+    fn from(names: Names) -> Self {
+        let joined = names.joined.into();
+        Self { joined }
+    }
 }
 
 impl Identifier {
@@ -129,32 +166,22 @@ impl Identifier {
     pub fn from_names<N: AsRef<str>>(
         names: impl IntoIterator<Item = N>,
     ) -> Result<Self, IdentifierError> {
-        let mut joined = String::new();
-        for (count, name) in names.into_iter().enumerate() {
-            let name = name.as_ref();
-            if name.is_empty() {
-                return Err(IdentifierError::EmptyName);
-            }
-            if name.contains('\0') {
-                return Err(IdentifierError::Nul);
-            }
-            if count == MAX_NAMES || joined.len() + name.len() > MAX_BYTES {
-                return Err(IdentifierError::TooLong);
-            }
-            if count > 0 {
-                joined.push('\0');
-            }
-            joined.push_str(name);
+        let mut all = Names::default();
+        for name in names {
+            all.push(name.as_ref())?;
         }
-        Ok(Self {
-            joined: joined.into(),
-        })
+        Ok(all.into())
     }
 
     /// The names in order; none for the root.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         // Splitting an empty string yields one empty name, which no identifier has.
         self.joined.split('\0').filter(|name| !name.is_empty())
+    }
+
+    /// The names with a NUL between them; empty for the root.
+    pub(super) fn joined(&self) -> &str {
+        &self.joined
     }
 
     /// How many names there are.
@@ -211,8 +238,12 @@ impl Identifier {
 
     /// This identifier with `from` at its start replaced by `to`; `None` also where that would be too long for one.
     pub fn rebase(&self, from: &Self, to: &Self) -> Option<Self> {
-        let joined = self.rebased(from, to)?.concat().into();
-        Some(Self { joined })
+        let parts = self.rebased(from, to)?;
+        let mut joined = String::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| joined.push_str(part));
+        Some(Self {
+            joined: joined.into(),
+        })
     }
 
     /// Whether there is such a [`Identifier::rebase`].
@@ -227,10 +258,15 @@ impl Identifier {
         } else {
             "\0"
         };
+        let parts = [&to.joined, between, tail];
+        // So short, it has not too many names, for each has a byte and a NUL behind it.
+        if to.joined.len() + tail.len() < MAX_NAMES {
+            return Some(parts);
+        }
         let names = self.len() - from.len() + to.len();
         // As `from_names` counts: without the last NUL.
         let bytes = to.joined.len() + tail.len() - usize::from(between.is_empty() && names > 1);
-        (names <= MAX_NAMES && bytes <= MAX_BYTES).then_some([&to.joined, between, tail])
+        (names <= MAX_NAMES && bytes <= MAX_BYTES).then_some(parts)
     }
 
     /// The identifier with one more name.
@@ -258,20 +294,22 @@ impl Identifier {
         let &[delimiter] = delimiter.as_bytes() else {
             return None;
         };
-        if is_unreserved(delimiter) {
+        if is_unreserved(delimiter) || self.is_root() || self.joined.starts_with('.') {
             return None;
         }
         let delimiter = percent_encode_byte(delimiter);
-        let mut segment = String::with_capacity(self.joined.len() + 2 * self.len());
-        for name in self.joined.split('\0') {
-            if name.is_empty() || !name.bytes().all(is_unreserved) || name.starts_with('.') {
+        let mut segment = String::with_capacity(self.joined.len() + FEW_DELIMITERS);
+        let mut done = 0;
+        for (place, byte) in self.joined.bytes().enumerate() {
+            if byte == 0 {
+                segment.push_str(&self.joined[done..place]);
+                segment.push_str(delimiter);
+                done = place + 1;
+            } else if !is_unreserved(byte) {
                 return None;
             }
-            if !segment.is_empty() {
-                segment.push_str(delimiter);
-            }
-            segment.push_str(name);
         }
+        segment.push_str(&self.joined[done..]);
         Some(segment)
     }
 
