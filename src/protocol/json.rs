@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::Deserializer as _;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
@@ -36,8 +36,6 @@ pub(super) struct Member<'a> {
     pub(super) value: &'a str,
     /// From the key's first quote to the value's end.
     pub(super) span: Range<usize>,
-    /// Where the value before it ends; `None` for the first member.
-    pub(super) previous_end: Option<usize>,
     /// How many members come before it.
     pub(super) place: usize,
 }
@@ -70,32 +68,31 @@ impl<'a> Document<'a> {
         what: &str,
         see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.members_where(part, what, &|_| true, see).map(drop)
+    }
+
+    /// The same for those members whose names are `wanted`; the others' values are skipped. Answers with how many there
+    /// are of both.
+    pub(super) fn members_where(
+        self,
+        part: &'a str,
+        what: &str,
+        wanted: &dyn Fn(&str) -> bool,
+        see: &mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
         let mut refusal = None;
-        let mut last = None;
-        let mut place = 0;
-        let mut step = |key: &'a str, value: &'a str| {
-            let end = self.span(value).end;
-            let (name, escaped) = decode_key(key);
-            let member = Member {
-                name,
-                escaped,
-                value,
-                span: self.span(key).start..end,
-                previous_end: last.replace(end),
-                place,
-            };
-            place += 1;
-            see(member)
-        };
         let mut reader = serde_json::Deserializer::from_str(part);
-        let walk = Walk {
-            step: &mut step,
+        let walk = Members {
+            document: self,
+            has_escapes: memchr::memchr(b'\\', part.as_bytes()).is_some(),
+            wanted,
+            see,
             refusal: &mut refusal,
         };
         let outcome = reader
-            .deserialize_map(Members(walk))
-            .and_then(|()| reader.end());
-        finish(outcome, refusal, part, what, "an object")
+            .deserialize_map(walk)
+            .and_then(|count| reader.end().map(|()| count));
+        outcome.map_err(|why| refused(&why, refusal, part, what, "an object"))
     }
 
     /// Shows each element of the array `part` with its index.
@@ -107,19 +104,17 @@ impl<'a> Document<'a> {
     ) -> Result<(), Error> {
         let mut refusal = None;
         let mut index = 0;
-        let mut step = |_: &'a str, value: &'a str| {
+        let mut step = |value: &'a str| {
             index += 1;
             see(index - 1, value)
         };
         let mut reader = serde_json::Deserializer::from_str(part);
-        let walk = Walk {
+        let walk = Elements {
             step: &mut step,
             refusal: &mut refusal,
         };
-        let outcome = reader
-            .deserialize_seq(Elements(walk))
-            .and_then(|()| reader.end());
-        finish(outcome, refusal, part, what, "an array")
+        let outcome = reader.deserialize_seq(walk).and_then(|()| reader.end());
+        outcome.map_err(|why| refused(&why, refusal, part, what, "an array"))
     }
 }
 
@@ -136,16 +131,16 @@ fn decode_key(raw: &str) -> (Cow<'_, str>, bool) {
     (decoded, true)
 }
 
-fn finish(
-    outcome: Result<(), serde_json::Error>,
+/// The error for what cannot be read, or that was `refused` while it was.
+fn refused(
+    why: &serde_json::Error,
     refusal: Option<Error>,
     part: &str,
     what: &str,
     shape: &str,
-) -> Result<(), Error> {
-    let Err(why) = outcome else { return Ok(()) };
+) -> Error {
     if let Some(refusal) = refusal {
-        return Err(refusal);
+        return refusal;
     }
     let first = part
         .trim_start_matches([' ', '\t', '\r', '\n'])
@@ -155,47 +150,94 @@ fn finish(
         "an object" => first == Some('{'),
         _ => first == Some('['),
     };
-    Err(if fits {
+    if fits {
         Error::invalid(format!("{what} is not valid JSON: {why}"))
     } else {
         Error::invalid(format!("{what} must be {shape}"))
-    })
-}
-
-/// What a walk calls for each member (key and value) or element (an empty key).
-struct Walk<'w, 'a> {
-    step: &'w mut dyn FnMut(&'a str, &'a str) -> Result<(), Error>,
-    /// Our own error, which would lose its kind inside of the reader's.
-    refusal: &'w mut Option<Error>,
-}
-
-impl<'a> Walk<'_, 'a> {
-    fn take<E: serde::de::Error>(&mut self, key: &'a str, value: &'a str) -> Result<(), E> {
-        (self.step)(key, value).map_err(|refusal| {
-            *self.refusal = Some(refusal);
-            E::custom("refused")
-        })
     }
 }
 
-struct Members<'w, 'a>(Walk<'w, 'a>);
+/// Our own error, kept aside, for it would lose its kind inside of the reader's.
+fn keep<E: serde::de::Error>(aside: &mut Option<Error>, refusal: Error) -> E {
+    *aside = Some(refusal);
+    E::custom("refused")
+}
+
+struct Members<'w, 'a> {
+    document: Document<'a>,
+    /// Whether a key of it may be spelled with escapes.
+    has_escapes: bool,
+    wanted: &'w dyn Fn(&str) -> bool,
+    see: &'w mut dyn FnMut(Member<'a>) -> Result<(), Error>,
+    refusal: &'w mut Option<Error>,
+}
+
+impl<'a> Members<'_, 'a> {
+    fn key<A: MapAccess<'a>>(&self, map: &mut A) -> Result<Option<Key<'a>>, A::Error> {
+        if !self.has_escapes {
+            let name = map.next_key::<&'a str>()?;
+            return Ok(name.map(|name| Key {
+                name: Cow::Borrowed(name),
+                escaped: false,
+                start: self.document.span(name).start - 1,
+            }));
+        }
+        let raw = map.next_key::<&'a RawValue>()?.map(RawValue::get);
+        Ok(raw.map(|raw| {
+            let (name, escaped) = decode_key(raw);
+            let start = self.document.span(raw).start;
+            Key {
+                name,
+                escaped,
+                start,
+            }
+        }))
+    }
+}
+
+/// A key, decoded.
+struct Key<'a> {
+    name: Cow<'a, str>,
+    /// Whether it is spelled with escapes.
+    escaped: bool,
+    /// Where its first quote is.
+    start: usize,
+}
 
 impl<'a> Visitor<'a> for Members<'_, 'a> {
-    type Value = ();
+    type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((key, value)) = map.next_entry::<&'a RawValue, &'a RawValue>()? {
-            self.0.take(key.get(), value.get())?;
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<usize, A::Error> {
+        let mut place = 0;
+        while let Some(key) = self.key(&mut map)? {
+            if (self.wanted)(&key.name) {
+                let value = map.next_value::<&'a RawValue>()?.get();
+                let member = Member {
+                    name: key.name,
+                    escaped: key.escaped,
+                    value,
+                    span: key.start..self.document.span(value).end,
+                    place,
+                };
+                (self.see)(member).map_err(|refusal| keep(self.refusal, refusal))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+            place += 1;
         }
-        Ok(())
+        Ok(place)
     }
 }
 
-struct Elements<'w, 'a>(Walk<'w, 'a>);
+/// Calls `step` for each element.
+struct Elements<'w, 'a> {
+    step: &'w mut dyn FnMut(&'a str) -> Result<(), Error>,
+    refusal: &'w mut Option<Error>,
+}
 
 impl<'a> Visitor<'a> for Elements<'_, 'a> {
     type Value = ();
@@ -204,9 +246,9 @@ impl<'a> Visitor<'a> for Elements<'_, 'a> {
         f.write_str("an array")
     }
 
-    fn visit_seq<A: SeqAccess<'a>>(mut self, mut seq: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(value) = seq.next_element::<&'a RawValue>()? {
-            self.0.take("", value.get())?;
+            (self.step)(value.get()).map_err(|refusal| keep(self.refusal, refusal))?;
         }
         Ok(())
     }

@@ -135,7 +135,7 @@ pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
     let mut edits = Edits::default();
     let walked = document.members(document.text, "the object", &mut |member| {
         if member.name == "id" {
-            edits.replace(document.span(member.value), spell(table));
+            edits.replace(document, document.span(member.value), &spell(table));
         }
         Ok(())
     });

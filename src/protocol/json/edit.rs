@@ -1,4 +1,4 @@
-//! Changes to a document, collected first and made in one pass.
+//! Changes to a document, made in one pass.
 
 use std::ops::Range;
 
@@ -6,15 +6,46 @@ use bytes::Bytes;
 
 use super::{Document, Member};
 
-/// Replacements of spans of one document. They do not overlap.
+/// Replacements of spans of one document, made in the order of their places.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Edits {
-    list: Vec<(Range<usize>, String)>,
+    /// The changed document as far as it is made.
+    out: Vec<u8>,
+    /// How much of the document that is.
+    done: usize,
 }
 
 impl Edits {
-    pub(in crate::protocol) fn replace(&mut self, span: Range<usize>, text: String) {
-        self.list.push((span, text));
+    pub(in crate::protocol) fn replace(
+        &mut self,
+        document: Document<'_>,
+        span: Range<usize>,
+        text: &str,
+    ) {
+        debug_assert!(self.done <= span.start, "edits overlap or are out of order");
+        if self.done == 0 {
+            // If this is the only one, the bytes are of exactly this length, and shared without another allocation.
+            self.out
+                .reserve_exact(document.text.len() - span.len() + text.len());
+        }
+        let before = &document.text.as_bytes()[self.done..span.start];
+        self.out.extend_from_slice(before);
+        self.out.extend_from_slice(text.as_bytes());
+        self.done = span.end;
+    }
+
+    /// Inserts `text` at a place that is before all edits, and not the document's start.
+    pub(in crate::protocol) fn insert_before(
+        &mut self,
+        document: Document<'_>,
+        place: usize,
+        text: &str,
+    ) {
+        if self.done == 0 {
+            self.replace(document, place..place, text);
+        } else {
+            self.out.splice(place..place, text.bytes());
+        }
     }
 
     /// Removes a member and one comma beside it. `removed` counts the members of the same object
@@ -25,35 +56,32 @@ impl Edits {
         member: &Member<'_>,
         removed: usize,
     ) {
-        let span = match member.previous_end {
+        let Range { start, end } = member.span;
+        let span = if member.place > removed {
             // One before it stays, so the comma between them goes.
-            Some(end) if member.place > removed => end..member.span.end,
+            before_comma(&document.text[..start])..end
+        } else {
             // None before it stays: the comma after it goes, if there is one.
-            _ => member.span.start..after_comma(document.text, member.span.end),
+            start..after_comma(document.text, end)
         };
-        self.list.push((span, String::new()));
+        self.replace(document, span, "");
     }
 
     /// The document with all changes made; the very same bytes if there are none.
     pub(in crate::protocol) fn apply(mut self, body: &Bytes) -> Bytes {
-        if self.list.is_empty() {
+        if self.done == 0 {
             return body.clone();
         }
-        self.list.sort_by_key(|(span, _)| (span.start, span.end));
-        let added: usize = self.list.iter().map(|(_, text)| text.len()).sum();
-        let removed: usize = self.list.iter().map(|(span, _)| span.len()).sum();
-        // Of exactly this length, its bytes are shared without another allocation.
-        let mut out = Vec::with_capacity(body.len() + added - removed);
-        let mut done = 0;
-        for (span, text) in self.list {
-            debug_assert!(done <= span.start, "edits overlap");
-            out.extend_from_slice(&body[done..span.start]);
-            out.extend_from_slice(text.as_bytes());
-            done = span.end;
-        }
-        out.extend_from_slice(&body[done..]);
-        out.into()
+        self.out.extend_from_slice(&body[self.done..]);
+        self.out.into()
     }
+}
+
+/// Where the value ends that a comma follows at the end of `text`.
+fn before_comma(text: &str) -> usize {
+    const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+    let text = text.trim_end_matches(SPACE).trim_end_matches(',');
+    text.trim_end_matches(SPACE).len()
 }
 
 fn after_comma(text: &str, end: usize) -> usize {

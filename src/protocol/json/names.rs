@@ -6,7 +6,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 
 use crate::error::Error;
-use crate::protocol::identifier::{Identifier, MAX_BYTES};
+use crate::protocol::identifier::{Identifier, IdentifierError, MAX_BYTES, Names};
 
 /// How a value compares with an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub(in crate::protocol) fn agreement(
     if raw == "null" {
         return Ok(Agreement::Absent);
     }
+    if is_spelled(raw, expected) {
+        return Ok(Agreement::Same);
+    }
     let mut reader = serde_json::Deserializer::from_str(raw);
     reader
         .deserialize_seq(Compare(expected))
@@ -39,6 +42,8 @@ pub(in crate::protocol) fn agreement(
         .map_err(|_| not_names(field))
 }
 
+/// What brackets, quotes and commas add to the length of most identifiers.
+const FEW_MARKS: usize = 24;
 /// More than any identifier takes, every character escaped, is not even read.
 const MAX_RAW: usize = 8 * MAX_BYTES;
 
@@ -47,21 +52,114 @@ pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identi
     if raw.len() > MAX_RAW {
         return Err(Error::invalid(format!("`{field}` is too long")));
     }
-    let names: Option<Vec<String>> = serde_json::from_str(raw).map_err(|_| not_names(field))?;
-    names
-        .map(Identifier::from_names)
-        .transpose()
+    if raw == "null" {
+        return Ok(None);
+    }
+    let mut reader = serde_json::Deserializer::from_str(raw);
+    reader
+        .deserialize_seq(Collect)
+        .and_then(|id| reader.end().map(|()| id))
+        .map_err(|_| not_names(field))?
+        .map(|names| Some(names.into()))
         .map_err(|why| Error::invalid(format!("`{field}`: {why}")))
 }
 
 /// The identifier as JSON.
 pub(in crate::protocol) fn spell(id: &Identifier) -> String {
-    let names: Vec<&str> = id.names().collect();
-    serde_json::to_string(&names).expect("texts are always JSON")
+    let joined = id.joined();
+    let mut text = String::with_capacity(joined.len() + FEW_MARKS);
+    text.push('[');
+    for (place, name) in id.names().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        if name.bytes().any(is_escaped) {
+            text.push_str(&serde_json::Value::from(name).to_string());
+        } else {
+            text.push('"');
+            text.push_str(name);
+            text.push('"');
+        }
+    }
+    text.push(']');
+    text
+}
+
+/// Whether `raw`, a JSON value, is the identifier as nearly everybody spells it. What is spelled otherwise may be the
+/// same one still.
+fn is_spelled(raw: &str, id: &Identifier) -> bool {
+    let inner = raw
+        .strip_prefix("[\"")
+        .and_then(|rest| rest.strip_suffix("\"]"));
+    let Some(mut rest) = inner.map(str::as_bytes) else {
+        return false;
+    };
+    for &byte in id.joined().as_bytes() {
+        let expected: &[u8] = match byte {
+            0 if rest.starts_with(b"\",\"") => b"\",\"",
+            0 => b"\", \"",
+            byte if is_escaped(byte) => return false,
+            ref byte => std::slice::from_ref(byte),
+        };
+        match rest.strip_prefix(expected) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.is_empty() && !id.is_root()
+}
+
+/// Whether a byte must be spelled otherwise in a JSON string.
+fn is_escaped(byte: u8) -> bool {
+    byte < b' ' || matches!(byte, b'"' | b'\\')
 }
 
 fn not_names(field: &str) -> Error {
     Error::invalid(format!("`{field}` must be an array of strings"))
+}
+
+/// Puts an identifier together; what is no identifier is still read to its end, as it may not even be names.
+struct Collect;
+
+impl<'de> Visitor<'de> for Collect {
+    type Value = Result<Names, IdentifierError>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut all = Ok(Names::default());
+        while seq.next_element_seed(Push(&mut all))?.is_some() {}
+        Ok(all)
+    }
+}
+
+struct Push<'n>(&'n mut Result<Names, IdentifierError>);
+
+impl<'de> DeserializeSeed<'de> for Push<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Push<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<(), E> {
+        if let Ok(names) = self.0
+            && let Err(why) = names.push(name)
+        {
+            *self.0 = Err(why);
+        }
+        Ok(())
+    }
 }
 
 struct Compare<'e>(&'e Identifier);

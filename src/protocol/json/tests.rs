@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Document, Edits, string};
+use super::{Agreement, Document, Edits, agreement, names, spell, string};
+use crate::protocol::identifier::Identifier;
 
 fn without(body: &'static str, doomed: &[&str]) -> String {
     let document = Document { text: body };
@@ -98,6 +99,45 @@ fn only_strings_are_strings() {
     }
 }
 
+#[test]
+fn an_identifier_is_the_same_however_it_is_spelled() {
+    let id = |names: &[&str]| Identifier::from_names(names).unwrap();
+    let cases: [(&str, &[&str], bool); 18] = [
+        (r#"["a","b"]"#, &["a", "b"], true),
+        (r#"["a", "b"]"#, &["a", "b"], true),
+        (r#"[ "a"  ,"b" ]"#, &["a", "b"], true),
+        (r#"["a","b"]"#, &["a"], false),
+        (r#"["a"]"#, &["a", "b"], false),
+        (r#"["a","b"]"#, &["a", "bc"], false),
+        (r#"["a","bc"]"#, &["a", "b"], false),
+        (r#"["a","b"]"#, &["a\",\"b"], false),
+        (r#"["a\",\"b"]"#, &["a\",\"b"], true),
+        (r#"["a\"]"#, &["a\\"], false),
+        (r#"["\u0061"]"#, &["a"], true),
+        (r#"["\u0061"]"#, &["\\u0061"], false),
+        (r#"["\\u0061"]"#, &["\\u0061"], true),
+        (r#"["é"]"#, &["é"], true),
+        ("[]", &[], true),
+        (r#"[""]"#, &[], false),
+        ("[]", &["a"], false),
+        (r#"["a"]"#, &[], false),
+    ];
+    for (raw, expected, same) in cases {
+        let Ok(found) = agreement(raw, &id(expected), "id") else {
+            assert!(!same && names(raw, "id").is_err(), "{raw}");
+            continue;
+        };
+        assert_eq!(found == Agreement::Same, same, "{raw} {expected:?}");
+        if let Ok(Some(read)) = names(raw, "id") {
+            assert_eq!(read == id(expected), same, "{raw} {expected:?}");
+        }
+        assert_eq!(
+            spell(&id(expected)),
+            serde_json::to_string(expected).unwrap()
+        );
+    }
+}
+
 /// A fixed sequence of numbers that look random (an LCG with Knuth's constants).
 struct Dice(u64);
 
@@ -178,7 +218,7 @@ fn editing_bytes_is_editing_the_value() {
                         removed += 1;
                     }
                     1 => {
-                        edits.replace(document.span(member.value), "[7]".to_owned());
+                        edits.replace(document, document.span(member.value), "[7]");
                         members.insert(member.name.into_owned(), serde_json::json!([7]));
                     }
                     _ => {}

@@ -85,13 +85,14 @@ struct Pass<'a, 'p> {
 impl<'a> Pass<'a, '_> {
     fn top(&mut self) -> Result<(), Error> {
         let mut guard = Guard::new("");
-        self.document
-            .members(self.document.text, "the body", &mut |member| {
-                let Some(field) = guard.admit(&member)? else {
-                    return Ok(());
-                };
-                self.top_field(field, &member, &mut guard)
-            })
+        let document = self.document;
+        let seen = document.members_where(document.text, "the body", &is_governed, &mut |member| {
+            match guard.admit(&member)? {
+                Some(field) => self.top_field(field, &member, &mut guard),
+                None => Ok(()),
+            }
+        });
+        seen.map(drop)
     }
 
     fn top_field(
@@ -210,10 +211,8 @@ impl<'a> Pass<'a, '_> {
         let mut guard = Guard::new(path);
         let mut has_id = false;
         let document = self.document;
-        document.members(
-            object,
-            &format!("`{path}`"),
-            &mut |member| match guard.admit(&member)? {
+        document.members_where(object, &format!("`{path}`"), &is_governed, &mut |member| {
+            match guard.admit(&member)? {
                 Some(Field::Id) => {
                     let field = format!("{path}.id");
                     let Some(id) = names(member.value, &field)? else {
@@ -228,8 +227,8 @@ impl<'a> Pass<'a, '_> {
                 }
                 Some(Field::Context) => self.context(&member, &format!("{path}.context")),
                 _ => Ok(()),
-            },
-        )?;
+            }
+        })?;
         if has_id {
             return Ok(());
         }
@@ -268,11 +267,15 @@ impl<'a> Pass<'a, '_> {
 
     fn locate(&mut self, id: &Identifier, member: &Member<'a>) -> Result<(), Error> {
         if let Some(there) = (self.locate)(id)? {
-            self.edits
-                .replace(self.document.span(member.value), spell(&there));
+            let span = self.document.span(member.value);
+            self.edits.replace(self.document, span, &spell(&there));
         }
         Ok(())
     }
+}
+
+fn is_governed(name: &str) -> bool {
+    Field::named(name).is_some()
 }
 
 #[cfg(test)]

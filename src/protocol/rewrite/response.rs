@@ -7,6 +7,9 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::json::{Document, Edits, Member, names, spell};
 use crate::protocol::operation::Operation;
 
+/// The field that says who manages a table's versions.
+const MANAGED: &str = "managed_versioning";
+
 /// Spells an answer's identifiers as the client does, and says `managed_versioning: true` in the
 /// answers to describe and declare if it `manages_versions`.
 ///
@@ -41,24 +44,24 @@ fn collect(
         Operation::DescribeTable | Operation::DeclareTable
     );
     let mut managed = !(manages_versions && says_managed);
-    let mut members = 0;
-    document.members(document.text, "the answer", &mut |member| {
-        members += 1;
-        if member.name == "managed_versioning" && manages_versions && says_managed {
-            managed = true;
-            edits.replace(document.span(member.value), "true".to_owned());
-        }
-        if operation.response_id_fields().contains(&&*member.name)
-            && let Some(id) = client_spelling(asked, &member, to_client)
-        {
-            edits.replace(document.span(member.value), spell(&id));
+    let id_fields = operation.response_id_fields();
+    let wanted = |name: &str| name == MANAGED || id_fields.contains(&name);
+    let members = document.members_where(document.text, "the answer", &wanted, &mut |member| {
+        let span = document.span(member.value);
+        if member.name == MANAGED {
+            if manages_versions && says_managed {
+                managed = true;
+                edits.replace(document, span, "true");
+            }
+        } else if let Some(id) = client_spelling(asked, &member, to_client) {
+            edits.replace(document, span, &spell(&id));
         }
         Ok(())
     })?;
     if !managed && let Some(brace) = document.text.find('{') {
         let comma = if members == 0 { "" } else { "," };
         let text = format!("\"managed_versioning\":true{comma}");
-        edits.replace(brace + 1..brace + 1, text);
+        edits.insert_before(document, brace + 1, &text);
     }
     Ok(edits)
 }
