@@ -31,11 +31,14 @@ pub mod health;
 mod moment;
 mod multiplexed;
 mod patience;
+mod plain;
 mod pool;
+mod replay;
 mod rest;
 mod retry;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod spare;
 mod tls;
 
 use std::mem::take;
@@ -210,7 +213,7 @@ impl Backend {
         self.pass(&mut request).await
     }
 
-    /// The same for a request that stays where it is until it is written. Nothing is left of it.
+    /// The same for a request that stays where it is until it is written. Nothing that matters is left of it.
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = Learned::of(request.extensions()).operation;
         let began = Instant::now();

@@ -1,14 +1,12 @@
 //! One try at one address: over a pooled connection, or a new one; where HTTP/2 is spoken, as a stream of one.
 
-use std::mem::take;
-
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Broken, Connection, Home, Streamed};
+use super::connection::{self, Broken, Came, Connection, Home};
 use super::multiplexed::{self, Inflow};
 use super::pool::Pool;
+use super::spare::Spare;
 use crate::body::Body;
 use crate::error::BoxError;
 
@@ -37,7 +35,7 @@ pub(super) enum Outcome {
 /// What the body of an answer comes over.
 pub(super) enum Answer {
     /// A connection.
-    Alone(Incoming, Box<Connection>),
+    Alone(Came, Box<Connection>),
     /// A stream of an HTTP/2 connection.
     Stream(Box<Inflow>),
 }
@@ -46,14 +44,15 @@ impl Answer {
     /// The body, which keeps `home` until it ends.
     pub(super) fn into_body<H: Home>(self, home: H) -> Body {
         match self {
-            Self::Alone(body, connection) => Streamed::body(body, connection, home),
+            Self::Alone(body, connection) => connection::body(body, connection, home),
             Self::Stream(body) => Body::stream(body.kept(home)),
         }
     }
 }
 
-/// Sends `request` and waits for the answer's headers until `deadline`. `anew`: not over a pooled connection. Nothing is
-/// left of the request, unless nothing of it was written.
+/// Sends `request` and waits for the answer's headers until `deadline`. `keeps`: it may be sent again afterwards, if its
+/// body is in memory; otherwise nothing that matters is left of it, unless nothing of it was written. `anew`: not over a
+/// pooled connection.
 ///
 /// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
 /// request comes back and goes over the next one.
@@ -61,13 +60,19 @@ pub(super) async fn attempt(
     deadline: Instant,
     pool: &Pool,
     request: &mut Request<Body>,
+    keeps: bool,
     anew: bool,
 ) -> Outcome {
-    match pool.multiplexed() {
-        None => in_http1(deadline, pool, request, anew).await,
-        // Boxed since it would make the future of every request large.
-        Some(lines) => Box::pin(multiplexed::attempt(deadline, pool, lines, request, anew)).await,
+    let Some(lines) = pool.multiplexed() else {
+        return in_http1(deadline, pool, request, keeps, anew).await;
+    };
+    let spare = keeps.then(|| Spare::of(request)).flatten();
+    // Boxed since it would make the future of every request large.
+    let outcome = Box::pin(multiplexed::attempt(deadline, pool, lines, request, anew)).await;
+    if let Some(spare) = spare {
+        spare.restore(request);
     }
+    outcome
 }
 
 /// The same over a connection of its own.
@@ -75,15 +80,16 @@ pub(super) async fn in_http1(
     deadline: Instant,
     pool: &Pool,
     request: &mut Request<Body>,
+    keeps: bool,
     anew: bool,
 ) -> Outcome {
     while !anew && let Some(mut connection) = pool.take_idle() {
-        match connection.exchange(take(request), deadline).await {
+        match connection.exchange(request, keeps, deadline).await {
             Ok(response) => return answered(response, connection, true),
-            Err(Broken::Unsent(back, _)) => *request = *back,
-            Err(Broken::Lost(error)) => {
+            Err(Broken::Unsent(_)) => {}
+            Err(Broken::Lost(cause)) => {
                 return Outcome::Lost {
-                    cause: error.into(),
+                    cause,
                     pooled: true,
                 };
             }
@@ -91,23 +97,25 @@ pub(super) async fn in_http1(
         }
     }
     // Boxed since it is rare and large: it would make the future of every request large.
-    Box::pin(attempt_anew(deadline, pool, request)).await
+    Box::pin(attempt_anew(deadline, pool, request, keeps)).await
 }
 
-async fn attempt_anew(deadline: Instant, pool: &Pool, request: &mut Request<Body>) -> Outcome {
+async fn attempt_anew(
+    deadline: Instant,
+    pool: &Pool,
+    request: &mut Request<Body>,
+    keeps: bool,
+) -> Outcome {
     let mut connection = match timeout_at(deadline, pool.connect()).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(cause)) => return Outcome::Unsent(cause),
         Err(_) => return Outcome::TimedOut { sent: false },
     };
-    match connection.exchange(take(request), deadline).await {
+    match connection.exchange(request, keeps, deadline).await {
         Ok(response) => answered(response, connection, false),
-        Err(Broken::Unsent(back, error)) => {
-            *request = *back;
-            Outcome::Unsent(error.into())
-        }
-        Err(Broken::Lost(error)) => Outcome::Lost {
-            cause: error.into(),
+        Err(Broken::Unsent(cause)) => Outcome::Unsent(cause),
+        Err(Broken::Lost(cause)) => Outcome::Lost {
+            cause,
             pooled: false,
         },
         Err(Broken::Late) => Outcome::TimedOut { sent: true },
@@ -115,7 +123,7 @@ async fn attempt_anew(deadline: Instant, pool: &Pool, request: &mut Request<Body
 }
 
 /// Nobody asked for another protocol, so a catalog that changes to one has not answered (RFC 9110, section 7.8).
-fn answered(response: Response<Incoming>, connection: Box<Connection>, pooled: bool) -> Outcome {
+fn answered(response: Response<Came>, connection: Box<Connection>, pooled: bool) -> Outcome {
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => Outcome::Lost {
             cause: "it changed to another protocol".into(),

@@ -45,6 +45,11 @@ impl Bell {
         self.rung.since_last.swap(false, Ordering::AcqRel)
     }
 
+    /// There is something to do.
+    pub(super) fn ring(&self) {
+        self.rung.since_last.store(true, Ordering::Release);
+    }
+
     /// Wakes nobody until somebody waits.
     pub(super) fn hush(&self) {
         self.rung.task.take();

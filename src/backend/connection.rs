@@ -1,19 +1,25 @@
 //! One HTTP/1.1 connection to a catalog, driven by the task that uses it.
 //!
-//! hyper's connection future is not spawned: whoever exchanges a request polls it, and so does whoever reads the
-//! response. No second task wakes for a request, and an abandoned request closes its connection at once.
-//! While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks before it is used again.
+//! Most exchanges are [`plain`]: the task writes the request and reads the answer. For all others hyper takes over, and
+//! gives the connection back when the answer is over. Its connection future is not spawned: whoever exchanges a request
+//! polls it, and so does whoever reads the response. No second task wakes for a request, and an abandoned request
+//! closes its connection at once. While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks
+//! before it is used again.
 //!
-//! Wakers: the driver is polled with that of a [`Bell`], and only when it rang: what nobody called has nothing to do. The
-//! channels between hyper's halves are polled with one that does nothing, since the driver is always polled in the same
-//! breath.
+//! Wakers: the connection is polled with that of a [`Bell`], and hyper only when it rang: what nobody called has nothing
+//! to do. The channels between hyper's halves are polled with one that does nothing, since the driver is always polled
+//! in the same breath.
 
+mod direct;
+mod streamed;
+
+use std::mem::{replace, take};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -23,67 +29,189 @@ use tokio::time::Instant;
 use super::bell::Bell;
 use super::dial::Io;
 use super::patience::Patience;
+use super::plain;
+use super::replay::Replay;
+use super::spare::Spare;
 use crate::body::Body;
 use crate::error::BoxError;
+pub(super) use streamed::{Home, body};
 
 /// Read ahead of an answer, and held of a request that the catalog does not take, at most.
 const READ_AHEAD: usize = 256 << 10;
 
+/// So many answers one after the other that were not plain: then hyper stays.
+const OTHERS: u8 = 3;
+
 /// One connection. It serves one request at a time.
 pub(super) struct Connection {
-    sender: SendRequest<Body>,
-    /// `None` once it has ended.
-    driver: Option<http1::Connection<Io, Body>>,
+    speaker: Speaker,
     bell: Bell,
     patience: Patience,
+    /// Answers since the last plain one.
+    others: u8,
+}
+
+/// Who reads and writes.
+enum Speaker {
+    /// The task that uses it.
+    Own(Io),
+    /// hyper.
+    Hyper {
+        sender: SendRequest<Body>,
+        driver: Box<http1::Connection<Replay, Body>>,
+    },
+    /// Nobody any more.
+    Gone,
+}
+
+/// The body of an answer.
+pub(super) enum Came {
+    /// All of it, in memory.
+    Whole(Bytes),
+    /// The way to it.
+    Streaming(Incoming),
 }
 
 /// Why an exchange gave no response.
 pub(super) enum Broken {
-    /// Nothing was written; here is the request.
-    Unsent(Box<Request<Body>>, hyper::Error),
+    /// Nothing was written; the request is where it was.
+    Unsent(BoxError),
     /// Some of it may have been.
-    Lost(hyper::Error),
+    Lost(BoxError),
     /// There was none in time.
     Late,
 }
 
 impl Connection {
     /// Speaks HTTP over `io`. Nothing is sent yet.
-    pub(super) async fn open(io: Io) -> hyper::Result<Self> {
-        let (sender, driver) = http1::Builder::new()
-            .max_buf_size(READ_AHEAD)
-            .handshake(io)
-            .await?;
-        Ok(Self {
-            sender,
-            driver: Some(driver),
+    pub(super) fn open(io: Io) -> Self {
+        Self {
+            speaker: Speaker::Own(io),
             bell: Bell::new(),
             patience: Patience::default(),
-        })
+            others: 0,
+        }
     }
 
     /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
     pub(super) fn is_usable(&mut self) -> bool {
         self.bell.hush();
-        self.drive();
-        self.driver.is_some() && self.sender.is_ready()
-    }
-
-    /// Sends `request` and waits for the response's headers until `deadline`.
-    pub(super) fn exchange(
-        &mut self,
-        request: Request<Body>,
-        deadline: Instant,
-    ) -> impl Future<Output = Result<Response<Incoming>, Broken>> {
-        Exchange {
-            response: self.sender.try_send_request(request),
-            connection: self,
-            deadline,
+        match &mut self.speaker {
+            Speaker::Own(io) => direct::is_silent(io, &self.bell),
+            Speaker::Hyper { .. } => {
+                self.drive();
+                matches!(&self.speaker, Speaker::Hyper { sender, .. } if sender.is_ready())
+            }
+            Speaker::Gone => false,
         }
     }
 
-    /// Reads from the response's body.
+    /// Sends `request` and waits for the response's headers until `deadline`. `keeps`: the request may be sent again
+    /// afterwards, if its body is in memory; otherwise nothing that matters is left of it, unless it is unsent.
+    pub(super) async fn exchange(
+        &mut self,
+        request: &mut Request<Body>,
+        keeps: bool,
+        deadline: Instant,
+    ) -> Result<Response<Came>, Broken> {
+        let mut read = None;
+        if matches!(self.speaker, Speaker::Own(_)) && plain::is_plain(request) {
+            match self.ask(request, deadline).await? {
+                Ok(response) => {
+                    self.others = 0;
+                    return Ok(response.map(Came::Whole));
+                }
+                Err(other) => {
+                    self.others += 1;
+                    read = Some(other);
+                }
+            }
+        }
+        // Boxed since it would make the future of every request large.
+        Box::pin(self.exchange_by_hyper(request, keeps, read, deadline)).await
+    }
+
+    /// `read`: the request was written, and this came since.
+    async fn exchange_by_hyper(
+        &mut self,
+        request: &mut Request<Body>,
+        keeps: bool,
+        read: Option<Bytes>,
+        deadline: Instant,
+    ) -> Result<Response<Came>, Broken> {
+        let written = read.is_some();
+        let broken = |cause: BoxError| match written {
+            true => Broken::Lost(cause),
+            false => Broken::Unsent(cause),
+        };
+        if let Err(cause) = self.hand_over(read).await {
+            return Err(broken(cause.into()));
+        }
+        let Speaker::Hyper { sender, .. } = &mut self.speaker else {
+            return Err(broken("the connection has ended".into()));
+        };
+        let spare = keeps.then(|| Spare::of(request)).flatten();
+        let exchange = Exchange {
+            response: sender.try_send_request(take(request)),
+            connection: self,
+            deadline,
+        };
+        let outcome = exchange.await;
+        if let Some(spare) = spare {
+            spare.restore(request);
+        }
+        match outcome {
+            Ok(Ok(response)) => Ok(response.map(Came::Streaming)),
+            Ok(Err(mut refused)) => match refused.take_message() {
+                Some(back) => {
+                    *request = back;
+                    Err(broken(refused.into_error().into()))
+                }
+                None => Err(Broken::Lost(refused.into_error().into())),
+            },
+            Err(Late) => Err(Broken::Late),
+        }
+    }
+
+    /// From here on hyper speaks.
+    async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<()> {
+        let io = match replace(&mut self.speaker, Speaker::Gone) {
+            Speaker::Own(io) => io,
+            other => {
+                self.speaker = other;
+                return Ok(());
+            }
+        };
+        let io = match read {
+            Some(read) => Replay::of(io, read),
+            None => Replay::fresh(io),
+        };
+        let mut builder = http1::Builder::new();
+        let (sender, driver) = builder.max_buf_size(READ_AHEAD).handshake(io).await?;
+        let driver = Box::new(driver);
+        self.speaker = Speaker::Hyper { sender, driver };
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// The answer that hyper brought is over: it need not speak any longer.
+    fn take_back(&mut self) {
+        if self.others >= OTHERS {
+            return;
+        }
+        self.speaker = match replace(&mut self.speaker, Speaker::Gone) {
+            Speaker::Hyper { driver, .. } => {
+                let parts = driver.into_parts();
+                match parts.io.into_io() {
+                    Some(io) if parts.read_buf.is_empty() => Speaker::Own(io),
+                    _ => Speaker::Gone,
+                }
+            }
+            other => other,
+        };
+    }
+
+    /// Reads from the body of a response that hyper brought.
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,19 +232,22 @@ impl Connection {
 
     fn drive(&mut self) {
         if self.bell.rang()
-            && let Some(driver) = &mut self.driver
+            && let Speaker::Hyper { driver, .. } = &mut self.speaker
             && Pin::new(driver)
                 .poll(&mut Context::from_waker(self.bell.waker()))
                 .is_ready()
         {
             // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
-            self.driver = None;
+            self.speaker = Speaker::Gone;
         }
     }
 }
 
+/// There was no answer in time.
+struct Late;
+
 pin_project! {
-    /// A request on its way over a connection. Not an `async fn`, which would hold the request twice.
+    /// A request on its way over a connection, with hyper. Not an `async fn`, which would hold the request twice.
     struct Exchange<'a, F> {
         #[pin]
         response: F,
@@ -129,7 +260,7 @@ impl<F> Future for Exchange<'_, F>
 where
     F: Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>>,
 {
-    type Output = Result<Response<Incoming>, Broken>;
+    type Output = Result<F::Output, Late>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -137,11 +268,11 @@ where
         this.connection.drive();
         let quiet = &mut Context::from_waker(Waker::noop());
         if let Poll::Ready(outcome) = this.response.poll(quiet) {
-            return Poll::Ready(outcome.map_err(Broken::from));
+            return Poll::Ready(Ok(outcome));
         }
         let Connection { bell, patience, .. } = &mut **this.connection;
         if patience.is_over(*this.deadline, bell.waker()) {
-            return Poll::Ready(Err(Broken::Late));
+            return Poll::Ready(Err(Late));
         }
         bell.wait(cx);
         Poll::Pending
@@ -152,181 +283,11 @@ impl Broken {
     /// What is known of it.
     pub(super) fn into_cause(self) -> BoxError {
         match self {
-            Self::Unsent(_, error) | Self::Lost(error) => error.into(),
+            Self::Unsent(cause) | Self::Lost(cause) => cause,
             Self::Late => "no answer in time".into(),
         }
     }
 }
 
-impl From<TrySendError<Request<Body>>> for Broken {
-    fn from(mut refused: TrySendError<Request<Body>>) -> Self {
-        match refused.take_message() {
-            Some(request) => Self::Unsent(Box::new(request), refused.into_error()),
-            None => Self::Lost(refused.into_error()),
-        }
-    }
-}
-
-/// A response body that takes its connection along and gives it back when it has ended well.
-pub(super) struct Streamed<H: Home> {
-    /// What came of it with the headers.
-    first: Option<Received>,
-    body: Incoming,
-    /// `None` once it was given back.
-    connection: Option<Box<Connection>>,
-    home: H,
-}
-
-/// What reading from a body led to.
-type Received = Option<hyper::Result<Frame<Bytes>>>;
-
-/// Where a connection goes when its response is over.
-pub(super) trait Home: Send + Unpin + 'static {
-    /// Takes it back.
-    fn give_back(&self, connection: Box<Connection>);
-}
-
-impl<H: Home> Streamed<H> {
-    /// The body of a response that came over `connection`: in memory if all of it came with the headers, as most do.
-    pub(super) fn body(body: Incoming, connection: Box<Connection>, home: H) -> Body {
-        let mut streamed = Self {
-            first: None,
-            body,
-            connection: Some(connection),
-            home,
-        };
-        if streamed.body.is_end_stream() {
-            streamed.give_back();
-            return Body::empty();
-        }
-        let quiet = &mut Context::from_waker(Waker::noop());
-        if streamed.body.size_hint().exact().is_some()
-            && let Poll::Ready(received) = Pin::new(&mut streamed.body).poll_frame(quiet)
-        {
-            if streamed.body.is_end_stream()
-                && let Some(Ok(frame)) = &received
-                && let Some(whole) = frame.data_ref().cloned()
-            {
-                streamed.give_back();
-                return Body::full(whole);
-            }
-            streamed.first = Some(received);
-        }
-        Body::stream(streamed)
-    }
-
-    fn give_back(&mut self) {
-        if let Some(mut connection) = self.connection.take()
-            && connection.is_usable()
-        {
-            self.home.give_back(connection);
-        }
-    }
-}
-
-impl<H: Home> http_body::Body for Streamed<H> {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let this = &mut *self;
-        let frame = match (this.first.take(), &mut this.connection) {
-            (Some(first), _) => Poll::Ready(first),
-            (None, Some(connection)) => connection.poll_frame(cx, &mut this.body),
-            (None, None) => Pin::new(&mut this.body).poll_frame(cx),
-        };
-        match &frame {
-            Poll::Ready(None) => this.give_back(),
-            Poll::Ready(Some(Ok(_))) if this.body.is_end_stream() => this.give_back(),
-            Poll::Ready(Some(Err(_))) => this.connection = None,
-            _ => {}
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let rest = self.body.size_hint();
-        let first = self.first.as_ref().and_then(Option::as_ref);
-        let first = first.and_then(|received| received.as_ref().ok()?.data_ref());
-        match (first, rest.exact()) {
-            (Some(first), Some(rest)) => SizeHint::with_exact(first.len() as u64 + rest),
-            _ => rest,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    async fn pair() -> (Connection, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let client = TcpStream::connect(address).await.unwrap();
-        let (server, _) = listener.accept().await.unwrap();
-        let io = Io::Plain(TokioIo::new(client));
-        (Connection::open(io).await.unwrap(), server)
-    }
-
-    fn soon() -> Instant {
-        Instant::now() + std::time::Duration::from_secs(9)
-    }
-
-    #[tokio::test]
-    async fn a_request_that_was_never_written_comes_back() {
-        let (mut connection, server) = pair().await;
-        drop(server);
-        // Wait for the hang-up without looking, as when it comes between the look and the use.
-        let driver = connection.driver.as_mut().unwrap();
-        let ended = std::future::poll_fn(|cx| driver.poll_without_shutdown(cx));
-        assert!(ended.await.is_err());
-        let request = Request::new(Body::full("whole"));
-        let outcome = connection.exchange(request, soon()).await;
-        let Err(Broken::Unsent(back, _)) = outcome else {
-            panic!("it does not come back");
-        };
-        let body = back.into_body();
-        assert_eq!(body.collect_up_to(9).await.unwrap(), "whole");
-    }
-
-    #[tokio::test]
-    async fn a_request_of_which_anything_was_written_does_not() {
-        let (mut connection, mut server) = pair().await;
-        let reader = tokio::spawn(async move { server.read_u8().await.unwrap() });
-        let request = Request::new(Body::full("whole"));
-        let outcome = connection.exchange(request, soon()).await;
-        assert_eq!(reader.await.unwrap(), b'G');
-        assert!(matches!(outcome, Err(Broken::Lost(_))));
-    }
-
-    #[tokio::test]
-    async fn a_connection_over_which_something_came_that_was_not_asked_for_is_not_used() {
-        let (mut connection, mut server) = pair().await;
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-        let answering = async {
-            let mut request = [0; 1000];
-            let _ = server.read(&mut request).await.unwrap();
-            server.write_all(answer).await.unwrap();
-        };
-        let exchange = connection.exchange(Request::default(), soon());
-        let (response, ()) = tokio::join!(exchange, answering);
-        assert!(response.is_ok());
-        drop(response);
-        assert!(connection.is_usable());
-        server.write_all(answer).await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        assert!(!connection.is_usable());
-    }
-}
+mod tests;

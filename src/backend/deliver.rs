@@ -14,9 +14,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HeaderName, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
+use http::{Extensions, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use super::asking::Asked;
@@ -69,14 +69,6 @@ struct Course<'a> {
     so_far: Option<Box<Result<Response<Body>, Failure>>>,
 }
 
-/// What a request is made of once more: all but its address. Without an index of its headers, which would cost every
-/// read more than the few that are sent again are worth.
-pub(super) struct Spare {
-    method: Method,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    body: Body,
-}
-
 /// Whether it is over, or is sent once more.
 type Next = ControlFlow<Result<Response<Body>, Failure>>;
 
@@ -99,8 +91,8 @@ impl Delivery {
         Asked::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it. Nothing is left
-    /// of the request.
+    /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it. Nothing
+    /// that matters is left of the request.
     pub(super) async fn deliver(
         &self,
         limit: Duration,
@@ -122,31 +114,24 @@ impl Delivery {
             if let Err(error) = pool.address(request, &path) {
                 return Err(Failure::NotSent(error.into()));
             }
-            let spare = course.spare(request);
+            let keeps = course.keeps();
             let one = asked.as_ref();
             let one = one.map(|asked| asked.begin(request, course.tries));
-            let outcome = attempt(deadline, pool, request, course.anew).await;
+            let outcome = attempt(deadline, pool, request, keeps, course.anew).await;
             if let Some(mut one) = one {
                 one.end(&outcome);
             }
             course.tried |= 1 << index;
             course.tries += 1;
             let next = match outcome {
-                Outcome::Answered(response) => {
-                    course.answered(index, flight, spare.is_some(), response)
-                }
+                Outcome::Answered(response) => course.answered(index, flight, keeps, response),
                 Outcome::Unsent(cause) => course.unsent(flight, cause),
                 Outcome::Refused(cause) => ControlFlow::Break(course.end(Failure::NotSent(cause))),
-                Outcome::Lost { cause, pooled } => {
-                    course.lost(flight, spare.is_some(), cause, pooled)
-                }
+                Outcome::Lost { cause, pooled } => course.lost(flight, keeps, cause, pooled),
                 Outcome::TimedOut { sent } => ControlFlow::Break(course.timed_out(flight, sent)),
             };
             if let ControlFlow::Break(outcome) = next {
                 return outcome;
-            }
-            if let Some(spare) = spare {
-                spare.restore(request);
             }
             if let Some(wait) = course.wait.take() {
                 if Instant::now() + wait >= deadline {
@@ -182,18 +167,16 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What makes a second request like this one, as long as it may be needed: hyper gives none back once any of it was
-    /// written.
-    fn spare(&self, request: &Request<Body>) -> Option<Spare> {
-        let needed = self.repeatable && (self.tries == 0 || self.has_tries());
-        needed.then(|| Spare::of(request)).flatten()
+    /// Whether the request may be needed once more.
+    fn keeps(&self) -> bool {
+        self.repeatable && (self.tries == 0 || self.has_tries())
     }
 
     fn answered(
         &mut self,
         index: usize,
         mut flight: Flight,
-        has_spare: bool,
+        keeps: bool,
         response: Response<Answer>,
     ) -> Next {
         let verdict = retry::judge(response.status());
@@ -208,7 +191,7 @@ impl<'a> Course<'a> {
             && !response.headers().contains_key(RETRY_AFTER)
             && (response.status() != StatusCode::INTERNAL_SERVER_ERROR
                 || endpoints.has_other(self.tried));
-        if has_spare && may_better && self.pays() {
+        if keeps && may_better && self.pays() {
             self.doubted |= u64::from(verdict == Verdict::Doubtful) << index;
             return self.again(Ok(response));
         }
@@ -228,7 +211,7 @@ impl<'a> Course<'a> {
         ControlFlow::Break(self.end(failure))
     }
 
-    fn lost(&mut self, mut flight: Flight, has_spare: bool, cause: BoxError, pooled: bool) -> Next {
+    fn lost(&mut self, mut flight: Flight, keeps: bool, cause: BoxError, pooled: bool) -> Next {
         if self.whole {
             flight.failed();
         }
@@ -237,7 +220,7 @@ impl<'a> Course<'a> {
             false => Failure::after_sending(cause),
         };
         let free = pooled && self.tries == 1;
-        if !(has_spare && (free || self.pays())) {
+        if !(keeps && (free || self.pays())) {
             return ControlFlow::Break(self.end(failure));
         }
         self.anew |= pooled;
@@ -306,30 +289,6 @@ impl<'a> Course<'a> {
         self.so_far
             .take()
             .map_or(Err(Failure::TimedOut), |so_far| *so_far)
-    }
-}
-
-impl Spare {
-    /// `None` when its body is not in memory.
-    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
-        let headers = request.headers().iter();
-        Some(Self {
-            body: request.body().copy()?,
-            method: request.method().clone(),
-            headers: headers
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        })
-    }
-
-    /// Makes it.
-    pub(super) fn restore(self, request: &mut Request<Body>) {
-        *request = Request::new(self.body);
-        *request.method_mut() = self.method;
-        let headers = request.headers_mut();
-        for (name, value) in self.headers {
-            headers.append(name, value);
-        }
     }
 }
 

@@ -221,7 +221,7 @@ pub(super) async fn attempt(
     for _ in 0..UNPROCESSED {
         let slot = match timeout_at(deadline, lines.slot(anew)).await {
             Ok(Ok(Some(slot))) => slot,
-            Ok(Ok(None)) => match in_http1(deadline, pool, request, anew).await {
+            Ok(Ok(None)) => match in_http1(deadline, pool, request, false, anew).await {
                 Outcome::Unsent(cause) if !lines.has_declined() => {
                     last = Some(cause);
                     continue;

@@ -117,7 +117,7 @@ impl Pool {
             None => self.dialer.dial().await?,
             Some(lines) => lines.alone().await?,
         };
-        Ok(Box::new(Connection::open(io).await?))
+        Ok(Box::new(Connection::open(io)))
     }
 
     /// Closes what has been idle for too long or was closed by the catalog.

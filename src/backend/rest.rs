@@ -103,7 +103,7 @@ impl Rest {
         let answers = endpoint.load.answers();
         let deadline = Instant::now() + self.health.timeout;
         let outcome = match endpoint.pool.address(&mut request, &self.health_path) {
-            Ok(()) => attempt(deadline, &endpoint.pool, &mut request, false).await,
+            Ok(()) => attempt(deadline, &endpoint.pool, &mut request, false, false).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
         let found = match &outcome {

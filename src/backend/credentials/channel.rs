@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
 use super::timing::FETCH_TIMEOUT;
-use crate::backend::connection::{Broken, Connection, Home, Streamed};
+use crate::backend::connection::{self, Broken, Connection, Home};
 use crate::backend::dial::Dialer;
 use crate::body::Body;
 use crate::error::BoxError;
@@ -66,10 +66,10 @@ impl Channel {
         let headers = request.headers_mut();
         headers.insert(HOST, self.host.clone());
         headers.insert(CONTENT_LENGTH, length.into());
-        let mut connection = Connection::open(self.dialer.dial().await?).await?;
-        let answered = connection.exchange(request, Instant::now() + FETCH_TIMEOUT);
+        let mut connection = Connection::open(self.dialer.dial().await?);
+        let answered = connection.exchange(&mut request, false, Instant::now() + FETCH_TIMEOUT);
         let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
-        let body = Streamed::body(body, Box::new(connection), NotKept);
+        let body = connection::body(body, Box::new(connection), NotKept);
         let body = body.collect_up_to(MAX_ANSWER).await?;
         Ok(HttpResponse::from_parts(head, body.into()))
     }

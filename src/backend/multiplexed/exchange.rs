@@ -16,7 +16,7 @@ use super::Multiplexed;
 use super::inflow::Inflow;
 use super::line::Slot;
 use super::outflow::Outflow;
-use crate::backend::deliver::Spare;
+use crate::backend::spare::Spare;
 use crate::body::Body;
 use crate::error::BoxError;
 

@@ -1,0 +1,146 @@
+//! Exchanges that the task which asks makes itself: see [`plain`].
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::mem::take;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body as _;
+use hyper::rt::{Read as _, ReadBuf, Write as _};
+use tokio::time::Instant;
+
+use super::{Broken, Connection, Speaker};
+use crate::backend::bell::Bell;
+use crate::backend::dial::Io;
+use crate::backend::plain::{self, Whole};
+use crate::body::Body;
+
+/// What is read at once: an answer that is longer streams.
+const ROOM: usize = 16 << 10;
+
+thread_local! {
+    static REQUEST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static ANSWER: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
+}
+
+/// An answer, or what came instead and is for hyper to understand.
+type Heard = Result<Response<Bytes>, Bytes>;
+
+impl Connection {
+    /// Sends `request`, which is plain, and waits until `deadline` for what comes. The request stays where it is.
+    pub(super) async fn ask(
+        &mut self,
+        request: &mut Request<Body>,
+        deadline: Instant,
+    ) -> Result<Heard, Broken> {
+        let mut rest = self.begin(request)?;
+        let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
+        let Some(Whole { response, stays }) = plain::read(&heard) else {
+            return Ok(Err(heard));
+        };
+        if !stays {
+            self.speaker = Speaker::Gone;
+        }
+        Ok(Ok(response))
+    }
+
+    /// Whether another request can be sent, as far as the last answer said.
+    pub(super) fn stays(&self) -> bool {
+        !matches!(self.speaker, Speaker::Gone)
+    }
+
+    /// Writes what the system takes at once. What is left is nearly always nothing.
+    fn begin(&mut self, request: &mut Request<Body>) -> Result<Vec<u8>, Broken> {
+        let Speaker::Own(io) = &mut self.speaker else {
+            return Err(Broken::Unsent("the connection has ended".into()));
+        };
+        let body = read_out(request.body_mut());
+        let cx = &mut Context::from_waker(self.bell.waker());
+        let outcome = REQUEST.with_borrow_mut(|piece| {
+            piece.clear();
+            plain::write(piece, request, &body);
+            match Pin::new(&mut *io).poll_write(cx, piece) {
+                Poll::Ready(Ok(length)) => Ok(piece[length..].to_vec()),
+                Poll::Ready(Err(error)) => Err(error),
+                Poll::Pending => Ok(piece.clone()),
+            }
+        });
+        *request.body_mut() = Body::full(body);
+        outcome.map_err(|error| match io {
+            Io::Plain(_) => Broken::Unsent(error.into()),
+            // Some of what is meant for the other end may have been written nevertheless.
+            Io::Tls(_) => Broken::Lost(error.into()),
+        })
+    }
+
+    fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        rest: &mut Vec<u8>,
+        deadline: Instant,
+    ) -> Poll<Result<Bytes, Broken>> {
+        let Self {
+            speaker: Speaker::Own(io),
+            bell,
+            patience,
+            ..
+        } = self
+        else {
+            return Poll::Ready(Err(Broken::Lost("the connection has ended".into())));
+        };
+        bell.hush();
+        bell.rang();
+        if let Poll::Ready(heard) = poll_exchange(io, bell, rest) {
+            return Poll::Ready(match heard {
+                Ok(heard) if heard.is_empty() => {
+                    Err(Broken::Lost("it hung up before it answered".into()))
+                }
+                Ok(heard) => Ok(heard),
+                Err(error) => Err(Broken::Lost(error.into())),
+            });
+        }
+        if patience.is_over(deadline, bell.waker()) {
+            return Poll::Ready(Err(Broken::Late));
+        }
+        bell.wait(cx);
+        Poll::Pending
+    }
+}
+
+/// Whether nothing has come over a connection on which nothing was asked: neither its end nor anything else.
+pub(super) fn is_silent(io: &mut Io, bell: &Bell) -> bool {
+    let mut one = [0];
+    let mut one = ReadBuf::new(&mut one);
+    let cx = &mut Context::from_waker(bell.waker());
+    Pin::new(io).poll_read(cx, one.unfilled()).is_pending()
+}
+
+/// Writes what is left to write, then reads.
+fn poll_exchange(io: &mut Io, bell: &Bell, rest: &mut Vec<u8>) -> Poll<io::Result<Bytes>> {
+    let cx = &mut Context::from_waker(bell.waker());
+    while !rest.is_empty() {
+        match ready!(Pin::new(&mut *io).poll_write(cx, rest))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            length => drop(rest.drain(..length)),
+        }
+    }
+    ready!(Pin::new(&mut *io).poll_flush(cx))?;
+    ANSWER.with_borrow_mut(|room| {
+        let mut room = ReadBuf::new(room);
+        ready!(Pin::new(io).poll_read(cx, room.unfilled()))?;
+        Poll::Ready(Ok(Bytes::copy_from_slice(room.filled())))
+    })
+}
+
+/// What is in `body`, which is in memory. Whoever watches it sees it go.
+fn read_out(body: &mut Body) -> Bytes {
+    let mut body = take(body);
+    match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        _ => Bytes::new(),
+    }
+}

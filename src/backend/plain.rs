@@ -1,0 +1,152 @@
+//! HTTP/1.1 as nearly every request to a catalog speaks it: a request that is in memory, and an answer that comes in one
+//! piece and says how long it is.
+//!
+//! Such an exchange needs no machine that runs beside it. What is anything else is left to hyper: requests are told by
+//! [`is_plain`], answers by [`read`], which takes none whose meaning leaves room for doubt.
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use httparse::{ParserConfig, Status};
+
+use crate::body::Body;
+
+/// The longest body of a request, in bytes: what the system takes at once.
+const LONGEST: u64 = 16 << 10;
+/// Headers of an answer at most.
+const FIELDS: usize = 48;
+
+/// An answer, all of it.
+pub(super) struct Whole {
+    pub(super) response: Response<Bytes>,
+    /// The catalog goes on listening, and has said nothing else.
+    pub(super) stays: bool,
+}
+
+/// Whether `request` can be written by [`write`].
+pub(super) fn is_plain(request: &Request<Body>) -> bool {
+    let body = request.body();
+    let length = body.size_hint().exact();
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::PATCH,
+    ];
+    body.is_whole()
+        && length.is_some_and(|length| length <= LONGEST)
+        && methods.contains(request.method())
+        && !request.headers().keys().any(steers)
+}
+
+/// Changes how the rest is to be read.
+fn steers(name: &HeaderName) -> bool {
+    [CONNECTION, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE].contains(name)
+}
+
+/// Appends `request` with this `body` to `out`.
+pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
+    let path = request.uri().path_and_query();
+    let path = path.map_or("/", PathAndQuery::as_str);
+    out.extend_from_slice(request.method().as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(path.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    let mut says_length = !body.is_empty();
+    for (name, value) in request.headers() {
+        if *name == CONTENT_LENGTH {
+            // What is sent is what counts, and it is said once.
+            says_length = true;
+            continue;
+        }
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if says_length {
+        out.extend_from_slice(b"content-length: ");
+        write_number(out, body.len());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body);
+}
+
+fn write_number(out: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        write_number(out, number / 10);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a digit")]
+    out.push(b'0' + (number % 10) as u8);
+}
+
+/// The answer that `bytes` are, from its first to its last. `None`: it is another kind, or there is more of it to come.
+pub(super) fn read(bytes: &Bytes) -> Option<Whole> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut head = httparse::Response::new(&mut []);
+    let parsed =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
+    let Ok(Status::Complete(begin)) = parsed else {
+        return None;
+    };
+    let status = StatusCode::from_u16(head.code?).ok()?;
+    if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
+        return None;
+    }
+    let mut headers = HeaderMap::with_capacity(head.headers.len());
+    let (mut length, mut stays) = (None, true);
+    for field in &*head.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        if name == CONNECTION {
+            stays &= goes_on(field.value)?;
+            continue;
+        }
+        if steers(&name) {
+            return None;
+        }
+        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
+            return None;
+        }
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
+        headers.append(name, value.ok()?);
+    }
+    let end = begin.checked_add(length?)?;
+    let mut response = Response::new((end <= bytes.len()).then(|| bytes.slice(begin..end))?);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    stays &= end == bytes.len();
+    Some(Whole { response, stays })
+}
+
+/// Its length is what `content-length` says (RFC 9112, section 6.3).
+fn has_body(status: StatusCode) -> bool {
+    let none = status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED;
+    !none
+}
+
+/// Whether the connection stays open; `None`: it says something else.
+fn goes_on(value: &[u8]) -> Option<bool> {
+    if value.eq_ignore_ascii_case(b"keep-alive") {
+        return Some(true);
+    }
+    value.eq_ignore_ascii_case(b"close").then_some(false)
+}
+
+/// Digits and nothing else.
+fn number(digits: &[u8]) -> Option<usize> {
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! What a request is made of once more, where whoever sends it takes it apart.
+
+use http::{HeaderName, HeaderValue, Method, Request};
+
+use crate::body::Body;
+
+/// All of a request but its address. Without an index of its headers, which would cost every request more than the few
+/// that are sent again are worth.
+pub(super) struct Spare {
+    method: Method,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Body,
+}
+
+impl Spare {
+    /// `None` when its body is not in memory.
+    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
+        let headers = request.headers().iter();
+        Some(Self {
+            body: request.body().copy()?,
+            method: request.method().clone(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        })
+    }
+
+    /// Makes it.
+    pub(super) fn restore(self, request: &mut Request<Body>) {
+        *request = Request::new(self.body);
+        *request.method_mut() = self.method;
+        let headers = request.headers_mut();
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
+    }
+}
