@@ -10,7 +10,7 @@ pub mod peer;
 pub mod span;
 mod waits;
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,13 @@ const MAX_SHOWN: usize = 256;
 /// A request on its way.
 pub struct Exchange {
     began: Instant,
-    head: OnceLock<Head>,
-    operation: OnceLock<Operation>,
+    /// `None` only where no layer has read one.
+    head: Option<Head>,
+    watchers: Watchers,
+    /// As a byte; 0 until it is known.
+    operation: AtomicU8,
+    /// It has one of the places among those that are served.
+    served: AtomicBool,
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
@@ -49,7 +54,6 @@ pub struct Exchange {
     request_bytes: AtomicU64,
     response_bytes: AtomicU64,
     over: AtomicBool,
-    watchers: [OnceLock<Arc<dyn Watcher>>; WATCHERS],
 }
 
 /// What is known of a request from its head alone.
@@ -78,26 +82,30 @@ pub struct Waiting(Arc<Exchange>);
 
 /// Wants to know when an exchange is over.
 pub trait Watcher: Send + Sync {
-    /// It is over. Called once for each exchange that was asked for.
+    /// It is over. Called once for each.
     fn over(&self, exchange: &Exchange, how: End);
 }
 
-/// Those that watch: metrics, the access log, the trace, limits.
-const WATCHERS: usize = 4;
+/// Those that are told of every exchange. Shared by all, so that none need be registered for each.
+#[derive(Clone, Default)]
+pub struct Watchers(Arc<[Arc<dyn Watcher>]>);
 
 impl Exchange {
     /// The exchange that a request belongs to; it begins where there is none yet.
     pub fn of<B>(request: &mut Request<B>) -> &Arc<Self> {
         let learned = Learned::more(request.extensions_mut());
-        let begin = || Arc::new(Self::begin());
+        let begin = || Self::begin(None, Watchers::default());
         learned.exchange.get_or_insert_with(begin)
     }
 
-    fn begin() -> Self {
-        Self {
+    /// One that begins now; `watchers` are told when it is over.
+    pub fn begin(head: Option<Head>, watchers: Watchers) -> Arc<Self> {
+        Arc::new(Self {
             began: Instant::now(),
-            head: OnceLock::new(),
-            operation: OnceLock::new(),
+            head,
+            watchers,
+            operation: AtomicU8::new(0),
+            served: AtomicBool::new(false),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
@@ -109,19 +117,7 @@ impl Exchange {
             request_bytes: AtomicU64::new(0),
             response_bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
-            watchers: [const { OnceLock::new() }; WATCHERS],
-        }
-    }
-
-    /// Tells `watcher` when it is over; at most four can be told.
-    pub fn watch(&self, mut watcher: Arc<dyn Watcher>) {
-        for place in &self.watchers {
-            match place.set(watcher) {
-                Ok(()) => return,
-                Err(back) => watcher = back,
-            }
-        }
-        debug_assert!(false, "more watchers than places");
+        })
     }
 
     /// Counts the request's body as it is read.
@@ -135,18 +131,18 @@ impl Exchange {
 
     /// Counts the response's body as it is sent; its end is the exchange's.
     #[must_use]
-    pub fn observe_response(self: &Arc<Self>, body: Body) -> Body {
-        body.meter(Side::Response, Arc::clone(self) as Arc<dyn Meter>)
-    }
-
-    /// Its head was read.
-    pub fn headed(&self, head: Head) {
-        let _ = self.head.set(head);
+    pub fn observe_response(self: Arc<Self>, body: Body) -> Body {
+        body.meter(Side::Response, self)
     }
 
     /// It was recognized.
     pub fn recognized(&self, operation: Operation) {
-        let _ = self.operation.set(operation);
+        self.operation.store(operation.byte(), Ordering::Relaxed);
+    }
+
+    /// It was given one of the places among those that are served.
+    pub fn served(&self) {
+        self.served.store(true, Ordering::Relaxed);
     }
 
     /// This mount owns what it names.
@@ -206,7 +202,7 @@ impl Exchange {
 
     /// What its head says.
     pub fn head(&self) -> Option<&Head> {
-        self.head.get()
+        self.head.as_ref()
     }
 
     /// The request's id; empty before it was chosen.
@@ -216,7 +212,12 @@ impl Exchange {
 
     /// What was asked.
     pub fn operation(&self) -> Option<Operation> {
-        self.operation.get().copied()
+        Operation::from_byte(self.operation.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has one of the places among those that are served, until its end.
+    pub fn is_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
     }
 
     /// Whose namespace it is about, as clients spell it; `None`: nobody's, or several'.
@@ -285,10 +286,12 @@ impl Exchange {
     }
 
     fn finish(&self, how: End) {
-        if self.over.swap(true, Ordering::Relaxed) {
+        // One response's body ends once, and nobody has the record any more when it is dropped: no two come at once.
+        if self.over.load(Ordering::Relaxed) {
             return;
         }
-        for watcher in self.watchers.iter().filter_map(OnceLock::get) {
+        self.over.store(true, Ordering::Relaxed);
+        for watcher in &*self.watchers.0 {
             watcher.over(self, how);
         }
     }
@@ -297,6 +300,12 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.finish(End::Aborted);
+    }
+}
+
+impl FromIterator<Arc<dyn Watcher>> for Watchers {
+    fn from_iter<W: IntoIterator<Item = Arc<dyn Watcher>>>(watchers: W) -> Self {
+        Self(watchers.into_iter().collect())
     }
 }
 
@@ -325,7 +334,9 @@ impl Meter for Exchange {
             Side::Request => &self.request_bytes,
             Side::Response => &self.response_bytes,
         };
-        counter.fetch_add(length as u64, Ordering::Relaxed);
+        // A body has one reader, so nothing is lost between the two, and nothing need be locked.
+        let before = counter.load(Ordering::Relaxed);
+        counter.store(before + length as u64, Ordering::Relaxed);
     }
 
     fn end(&self, side: Side, how: End) {
@@ -355,12 +366,11 @@ mod tests {
     #[tokio::test]
     async fn every_watcher_is_told_of_the_end_once() {
         let log = Arc::new(Log::default());
-        let exchange = Arc::new(Exchange::begin());
-        exchange.watch(log.clone());
-        exchange.watch(log.clone());
+        let both = [log.clone() as Arc<dyn Watcher>, log.clone()];
+        let exchange = Exchange::begin(None, both.into_iter().collect());
         let asked = exchange.observe_request(Body::full("abc"));
         asked.collect_up_to(9).await.unwrap();
-        let answer = exchange.observe_response(Body::full("defgh"));
+        let answer = Arc::clone(&exchange).observe_response(Body::full("defgh"));
         answer.collect_up_to(9).await.unwrap();
         assert_eq!(*log.0.lock().unwrap(), [(3, 5, End::Complete); 2]);
         drop(exchange);
@@ -370,8 +380,8 @@ mod tests {
     #[test]
     fn a_request_that_nobody_answers_is_over_when_it_is_dropped() {
         let log = Arc::new(Log::default());
-        let exchange = Arc::new(Exchange::begin());
-        exchange.watch(log.clone());
+        let watchers = [log.clone() as Arc<dyn Watcher>].into_iter().collect();
+        let exchange = Exchange::begin(None, watchers);
         let body = exchange.observe_request(Body::full("abc"));
         drop(exchange);
         assert!(

@@ -5,7 +5,7 @@
 //! ```text
 //! client ── listener ── connection ── stack ── gateway ── backend ── catalog
 //!                                       │         ├ forward   one catalog owns it
-//!    metrics · trace · rescue · limits  │         ├ listing   above or across mounts
+//!    trace · metrics · rescue · limits  │         ├ listing   above or across mounts
 //!      · recognize · authenticate       │         └ batch     all or nothing over several
 //!      · rate · context · authorize     ┘
 //! ```

@@ -25,7 +25,7 @@ pub use current::Current;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
 pub type Stack =
-    Metrics<Trace<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
+    Trace<Metrics<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -49,11 +49,13 @@ pub struct Parts {
 
 /// Puts the layers around `gateway`.
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
+    let metrics = MetricsLayer::new(parts.requests);
+    let told = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
-        // Outside of rescue, so that answers which the gateway makes up are counted like any other.
-        .layer(MetricsLayer::new(parts.requests))
         // Before anything can fail, so that every answer carries the request's id.
-        .layer(TraceLayer::new(parts.access_log, parts.spans))
+        .layer(TraceLayer::new(parts.access_log, parts.spans, told))
+        // Outside of rescue, so that answers which the gateway makes up are counted like any other.
+        .layer(metrics)
         // Everything further in may fail; nothing further out can.
         .layer(RescueLayer)
         // Before any work is done for a request that is too many.

@@ -49,6 +49,11 @@ impl LimitsLayer {
         all.saturating_sub(taken.load(Ordering::Relaxed))
     }
 
+    /// Takes the places back, where it is told of every request's end.
+    pub fn watcher(&self) -> Arc<dyn Watcher> {
+        Arc::clone(&self.0) as Arc<dyn Watcher>
+    }
+
     /// From now on, at most `in_flight`; those that are being served go on.
     pub fn set(&self, in_flight: usize) {
         self.0.all.store(in_flight, Ordering::Relaxed);
@@ -83,7 +88,7 @@ where
             name(&mut request);
             return Either::Right(ready(Err(full())));
         }
-        Exchange::of(&mut request).watch(Arc::clone(&self.places) as Arc<dyn Watcher>);
+        Exchange::of(&mut request).served();
         Either::Left(self.inner.call(request))
     }
 }
@@ -99,8 +104,10 @@ impl Places {
 }
 
 impl Watcher for Places {
-    fn over(&self, _: &Exchange, _: End) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+    fn over(&self, exchange: &Exchange, _: End) {
+        if exchange.is_served() {
+            self.taken.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -126,14 +133,17 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
+    use crate::exchange::learned::Learned;
 
     /// As the outermost layer does: the end of the response's body is the end of the exchange.
-    async fn ask<S>(service: &mut S) -> Result<Response<Body>, Error>
+    async fn ask<S>(limits: &LimitsLayer, service: &mut S) -> Result<Response<Body>, Error>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
     {
         let mut request = Request::default();
-        let exchange = Arc::clone(Exchange::of(&mut request));
+        let told = [limits.watcher()].into_iter().collect();
+        let exchange = Exchange::begin(None, told);
+        Learned::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
         let response = service.call(request).await?;
         Ok(response.map(|body| exchange.observe_response(body)))
     }
@@ -142,20 +152,21 @@ mod tests {
     async fn a_place_is_free_again_when_the_response_has_ended_or_was_given_up() {
         let inner =
             service_fn(async |_: Request<Body>| Ok::<_, Error>(Response::new(Body::full("x"))));
-        let mut service = LimitsLayer::new(2).layer(inner);
-        let first = ask(&mut service).await.unwrap();
-        let second = ask(&mut service).await.unwrap();
-        let refused = ask(&mut service).await.unwrap_err();
+        let limits = LimitsLayer::new(2);
+        let mut service = limits.layer(inner);
+        let first = ask(&limits, &mut service).await.unwrap();
+        let second = ask(&limits, &mut service).await.unwrap();
+        let refused = ask(&limits, &mut service).await.unwrap_err();
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.code().number(), 17);
         assert_eq!(refused.headers()[0].0, http::header::RETRY_AFTER);
 
         first.into_body().collect_up_to(9).await.unwrap();
-        let third = ask(&mut service).await.unwrap();
-        ask(&mut service).await.unwrap_err();
+        let third = ask(&limits, &mut service).await.unwrap();
+        ask(&limits, &mut service).await.unwrap_err();
         drop(second);
-        let fourth = ask(&mut service).await.unwrap();
-        ask(&mut service).await.unwrap_err();
+        let fourth = ask(&limits, &mut service).await.unwrap();
+        ask(&limits, &mut service).await.unwrap_err();
         drop((third, fourth));
     }
 
@@ -163,16 +174,25 @@ mod tests {
     async fn a_place_is_free_again_when_the_inner_service_fails_or_is_dropped() {
         let inner =
             service_fn(async |_: Request<Body>| Err::<Response<Body>, _>(Error::invalid("no")));
-        let mut service = LimitsLayer::new(1).layer(inner);
+        let limits = LimitsLayer::new(1);
+        let mut service = limits.layer(inner);
         for _ in 0..3 {
-            assert_eq!(ask(&mut service).await.unwrap_err().code().number(), 13);
+            assert_eq!(
+                ask(&limits, &mut service)
+                    .await
+                    .unwrap_err()
+                    .code()
+                    .number(),
+                13
+            );
         }
         let inner = service_fn(async |_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Error>>().await
         });
-        let mut service = LimitsLayer::new(1).layer(inner);
+        let limits = LimitsLayer::new(1);
+        let mut service = limits.layer(inner);
         for _ in 0..3 {
-            let mut asked = Box::pin(ask(&mut service));
+            let mut asked = Box::pin(ask(&limits, &mut service));
             assert!(asked.as_mut().now_or_never().is_none());
         }
     }

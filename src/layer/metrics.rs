@@ -1,4 +1,4 @@
-//! Opens the record of a request and counts it when it is over, whoever answered.
+//! Counts a request when it is over, whoever answered.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -29,7 +29,8 @@ pin_project! {
     pub struct Counting<F> {
         #[pin]
         inner: F,
-        exchange: Arc<Exchange>,
+        // Until there is a response.
+        exchange: Option<Arc<Exchange>>,
     }
 }
 
@@ -39,6 +40,11 @@ impl MetricsLayer {
     /// Counts into `requests`.
     pub fn new(requests: Arc<Requests>) -> Self {
         Self(Arc::new(Ledger(requests)))
+    }
+
+    /// What counts, where it is told of every request's end.
+    pub fn watcher(&self) -> Arc<dyn Watcher> {
+        Arc::clone(&self.0) as Arc<dyn Watcher>
     }
 }
 
@@ -68,13 +74,12 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let exchange = Arc::clone(Exchange::of(&mut request));
         self.ledger.0.began();
-        exchange.watch(Arc::clone(&self.ledger) as Arc<dyn Watcher>);
         // In place: a request is large, and `map` would move it twice.
         let body = std::mem::take(request.body_mut());
         *request.body_mut() = exchange.observe_request(body);
         Counting {
             inner: self.inner.call(request),
-            exchange,
+            exchange: Some(exchange),
         }
     }
 }
@@ -88,9 +93,11 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let Ok(mut response) = ready!(this.inner.poll(cx));
-        this.exchange.answered(response.status());
-        let body = std::mem::take(response.body_mut());
-        *response.body_mut() = this.exchange.observe_response(body);
+        if let Some(exchange) = this.exchange.take() {
+            exchange.answered(response.status());
+            let body = std::mem::take(response.body_mut());
+            *response.body_mut() = exchange.observe_response(body);
+        }
         Poll::Ready(Ok(response))
     }
 }
@@ -134,7 +141,11 @@ mod tests {
         let inner = service_fn(async |request: Request<Body>| {
             Ok(answer(&request, StatusCode::SERVICE_UNAVAILABLE))
         });
-        let response = layer.layer(inner).oneshot(Request::default()).await;
+        let mut request = Request::default();
+        let told = [layer.watcher()].into_iter().collect();
+        let exchange = Exchange::begin(None, told);
+        Learned::more(request.extensions_mut()).exchange = Some(exchange);
+        let response = layer.layer(inner).oneshot(request).await;
         let Ok(response) = response;
         let text = all.render().unwrap();
         assert!(text.contains("nsgate_requests_in_flight 1\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Gives a request its id and its place in a trace, and writes the access log.
+//! Opens the record of a request, gives it its id and its place in a trace, and writes the access log.
 //!
 //! The id is the caller's `x-request-id` where that is sane, else the trace's; it goes to the catalog and back to
 //! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
@@ -20,7 +20,7 @@ use tracing::Span;
 use crate::body::Body;
 use crate::exchange::learned::Learned;
 use crate::exchange::span::Recorder;
-use crate::exchange::{Exchange, Head, Watcher};
+use crate::exchange::{Exchange, Head, Watcher, Watchers};
 use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
 use crate::telemetry::Log;
 use access::AccessLog;
@@ -32,18 +32,16 @@ const MAX_ID: usize = 64;
 /// Makes [`Trace`].
 #[derive(Clone)]
 pub struct TraceLayer {
-    access_log: Option<Arc<AccessLog>>,
+    logs: bool,
     recorder: Option<Arc<dyn Recorder>>,
-    server_span: Arc<ServerSpan>,
+    watchers: Watchers,
 }
 
 /// The service. The inner one has turned every error into a response.
 #[derive(Clone)]
 pub struct Trace<S> {
     inner: S,
-    access_log: Option<Arc<AccessLog>>,
-    recorder: Option<Arc<dyn Recorder>>,
-    server_span: Arc<ServerSpan>,
+    layer: TraceLayer,
 }
 
 pin_project! {
@@ -59,12 +57,19 @@ pin_project! {
 }
 
 impl TraceLayer {
-    /// With an access log and somebody who records traces, or without.
-    pub fn new(access_log: Option<Log>, recorder: Option<Arc<dyn Recorder>>) -> Self {
+    /// With an access log and somebody who records traces, or without. `others` are told of each request's end, too.
+    pub fn new(
+        access_log: Option<Log>,
+        recorder: Option<Arc<dyn Recorder>>,
+        others: impl IntoIterator<Item = Arc<dyn Watcher>>,
+    ) -> Self {
+        let logs = access_log.is_some();
+        let log = access_log.map(|log| Arc::new(AccessLog::new(log)) as Arc<dyn Watcher>);
+        let span = recorder.as_ref().map(|_| Arc::new(ServerSpan) as _);
         Self {
-            access_log: access_log.map(|log| Arc::new(AccessLog::new(log))),
+            logs,
             recorder,
-            server_span: Arc::new(ServerSpan),
+            watchers: others.into_iter().chain(span).chain(log).collect(),
         }
     }
 }
@@ -75,9 +80,7 @@ impl<S> Layer<S> for TraceLayer {
     fn layer(&self, inner: S) -> Trace<S> {
         Trace {
             inner,
-            access_log: self.access_log.clone(),
-            recorder: self.recorder.clone(),
-            server_span: Arc::clone(&self.server_span),
+            layer: self.clone(),
         }
     }
 }
@@ -95,21 +98,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let exchange = Arc::clone(Exchange::of(&mut request));
-        let head = head(
-            &mut request,
-            self.access_log.is_some(),
-            self.recorder.as_ref(),
-        );
+        let layer = &self.layer;
+        let head = head(&mut request, layer.logs, layer.recorder.as_ref());
         let id = head.id.clone();
-        if head.recorder.is_some() {
-            exchange.watch(Arc::clone(&self.server_span) as Arc<dyn Watcher>);
-        }
-        exchange.headed(head);
-        let timed = self.access_log.as_ref().map(|log| {
-            exchange.watch(Arc::clone(log) as Arc<dyn Watcher>);
-            exchange
-        });
+        let exchange = Exchange::begin(Some(head), layer.watchers.clone());
+        let timed = layer.logs.then(|| Arc::clone(&exchange));
+        Learned::more(request.extensions_mut()).exchange = Some(exchange);
         let span = tracing::debug_span!("request", id = id.to_str().unwrap_or(""));
         let in_span = span.enter();
         let inner = self.inner.call(request);
@@ -133,7 +127,8 @@ where
         let this = self.project();
         let _in_span = this.span.enter();
         let Ok(mut response) = ready!(this.inner.poll(cx));
-        response.headers_mut().insert(REQUEST_ID, this.id.clone());
+        let id = std::mem::replace(this.id, HeaderValue::from_static(""));
+        response.headers_mut().insert(REQUEST_ID, id);
         if let Some(exchange) = this.timed {
             exchange.timed();
         }

@@ -23,6 +23,16 @@ pub enum Kind {
     Transaction,
 }
 
+impl Kind {
+    /// Each of them, in their order.
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Namespace,
+        Self::Table,
+        Self::MaterializedView,
+        Self::Transaction,
+    ];
+}
+
 /// Whether an operation may be asked again without harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {

@@ -32,7 +32,7 @@ async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
         request = request.header(*name, *value);
     }
     let request = request.body(Body::empty()).unwrap();
-    let Ok(response) = TraceLayer::new(None, None)
+    let Ok(response) = TraceLayer::new(None, None, [])
         .layer(inner)
         .oneshot(request)
         .await;
@@ -105,7 +105,7 @@ async fn logged(format: LogFormat) -> String {
     let sink = Sink::default();
     let log = Log::to(sink.clone(), format);
     let inner = service_fn(async |mut request: Request<Body>| {
-        let exchange = Exchange::of(&mut request);
+        let exchange = Arc::clone(Exchange::of(&mut request));
         exchange.recognized(Operation::QueryTable);
         exchange.served_by(&Metrics::new().backend(&"lake".into()));
         let waiting = exchange.waiting();
@@ -120,23 +120,22 @@ async fn logged(format: LogFormat) -> String {
         exchange.failed(Code::Throttling);
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
         exchange.answered(StatusCode::OK);
-        request.into_body().collect_up_to(99).await.unwrap();
-        Ok(Response::new(Body::full("12345")))
+        let body = exchange.observe_request(request.into_body());
+        body.collect_up_to(99).await.unwrap();
+        let body = Body::full("12345");
+        Ok(Response::new(exchange.observe_response(body)))
     });
-    let mut request = Request::builder()
+    let request = Request::builder()
         .uri("/v1/table/secret-path/query")
         .header("authorization", "Bearer secret-token")
         .header("x-request-id", "r1")
-        .body(Body::empty())
+        .body(Body::full("secret-body"))
         .unwrap();
-    let exchange = Arc::clone(Exchange::of(&mut request));
-    *request.body_mut() = exchange.observe_request(Body::full("secret-body"));
-    let Ok(response) = TraceLayer::new(Some(log.clone()), None)
+    let Ok(response) = TraceLayer::new(Some(log.clone()), None, [])
         .layer(inner)
         .oneshot(request)
         .await;
-    let body = exchange.observe_response(response.into_body());
-    body.collect_up_to(9).await.unwrap();
+    response.into_body().collect_up_to(9).await.unwrap();
     log.flush();
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
     assert!(!text.contains("secret"), "{text}");

@@ -112,6 +112,26 @@ macro_rules! operations {
                 }
             }
 
+            /// Itself in a byte; never 0.
+            pub(crate) fn byte(self) -> u8 {
+                let kind = match self {
+                    Self::Unlisted(kind) => kind as usize,
+                    _ => 0,
+                };
+                // There are 54 and four kinds.
+                (1 + self.number() + kind) as u8
+            }
+
+            /// What [`Operation::byte`] says.
+            pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+                let number = usize::from(byte).checked_sub(1)?;
+                let unlisted = || Kind::ALL.get(number - Self::LISTED.len()).copied();
+                match Self::LISTED.get(number) {
+                    Some(listed) => Some(*listed),
+                    None => unlisted().map(Self::Unlisted),
+                }
+            }
+
             /// The operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
             pub(super) fn at(place: Place, tail: &str) -> Option<Self> {
                 match (place, tail) {
