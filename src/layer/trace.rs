@@ -11,8 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::header::Entry;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 use tracing::Span;
@@ -140,19 +139,18 @@ where
 fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Recorder>>) -> Head {
     let (method, version) = (request.method().clone(), request.version());
     let headers = request.headers_mut();
-    let sent = headers.entry(TRACEPARENT);
-    let parent = only(&sent).and_then(SpanContext::parse);
+    let sent = Sent::among(headers);
+    let parent = only(headers, sent.parent, &TRACEPARENT).and_then(SpanContext::parse);
     let span = parent.map_or_else(SpanContext::start, SpanContext::child);
+    let id = only(headers, sent.id, &REQUEST_ID).filter(|id| is_sane(id));
     let traceparent = span.header();
-    replace(sent, traceparent.value());
-    if parent.is_none() {
+    let id = id.cloned().unwrap_or_else(|| traceparent.trace_id());
+    headers.insert(TRACEPARENT, traceparent.value());
+    headers.insert(REQUEST_ID, id.clone());
+    if sent.state && parent.is_none() {
         // The state belongs to a trace that ends here.
         headers.remove(TRACESTATE);
     }
-    let sent = headers.entry(REQUEST_ID);
-    let id = only(&sent).filter(|id| is_sane(id)).cloned();
-    let id = id.unwrap_or_else(|| traceparent.trace_id());
-    replace(sent, id.clone());
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
     let told = logged || recorder.is_some();
     let client = told.then(|| Learned::of(request.extensions()).peer.as_ref());
@@ -169,26 +167,33 @@ fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Rec
     }
 }
 
-/// The value of a header that was sent exactly once.
-fn only<'a>(sent: &'a Entry<'_, HeaderValue>) -> Option<&'a HeaderValue> {
-    let Entry::Occupied(sent) = sent else {
-        return None;
-    };
-    let mut values = sent.iter();
-    let first = values.next()?;
-    values.next().is_none().then_some(first)
+/// Which of the headers that matter here were sent. Few requests have any: one pass over the names costs less than
+/// to look for each.
+#[derive(Default)]
+struct Sent {
+    parent: bool,
+    state: bool,
+    id: bool,
 }
 
-/// Writes a header in place of all that were sent.
-fn replace(sent: Entry<'_, HeaderValue>, value: HeaderValue) {
-    match sent {
-        Entry::Occupied(mut sent) => {
-            sent.insert(value);
+impl Sent {
+    fn among(headers: &HeaderMap) -> Self {
+        let mut sent = Self::default();
+        for name in headers.keys() {
+            let name = name.as_str();
+            sent.parent |= name == "traceparent";
+            sent.state |= name == "tracestate";
+            sent.id |= name == "x-request-id";
         }
-        Entry::Vacant(free) => {
-            free.insert(value);
-        }
+        sent
     }
+}
+
+/// The value of a header that was sent exactly once.
+fn only<'a>(headers: &'a HeaderMap, sent: bool, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(sent.then_some(name)?).iter();
+    let first = values.next()?;
+    values.next().is_none().then_some(first)
 }
 
 fn is_sane(id: &HeaderValue) -> bool {

@@ -1,9 +1,11 @@
 //! Where in a distributed trace a request is: the `traceparent` header of W3C Trace Context, level 2.
 
+use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use bytes::Bytes;
+use fastrand::Rng;
 use http::{HeaderName, HeaderValue};
 
 /// The id of a request, from the caller, to the catalog and back.
@@ -108,8 +110,8 @@ impl SpanContext {
 
 impl Written {
     /// The whole header.
-    pub fn value(&self) -> HeaderValue {
-        value(self.0.clone())
+    pub fn value(self) -> HeaderValue {
+        value(self.0)
     }
 
     /// The trace's id alone.
@@ -143,9 +145,16 @@ fn hex(digits: &[u8]) -> Option<u128> {
     })
 }
 
-/// Different each time, and enough for ids: the standard library's hash keys, seeded by the system.
+/// Different each time, and enough for ids. Each thread draws from a place of its own, which the system chose by way
+/// of the standard library's hash keys.
 fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    thread_local!(static PLACE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish()));
+    PLACE.with(|place| {
+        let mut numbers = Rng::with_seed(place.get());
+        let number = numbers.u64(..);
+        place.set(numbers.get_seed());
+        number
+    })
 }
 
 #[cfg(test)]
