@@ -125,9 +125,10 @@ impl Shared {
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         use Operation as Op;
-        let operation = operation_of(request)?;
+        let learned = Learned::of(request.extensions());
+        let operation = known("operation", learned.operation)?;
         let id = match operation.kind() {
-            Some(_) => learned(request, |learned| learned.identifier.clone())?,
+            Some(_) => known("identifier", learned.identifier.clone())?,
             None => Identifier::root(),
         };
         let partly = || request.extensions().get::<Rights>().is_some();
@@ -142,26 +143,22 @@ impl Shared {
             Op::DescribeTransaction | Op::AlterTransaction => {
                 Box::pin(transaction::serve(self, world, &id, take(request))).await
             }
-            _ => forward::forward(self, world, &id, request).await,
+            _ => forward::forward(self, world, operation, &id, request).await,
         }
     }
 }
 
 /// What is asked.
 fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
-    learned(request, |learned| learned.operation)
+    known("operation", Learned::of(request.extensions()).operation)
 }
 
-/// What a layer has noted.
-fn learned<T>(
-    request: &Request<Body>,
-    fact: impl FnOnce(&Learned) -> Option<T>,
-) -> Result<T, Error> {
-    fact(Learned::of(request.extensions())).ok_or_else(|| {
-        let what = std::any::type_name::<T>();
+/// What a layer must have noted.
+fn known<T>(what: &str, fact: Option<T>) -> Result<T, Error> {
+    fact.ok_or_else(|| {
         Error::internal(
             "the gateway is put together wrongly",
-            format!("no {what} in the request"),
+            format!("no {what} is known of the request"),
         )
     })
 }

@@ -28,10 +28,10 @@ use crate::route::Mount;
 pub(super) async fn forward(
     shared: &Shared,
     world: &World,
+    operation: Operation,
     id: &Identifier,
     request: &mut Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    let operation = operation_of(request)?;
     let kind = operation.kind().unwrap_or(Kind::Table);
     let mount = world.routes.owner(id, kind)?;
     let backend = world.backend(mount);
@@ -41,7 +41,7 @@ pub(super) async fn forward(
     room::check(shared.free.as_ref(), world, backend)?;
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
     let names = (id, elsewhere.as_ref());
-    let said = admit(shared, world, mount, names, request).await?;
+    let said = admit(shared, world, mount, operation, names, request).await?;
     if let Some(there) = &elsewhere {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
         Learned::more(request.extensions_mut()).identifier = Some(there.clone());
@@ -214,10 +214,10 @@ async fn admit(
     shared: &Shared,
     world: &World,
     mount: &Arc<Mount>,
+    operation: Operation,
     (id, there): (&Identifier, Option<&Identifier>),
     request: &mut Request<Body>,
 ) -> Result<Said, Error> {
-    let operation = operation_of(request)?;
     let locate = |other: &Identifier| {
         if other == id {
             return Ok(there.cloned());

@@ -74,11 +74,8 @@ pub(super) async fn admit(
         Some(context) => Ok(context.add_body(key, value)?),
         None => Ok(true),
     })?;
-    let shown: Vec<_> = context
-        .iter()
-        .flat_map(|all| all.shown(Source::Body))
-        .collect();
-    if !shown.is_empty() {
+    let shows = context.filter(|context| context.shows());
+    if let Some(shown) = shows.map(|context| context.shown(Source::Body).collect::<Vec<_>>()) {
         Exchange::of(request).described(shown);
     }
     *request.body_mut() = Body::full(checked.body);

@@ -23,10 +23,10 @@ pub(super) async fn serve(
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
-    if id.len() > 1 {
-        return forward::forward(shared, world, id, &mut request).await;
-    }
     let operation = operation_of(&request)?;
+    if id.len() > 1 {
+        return forward::forward(shared, world, operation, id, &mut request).await;
+    }
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
     let (head, body) = request.into_parts();

@@ -55,20 +55,20 @@ where
 fn note(request: &mut Request<Body>) -> Result<(), Error> {
     let target = recognize(request.method(), request.uri().path())?;
     let operation: Operation = target.operation;
-    if let Some(exchange) = &Learned::of(request.extensions()).exchange {
+    let query = Query::new(request.uri().query());
+    let identifier = target.id.map(|segment| identifier(segment, query));
+    let learned = Learned::more(request.extensions_mut());
+    if let Some(exchange) = &learned.exchange {
         exchange.recognized(operation);
     }
-    let identifier = match target.id {
-        Some(segment) => {
-            let delimiter = Query::new(request.uri().query()).delimiter()?;
-            Some(Identifier::parse_segment(segment, &delimiter)?)
-        }
-        None => None,
-    };
-    let learned = Learned::more(request.extensions_mut());
     learned.operation = Some(operation);
-    learned.identifier = identifier;
+    learned.identifier = identifier.transpose()?;
     Ok(())
+}
+
+fn identifier(segment: &str, query: Query<'_>) -> Result<Identifier, Error> {
+    let delimiter = query.delimiter()?;
+    Ok(Identifier::parse_segment(segment, &delimiter)?)
 }
 
 #[cfg(test)]

@@ -5,14 +5,17 @@
 //! its value UTF-8 without control characters and without spaces around it.
 
 use std::fmt;
+use std::iter::once;
 use std::sync::Arc;
 
-use http::header::{self, InvalidHeaderName};
+use http::header::InvalidHeaderName;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::Code;
 use crate::error::Error;
 
+/// What a value neither begins nor ends with.
+const SPACES: [char; 2] = [' ', '\t'];
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 256;
 
@@ -151,21 +154,22 @@ impl Context {
             most: rules.most,
             shown: rules.shown.clone(),
         };
-        let matching = headers
+        let mut matching = headers
             .keys()
-            .filter_map(|name| Some((name, rules.prefix_of(name)?)));
-        let taken: Vec<_> = matching
-            .map(|(name, prefix)| (name.clone(), prefix))
-            .collect();
-        context
-            .client
-            .reserve_exact(taken.len().min(rules.most.entries));
-        for (name, prefix) in taken {
-            let header::Entry::Occupied(header) = headers.entry(&name) else {
+            .filter_map(|name| rules.prefix_of(name).map(|prefix| (name.clone(), prefix)));
+        let Some(first) = matching.next() else {
+            return Ok(context);
+        };
+        // Memory for those that follow a first one only where there are any.
+        let others: Vec<_> = matching.collect();
+        let taken = others.len() + 1;
+        context.client.reserve_exact(taken.min(rules.most.entries));
+        for (name, prefix) in once(first).chain(others) {
+            let more = headers.len() > headers.keys_len()
+                && headers.get_all(&name).iter().nth(1).is_some();
+            let Some(value) = headers.remove(&name) else {
                 continue;
             };
-            let more = header.iter().nth(1).is_some();
-            let value = header.remove();
             let key = &name.as_str()[prefix..];
             if context.claims.governs(key) {
                 continue;
@@ -263,7 +267,7 @@ impl Entry {
         }
         match std::str::from_utf8(value.as_bytes()) {
             // A tab inside a value is legal in a header and kept.
-            Ok(text) if text.trim_matches([' ', '\t']) == text => {}
+            Ok(text) if !text.starts_with(SPACES) && !text.ends_with(SPACES) => {}
             _ => return Err(ContextError::Value(shown(key))),
         }
         Ok(Self {
