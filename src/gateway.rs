@@ -112,7 +112,12 @@ impl Service<Request<Body>> for Gateway {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.serve(&shared.world, &mut request).await })
+        // Memory first: the future is large, and would be moved whole from where it is made.
+        let memory = Box::new_uninit();
+        let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, async move {
+            shared.serve(&shared.world, &mut request).await
+        }));
+        answer
     }
 }
 
