@@ -17,7 +17,7 @@ use nsgate::layer::recognize::RecognizeLayer;
 use nsgate::metrics::Metrics;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{self, Asked};
+use nsgate::protocol::rewrite::{self, Answered, Asked};
 use nsgate::route::{Mount, Table};
 use tower::{Layer as _, Service as _};
 
@@ -42,19 +42,17 @@ fn body_of_a_request(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn body_of_an_answer(bencher: Bencher<'_, '_>) {
-    let here = id(["moved", "t1"]);
+    let (here, there) = (id(["moved", "t1"]), id(["lake", "t1"]));
     let (from, to) = (id(["lake"]), id(["moved"]));
     let body = Bytes::from_static(ANSWER.as_bytes());
     bencher.bench_local(|| {
-        let operation = Operation::DescribeTable;
+        let answered = Answered {
+            operation: Operation::DescribeTable,
+            asked: black_box(&here),
+            there: black_box(&there),
+        };
         let to_client = |there: &Identifier| there.rebase(&from, &to);
-        rewrite::response(
-            operation,
-            black_box(&here),
-            black_box(&body),
-            to_client,
-            false,
-        )
+        rewrite::response(answered, black_box(&body), to_client, false)
     });
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Change<'a> {
     pub(super) operation: Operation,
     /// The route's identifier as the client spells it.
     pub(super) asked: &'a Identifier,
+    /// As the catalog spells it.
+    pub(super) there: &'a Identifier,
     pub(super) mount: &'a Mount,
     pub(super) backend: &'a Backend,
 }
@@ -78,13 +80,13 @@ impl Change<'_> {
     }
 
     fn change(&self, mut head: Parts, body: &Bytes) -> Response<Body> {
-        let body = rewrite::response(
-            self.operation,
-            self.asked,
-            body,
-            |there| self.mount.to_client(there),
-            self.manages(),
-        );
+        let answered = rewrite::Answered {
+            operation: self.operation,
+            asked: self.asked,
+            there: self.there,
+        };
+        let to_client = |there: &Identifier| self.mount.to_client(there);
+        let body = rewrite::response(answered, body, to_client, self.manages());
         // Whoever writes it knows how long it is.
         head.headers.remove(CONTENT_LENGTH);
         head.headers.remove(TRANSFER_ENCODING);

@@ -50,6 +50,7 @@ pub(super) async fn forward(
     let change = Change {
         operation,
         asked: id,
+        there,
         mount,
         backend,
     };

@@ -7,19 +7,27 @@ use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::Query;
 
+/// By how much most identifiers are no longer than what the client called them.
+const ROOM: usize = 32;
+
 /// `uri` with its identifier replaced by `there`, spelled with the request's own delimiter. All else keeps its
 /// bytes. 400, code 13, if that delimiter cannot spell it.
 pub(super) fn path(uri: &Uri, there: &Identifier) -> Result<PathAndQuery, Error> {
     let delimiter = Query::new(uri.query()).delimiter()?;
-    let segment = there.to_segment(&delimiter)?;
     // `/v1/{collection}/{id}/…`, as recognized.
     let path = uri.path();
     let mut slashes = memchr::memchr_iter(b'/', path.as_bytes()).skip(2);
     let start = slashes.next().map_or(path.len(), |slash| slash + 1);
     let end = slashes.next().unwrap_or(path.len());
-    // Of exactly this length, the text is not allocated twice.
-    let query = uri.query().map_or(["", ""], |query| ["?", query]);
-    let text = [&path[..start], &segment, &path[end..], query[0], query[1]].concat();
+    let query = uri.query().unwrap_or_default();
+    let mut text = String::with_capacity(path.len() + query.len() + ROOM);
+    text.push_str(&path[..start]);
+    there.push_segment(&mut text, &delimiter)?;
+    text.push_str(&path[end..]);
+    if uri.query().is_some() {
+        text.push('?');
+        text.push_str(query);
+    }
     PathAndQuery::try_from(text)
         .map_err(|error| Error::invalid("the path is not one").with_cause(error))
 }

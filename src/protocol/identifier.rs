@@ -184,6 +184,12 @@ impl Identifier {
         &self.joined
     }
 
+    /// The same for the [`Identifier::parent`]; empty also where there is none.
+    pub(super) fn joined_parent(&self) -> &str {
+        let end = memchr::memrchr(0, self.joined.as_bytes()).unwrap_or(0);
+        &self.joined[..end]
+    }
+
     /// How many names there are.
     #[expect(
         clippy::len_without_is_empty,
@@ -278,39 +284,47 @@ impl Identifier {
     ///
     /// An error if it would not be split into the same names again.
     pub fn to_segment(&self, delimiter: &str) -> Result<String, IdentifierError> {
-        if let Some(segment) = self.to_plain_segment(delimiter) {
-            return Ok(segment);
+        let mut segment = String::with_capacity(self.joined.len() + FEW_DELIMITERS);
+        self.push_segment(&mut segment, delimiter)?;
+        Ok(segment)
+    }
+
+    /// The same at the end of `path`, which it leaves as it is where there is an error.
+    pub fn push_segment(&self, path: &mut String, delimiter: &str) -> Result<(), IdentifierError> {
+        if self.push_plain_segment(path, delimiter) {
+            return Ok(());
         }
         let joined = self.to_text(delimiter)?;
         // URL parsers drop a segment that is `.`; a server's router does not drop `%2E`.
         if joined.bytes().all(|byte| byte == b'.') {
-            return Ok(joined.replace('.', "%2E"));
+            path.push_str(&joined.replace('.', "%2E"));
+        } else {
+            path.extend(utf8_percent_encode(&joined, RESERVED));
         }
-        Ok(utf8_percent_encode(&joined, RESERVED).collect())
+        Ok(())
     }
 
     /// The same, where nothing has to be encoded but a delimiter of one character, which then is in no name.
-    fn to_plain_segment(&self, delimiter: &str) -> Option<String> {
+    fn push_plain_segment(&self, path: &mut String, delimiter: &str) -> bool {
         let &[delimiter] = delimiter.as_bytes() else {
-            return None;
+            return false;
         };
-        if is_unreserved(delimiter) || self.is_root() || self.joined.starts_with('.') {
-            return None;
+        let is_plain = |byte| byte == 0 || is_unreserved(byte);
+        if is_unreserved(delimiter)
+            || self.is_root()
+            || self.joined.starts_with('.')
+            || !self.joined.bytes().all(is_plain)
+        {
+            return false;
         }
-        let delimiter = percent_encode_byte(delimiter);
-        let mut segment = String::with_capacity(self.joined.len() + FEW_DELIMITERS);
-        let mut done = 0;
-        for (place, byte) in self.joined.bytes().enumerate() {
-            if byte == 0 {
-                segment.push_str(&self.joined[done..place]);
-                segment.push_str(delimiter);
-                done = place + 1;
-            } else if !is_unreserved(byte) {
-                return None;
-            }
+        let mut rest = &*self.joined;
+        while let Some(end) = rest.bytes().position(|byte| byte == 0) {
+            path.push_str(&rest[..end]);
+            path.push_str(percent_encode_byte(delimiter));
+            rest = &rest[end + 1..];
         }
-        segment.push_str(&self.joined[done..]);
-        Some(segment)
+        path.push_str(rest);
+        true
     }
 
     /// The names joined by a delimiter, not encoded; the delimiter alone for the root.
@@ -366,7 +380,17 @@ fn hex(digit: u8) -> Option<u8> {
 
 /// As [`RESERVED`] has it.
 fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+    const UNRESERVED: [bool; 256] = {
+        let mut all = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            let at = byte as u8;
+            all[byte] = at.is_ascii_alphanumeric() || matches!(at, b'-' | b'.' | b'_' | b'~');
+            byte += 1;
+        }
+        all
+    };
+    UNRESERVED[usize::from(byte)]
 }
 
 /// Percent-decodes a path segment once.

@@ -9,4 +9,4 @@ mod request;
 mod response;
 
 pub use request::{Asked, Checked, request};
-pub use response::response;
+pub use response::{Answered, response};

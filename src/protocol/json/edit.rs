@@ -25,8 +25,7 @@ impl Edits {
         debug_assert!(self.done <= span.start, "edits overlap or are out of order");
         if self.done == 0 {
             // If this is the only one, the bytes are of exactly this length, and shared without another allocation.
-            self.out
-                .reserve_exact(document.text.len() - span.len() + text.len());
+            self.out = Vec::with_capacity(document.text.len() - span.len() + text.len());
         }
         let before = &document.text.as_bytes()[self.done..span.start];
         self.out.extend_from_slice(before);

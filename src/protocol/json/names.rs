@@ -28,7 +28,7 @@ pub(in crate::protocol) fn agreement(
     if raw == "null" {
         return Ok(Agreement::Absent);
     }
-    if is_spelled(raw, expected) {
+    if is_spelled(raw, expected.joined()) {
         return Ok(Agreement::Same);
     }
     let mut reader = serde_json::Deserializer::from_str(raw);
@@ -66,13 +66,17 @@ pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identi
 
 /// The identifier as JSON.
 pub(in crate::protocol) fn spell(id: &Identifier) -> String {
-    let joined = id.joined();
+    spell_joined(id.joined())
+}
+
+/// The same of names with a NUL between them.
+pub(in crate::protocol) fn spell_joined(joined: &str) -> String {
     let mut text = String::with_capacity(joined.len() + FEW_MARKS);
     text.push('[');
-    for (place, name) in id.names().enumerate() {
-        if place > 0 {
-            text.push(',');
-        }
+    let mut rest = Some(joined).filter(|joined| !joined.is_empty());
+    while let Some(joined) = rest {
+        let end = joined.bytes().position(|byte| byte == 0);
+        let name = &joined[..end.unwrap_or(joined.len())];
         if name.bytes().any(is_escaped) {
             text.push_str(&serde_json::Value::from(name).to_string());
         } else {
@@ -80,33 +84,40 @@ pub(in crate::protocol) fn spell(id: &Identifier) -> String {
             text.push_str(name);
             text.push('"');
         }
+        rest = end.map(|end| &joined[end + 1..]);
+        if rest.is_some() {
+            text.push(',');
+        }
     }
     text.push(']');
     text
 }
 
-/// Whether `raw`, a JSON value, is the identifier as nearly everybody spells it. What is spelled otherwise may be the
-/// same one still.
-fn is_spelled(raw: &str, id: &Identifier) -> bool {
+/// Whether `raw`, a JSON value, is `joined`, names with a NUL between them, as nearly everybody spells them. What is
+/// spelled otherwise may be the same still.
+pub(in crate::protocol) fn is_spelled(raw: &str, joined: &str) -> bool {
     let inner = raw
         .strip_prefix("[\"")
         .and_then(|rest| rest.strip_suffix("\"]"));
     let Some(mut rest) = inner.map(str::as_bytes) else {
         return false;
     };
-    for &byte in id.joined().as_bytes() {
-        let expected: &[u8] = match byte {
-            0 if rest.starts_with(b"\",\"") => b"\",\"",
-            0 => b"\", \"",
-            byte if is_escaped(byte) => return false,
-            ref byte => std::slice::from_ref(byte),
-        };
-        match rest.strip_prefix(expected) {
-            Some(after) => rest = after,
-            None => return false,
+    for &byte in joined.as_bytes() {
+        if byte == 0 {
+            let between = rest.strip_prefix(b"\",");
+            let between = between.map(|rest| rest.strip_prefix(b" ").unwrap_or(rest));
+            match between.and_then(|rest| rest.strip_prefix(b"\"")) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        } else {
+            match rest {
+                [first, after @ ..] if *first == byte && !is_escaped(byte) => rest = after,
+                _ => return false,
+            }
         }
     }
-    rest.is_empty() && !id.is_root()
+    rest.is_empty() && !joined.is_empty()
 }
 
 /// Whether a byte must be spelled otherwise in a JSON string.

@@ -2,14 +2,18 @@
 
 use bytes::Bytes;
 
-use super::{Identifier, Operation, response};
+use super::{Answered, Identifier, Operation, response};
 
 fn answer(operation: Operation, body: &'static str, manages_versions: bool) -> Bytes {
     let id = |names: &[&str]| Identifier::from_names(names).unwrap();
     let to_client = |there: &Identifier| there.rebase(&id(&["x", "y"]), &id(&["lab"]));
     let body = Bytes::from_static(body.as_bytes());
-    let asked = id(&["lab", "n", "t"]);
-    response(operation, &asked, &body, to_client, manages_versions)
+    let answered = Answered {
+        operation,
+        asked: &id(&["lab", "n", "t"]),
+        there: &id(&["x", "y", "n", "t"]),
+    };
+    response(answered, &body, to_client, manages_versions)
 }
 
 #[test]
@@ -21,6 +25,16 @@ fn identifiers_are_spelled_as_the_client_does() {
             describe,
             "{ \"table\":\"t\", \"namespace\" : [\"x\",\"y\",\"n\"], \"version\":2.0 }",
             "{ \"table\":\"t\", \"namespace\" : [\"lab\",\"n\"], \"version\":2.0 }",
+        ),
+        (
+            describe,
+            "{\"namespace\" : [\"x\", \"y\",\"m\"]}",
+            "{\"namespace\" : [\"lab\",\"m\"]}",
+        ),
+        (
+            describe,
+            "{\"namespace\":[\"x\",\"y\", \"\\u006e\"]}",
+            "{\"namespace\":[\"lab\",\"n\"]}",
         ),
         (
             describe,
@@ -89,8 +103,13 @@ fn managed_versioning_is_said_where_the_backend_manages_versions() {
 #[test]
 fn an_answer_that_is_spelled_alike_is_not_copied() {
     let body = Bytes::from_static(b"{\"id\":[\"t\"]}");
-    let asked = Identifier::from_names(["t"]).unwrap();
+    let id = Identifier::from_names(["t"]).unwrap();
+    let answered = Answered {
+        operation: Operation::DropTable,
+        asked: &id,
+        there: &id,
+    };
     let same = |there: &Identifier| Some(there.clone());
-    let out = response(Operation::DropTable, &asked, &body, same, false);
+    let out = response(answered, &body, same, false);
     assert_eq!(out.as_ptr(), body.as_ptr());
 }
