@@ -10,16 +10,19 @@ mod streams;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
 use hyper_util::rt::TokioTimer;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tower::Service;
 
 pub use pulse::{Order, Patience, Pulse, Watch};
@@ -27,6 +30,7 @@ pub use pulse::{Order, Patience, Pulse, Watch};
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::config::Limits;
+use crate::error::BoxError;
 use crate::wake;
 use io::Io;
 use service::Door;
@@ -117,21 +121,47 @@ impl Protocols {
             .await
         };
         let Some(http2) = http2 else { return };
-        let io = Io::new(stream, start.freeze(), Arc::clone(pulse), !http2);
         // How a connection ends is of no interest to anyone: its requests have been counted.
         if http2 {
+            let io = Io::new(stream, start.freeze(), Arc::clone(pulse), false);
             // Boxed, or it would make the task of an HTTP/1.1 connection large.
             Box::pin(self.speak_http2(io, door, pulse)).await;
         } else {
-            let mut connection = pin!(self.http1.serve_connection(io, door));
+            self.speak_http1(stream, start.freeze(), door, pulse).await;
+        }
+    }
+
+    /// In a long pause nothing is kept but the stream: hyper's buffers are more than all else that a connection takes.
+    async fn speak_http1<T, S>(
+        &self,
+        mut stream: T,
+        mut start: Bytes,
+        mut door: Door<S>,
+        pulse: &Arc<Pulse>,
+    ) where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        loop {
+            let io = Io::new(stream, start, Arc::clone(pulse), true);
+            let mut connection = self.http1.serve_connection(io, door);
             let mut waker = wake::Own::default();
-            let _ = poll_fn(|cx| {
-                if pulse.should_finish() {
-                    connection.as_mut().graceful_shutdown();
-                }
-                connection.as_mut().poll(&mut waker.context(cx))
-            })
-            .await;
+            let rests =
+                poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
+            if !rests {
+                return;
+            }
+            let parts = connection.into_parts();
+            (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
+            if start.is_empty() {
+                // Even empty it keeps hyper's buffer.
+                start = Bytes::new();
+                let Some(next) = rest(&mut stream, pulse).await else {
+                    return;
+                };
+                start = next;
+            }
         }
     }
 
@@ -155,6 +185,60 @@ impl Protocols {
     }
 }
 
+/// Ready when the connection is over: `true` if it is to rest.
+fn poll_http1<I, B, S>(
+    connection: &mut http1::Connection<I, S>,
+    pulse: &Pulse,
+    cx: &mut Context<'_>,
+) -> Poll<bool>
+where
+    I: Read + Write + Unpin,
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + 'static,
+    B::Error: Into<BoxError>,
+{
+    let mut connection = Pin::new(connection);
+    if pulse.should_rest() {
+        // Whether there is a pause, hyper knows best: in one it ends at once, with nothing left to write. If there is
+        // none, the request that is served is the last.
+        connection.as_mut().graceful_shutdown();
+        return pulse
+            .resting(|| connection.poll(cx))
+            .map(|ended| ended.is_ok());
+    }
+    if pulse.should_finish() {
+        connection.as_mut().graceful_shutdown();
+    }
+    connection.poll(cx).map(|_| false)
+}
+
+/// What the client sends after a pause; `None` if that is its end, or the connection is to finish before.
+async fn rest<T>(stream: &mut T, pulse: &Pulse) -> Option<Bytes>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut start = BytesMut::new();
+    let read = {
+        let mut reading = pin!(stream.read_buf(&mut start));
+        poll_fn(|cx| match pulse.should_finish() {
+            true => Poll::Ready(None),
+            false => reading.as_mut().poll(cx).map(Result::ok),
+        })
+        .await
+    };
+    match read {
+        Some(1..) => {
+            pulse.heard();
+            Some(start.freeze())
+        }
+        _ => {
+            let _ = stream.shutdown().await;
+            None
+        }
+    }
+}
+
 /// Reads into `start` until it is known whether it is the preface of HTTP/2.
 async fn is_http2<T>(stream: &mut T, start: &mut BytesMut) -> std::io::Result<bool>
 where
@@ -171,3 +255,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

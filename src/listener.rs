@@ -30,6 +30,8 @@ use workers::{Stream, Workers};
 
 /// The wait after an accept that failed for want of something, such as file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
+/// Connections without a request keep no buffers for one after this.
+const AWAKE: Duration = Duration::from_secs(2);
 /// Connections without a request end after this: longer than clients commonly keep theirs, so that the client is the
 /// one who closes, and no request meets a connection that is just going away.
 const IDLE: Duration = Duration::from_secs(120);
@@ -246,6 +248,7 @@ where
         let serving = self.serving.load();
         let patience = Patience {
             headers: serving.header_timeout,
+            awake: AWAKE,
             idle: IDLE,
             stalled: serving.stall_timeout,
         };

@@ -17,7 +17,7 @@ use nsgate::config::schema;
 use cli::{Cli, Command, ConfigFile};
 
 /// Takes 3 % off what a request costs, and 4 KiB off an idle connection: its blocks lie on pages of their own, of which
-/// only what is touched is resident.
+/// only what is touched is resident. A thread of its own gives back what was not used for ten seconds.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -76,16 +76,29 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        let polled = Pin::new(&mut self.inner).poll_flush(cx);
+        self.pulse.blocks(polled.is_pending());
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        if self.pulse.is_resting() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.pulse.blocks(polled.is_pending());
+        polled
     }
 }
 
 impl<T> Io<T> {
+    /// The stream.
+    pub(super) fn into_inner(self) -> T {
+        self.inner.into_inner()
+    }
+
     fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.pulse.blocks(polled.is_pending());
         if polled.is_ready() {
             self.pulse.told();
         }

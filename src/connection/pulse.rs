@@ -18,7 +18,12 @@ pub struct Pulse {
     reading: AtomicBool,
     /// Goes up with every sign of life that starts a wait anew.
     beats: AtomicU32,
+    /// Something is still to go to the client, which does not take it.
+    blocked: AtomicBool,
+    /// It is being put to rest this moment.
+    resting: AtomicBool,
     last: AtomicBool,
+    rest: AtomicBool,
     finish: AtomicBool,
     cut: AtomicBool,
     /// Of the connection's task.
@@ -35,6 +40,7 @@ pub(super) struct Serving(Arc<Pulse>);
 pub struct Watch {
     beats: u32,
     since: Instant,
+    resting: bool,
     finishing: bool,
 }
 
@@ -43,6 +49,8 @@ pub struct Watch {
 pub struct Patience {
     /// To send the headers of a request.
     pub headers: Duration,
+    /// To send the next request after an answer, before what was kept for it is given up.
+    pub awake: Duration,
     /// To send the next request after an answer.
     pub idle: Duration,
     /// Without a byte either way while a request is being served: a client that is gone without a word.
@@ -56,6 +64,8 @@ pub enum Order {
     Keep,
     /// The request that is served, or else the next one, is its last.
     Last,
+    /// It keeps nothing but its socket until the next request.
+    Rest,
     /// It ends when what runs has ended.
     Finish,
     /// It ends now.
@@ -76,7 +86,10 @@ impl Pulse {
             serving: AtomicU32::new(0),
             reading: AtomicBool::new(true),
             beats: AtomicU32::new(0),
+            blocked: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             last: AtomicBool::new(false),
+            rest: AtomicBool::new(false),
             finish: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             waker: Mutex::default(),
@@ -89,6 +102,7 @@ impl Pulse {
         match order {
             Order::Keep => return,
             Order::Last => self.last.store(true, Ordering::Release),
+            Order::Rest => self.rest.store(true, Ordering::Release),
             Order::Finish => self.finish.store(true, Ordering::Release),
             Order::Cut => self.cut.store(true, Ordering::Release),
         }
@@ -110,6 +124,13 @@ impl Pulse {
     /// Bytes went to the client.
     pub(super) fn told(&self) {
         self.beat();
+    }
+
+    /// Whether there is something that the client does not take.
+    pub(super) fn blocks(&self, blocked: bool) {
+        if self.blocked.load(Ordering::Relaxed) != blocked {
+            self.blocked.store(blocked, Ordering::Relaxed);
+        }
     }
 
     /// A request's headers are complete.
@@ -155,6 +176,27 @@ impl Pulse {
     /// True once, when the connection is to end after what runs. Whoever asks is woken through [`Pulse::unless_cut`].
     pub(super) fn should_finish(&self) -> bool {
         self.finish.load(Ordering::Acquire) && self.finish.swap(false, Ordering::AcqRel)
+    }
+
+    /// True once, when the connection is to rest, nothing has come since, and nothing is still to go.
+    pub(super) fn should_rest(&self) -> bool {
+        self.rest.load(Ordering::Acquire)
+            && self.rest.swap(false, Ordering::AcqRel)
+            && self.phase() == Phase::Idle
+            && !self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Does what puts the connection to rest.
+    pub(super) fn resting<T>(&self, doing: impl FnOnce() -> T) -> T {
+        self.resting.store(true, Ordering::Relaxed);
+        let done = doing();
+        self.resting.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// Whether the end of HTTP is not the end of the connection.
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
     }
 
     /// Whether the client is to be told to send no more requests.
@@ -212,6 +254,7 @@ impl Watch {
         Self {
             beats: 0,
             since: now,
+            resting: false,
             finishing: false,
         }
     }
@@ -224,25 +267,31 @@ impl Watch {
         if beats != self.beats {
             self.beats = beats;
             self.since = now;
+            self.resting = false;
         }
         let quiet = now.duration_since(self.since);
-        let order = judge(pulse.phase(), self.finishing, quiet, patience);
-        if order == Order::Finish {
-            self.finishing = true;
-            self.since = now;
+        match judge(pulse.phase(), self.finishing, quiet, patience) {
+            Order::Rest if std::mem::replace(&mut self.resting, true) => Order::Keep,
+            Order::Finish => {
+                self.finishing = true;
+                self.since = now;
+                Order::Finish
+            }
+            order => order,
         }
-        order
     }
 }
 
 /// The rule: headers have `headers`, a pause between requests has `idle`, a goodbye has `headers` once more; an answer
-/// has all the time it needs while anything moves.
+/// has all the time it needs while anything moves. Most pauses are either very short or long: after `awake` it is the
+/// latter.
 fn judge(phase: Phase, finishing: bool, quiet: Duration, patience: Patience) -> Order {
     match phase {
         Phase::Serving if quiet >= patience.stalled => Order::Cut,
         Phase::Reading if quiet >= patience.headers => Order::Cut,
         Phase::Idle if finishing && quiet >= patience.headers => Order::Cut,
         Phase::Idle if !finishing && quiet >= patience.idle => Order::Finish,
+        Phase::Idle if !finishing && quiet >= patience.awake => Order::Rest,
         Phase::Serving | Phase::Reading | Phase::Idle => Order::Keep,
     }
 }
@@ -253,6 +302,7 @@ mod tests {
 
     const PATIENCE: Patience = Patience {
         headers: Duration::from_secs(10),
+        awake: Duration::from_secs(60),
         idle: Duration::from_secs(100),
         stalled: Duration::from_secs(1000),
     };
@@ -273,7 +323,7 @@ mod tests {
         assert_eq!(at(2000), Order::Keep);
         drop(serving);
         assert_eq!(at(2001), Order::Keep, "idle from here on");
-        assert_eq!(at(2100), Order::Keep);
+        assert_eq!(at(2100), Order::Rest);
         pulse.heard();
         assert_eq!(at(2101), Order::Keep, "the next headers begin");
         pulse.heard();
@@ -306,11 +356,42 @@ mod tests {
             |seconds: u64| watch.look(&pulse, PATIENCE, start + Duration::from_secs(seconds));
         drop(pulse.began());
         assert_eq!(at(1), Order::Keep);
-        assert_eq!(at(100), Order::Keep);
+        assert_eq!(at(60), Order::Keep);
         pulse.told();
-        assert_eq!(at(101), Order::Keep, "the client still reads the answer");
-        assert_eq!(at(201), Order::Finish);
-        assert_eq!(at(210), Order::Keep);
-        assert_eq!(at(211), Order::Cut);
+        assert_eq!(at(61), Order::Keep, "the client still reads the answer");
+        assert_eq!(at(121), Order::Rest);
+        assert_eq!(at(161), Order::Finish);
+        assert_eq!(at(170), Order::Keep);
+        assert_eq!(at(171), Order::Cut);
+    }
+
+    #[test]
+    fn a_connection_is_told_once_a_pause_to_rest_and_does_so_only_in_one() {
+        let pulse = Pulse::new();
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let mut at =
+            |seconds: u64| watch.look(&pulse, PATIENCE, start + Duration::from_secs(seconds));
+        drop(pulse.began());
+        assert_eq!(at(1), Order::Keep);
+        assert_eq!(at(61), Order::Rest);
+        assert_eq!(at(62), Order::Keep);
+        assert!(!pulse.should_rest(), "nobody told it");
+        pulse.order(Order::Rest);
+        assert!(pulse.should_rest());
+        assert!(!pulse.should_rest(), "it does already");
+        pulse.blocks(true);
+        pulse.order(Order::Rest);
+        assert!(!pulse.should_rest(), "the client has not taken all");
+        pulse.blocks(false);
+        pulse.order(Order::Rest);
+        pulse.heard();
+        assert!(!pulse.should_rest(), "a request is on its way");
+        let serving = pulse.began();
+        pulse.order(Order::Rest);
+        assert!(!pulse.should_rest(), "a request is being served");
+        drop(serving);
+        assert_eq!(at(63), Order::Keep);
+        assert_eq!(at(123), Order::Rest, "the next pause");
     }
 }

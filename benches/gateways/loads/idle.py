@@ -1,9 +1,14 @@
 """Connections that were used once and stay open: what each keeps in the memory of the party."""
 
 import socket
+import time
 
 from loads import DESCRIBE, Done
 from machine import Failed
+
+
+# Seconds without a request, after which a connection counts as idle: a party may notice late, and give memory back later.
+QUIET = 20
 
 
 class Idle:
@@ -28,6 +33,7 @@ class Idle:
                 if not answer.startswith(b"HTTP/1.1 200 "):
                     raise Failed(f"{server.name}: {answer[:200]}")
             # An answer in two pieces is no matter: the party has sent it.
+            time.sleep(0 if warm_up else QUIET)
             server.each = (server.memory() - before) * 1024 / count
         finally:
             for connection in held:

@@ -72,6 +72,7 @@ async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedR
     tokio::spawn(async move {
         let patience = Patience {
             headers: FOREVER,
+            awake: FOREVER,
             idle: FOREVER,
             stalled,
         };
