@@ -21,6 +21,9 @@ use crate::body::Body;
 const LONGEST: u64 = 16 << 10;
 /// Headers of an answer at most.
 const FIELDS: usize = 48;
+/// Room for so many headers at least: the map goes on to the client's connection, which reads its next request into it,
+/// and the gateway adds some to that.
+const ROOM: usize = 12;
 
 /// An answer, all of it.
 pub(super) struct Whole {
@@ -101,7 +104,7 @@ pub(super) fn read(bytes: &Bytes) -> Option<Whole> {
     if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
         return None;
     }
-    let mut headers = HeaderMap::with_capacity(head.headers.len());
+    let mut headers = HeaderMap::with_capacity(head.headers.len().max(ROOM));
     let (mut length, mut stays) = (None, true);
     for field in &*head.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
