@@ -32,8 +32,8 @@ fn rules_of(rules: &[(&[&str], Need, Need)]) -> Rules {
 fn caller(scopes: &[&str], team: &str) -> Principal {
     Principal::new(Identity {
         issuer: "https://one.test".into(),
-        scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
-        claims: json!({"team": team}).as_object().unwrap().clone(),
+        scopes: scopes.join(" ").into(),
+        claims: json!({"team": team}).as_object().unwrap().clone().into(),
         ..Identity::default()
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::claims::Claims;
 use super::context::ClaimEntries;
 
 /// What stands among a caller's claims for the subject of its client certificate. A token's own claim of this name is
@@ -24,9 +25,9 @@ pub struct Identity {
     /// its issuer only.
     pub subject: Arc<str>,
     /// Every claim of the token, and [`TLS_SUBJECT`].
-    pub claims: Map<String, Value>,
-    /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`.
-    pub scopes: Vec<String>,
+    pub claims: Claims,
+    /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`, with spaces between them.
+    pub scopes: Box<str>,
     /// What the claims set in the context of each request.
     pub context: ClaimEntries,
 }
@@ -41,7 +42,7 @@ impl Principal {
     pub fn certified(subject: &str) -> Self {
         Self::new(Identity {
             subject: subject.into(),
-            claims: Map::from_iter([(TLS_SUBJECT.to_owned(), subject.into())]),
+            claims: Claims::new(Vec::new(), Some(subject)),
             ..Identity::default()
         })
     }
@@ -68,13 +69,13 @@ impl Principal {
 
     /// Every claim of the token, and [`TLS_SUBJECT`].
     pub fn claims(&self) -> &Map<String, Value> {
-        &self.0.claims
+        self.0.claims.all()
     }
 
     /// A claim of the token by its exact name or, where the token has none of that name, by the path to it through
     /// objects: `realm_access.roles` is `roles` in the claim `realm_access`.
     pub fn claim(&self, name: &str) -> Option<&Value> {
-        if let Some(claim) = self.0.claims.get(name) {
+        if let Some(claim) = self.claims().get(name) {
             return Some(claim);
         }
         // Of the connection, and never what a token says of itself.
@@ -82,7 +83,7 @@ impl Principal {
             return None;
         }
         let (first, rest) = name.split_once('.')?;
-        let first = self.0.claims.get(first)?;
+        let first = self.claims().get(first)?;
         rest.split('.')
             .try_fold(first, |claim, name| claim.get(name))
     }
@@ -95,7 +96,8 @@ impl Principal {
 
     /// Whether the token grants `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
-        self.0.scopes.iter().any(|granted| granted == scope)
+        let mut granted = self.0.scopes.split_ascii_whitespace();
+        granted.any(|granted| granted == scope)
     }
 
     /// What the claims set in the context of each request.
@@ -147,7 +149,7 @@ mod tests {
     fn caller(claims: &Value) -> Principal {
         Principal::new(Identity {
             issuer: "https://one.test".into(),
-            claims: claims.as_object().unwrap().clone(),
+            claims: claims.as_object().unwrap().clone().into(),
             ..Identity::default()
         })
     }

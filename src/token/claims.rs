@@ -1,42 +1,86 @@
-//! Reading single claims (RFC 7519, section 4).
+//! The claims by which every token is judged (RFC 7519, section 4.1; RFC 8693, section 4.2).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Refusal;
+use super::json::{self, Claim};
 
 /// The end of the year 9999. Later times are mistakes, and would overflow elsewhere.
 const MAX_DATE: u64 = 253_402_300_799;
 
-/// A `NumericDate` (RFC 7519, section 2) since the epoch; `None` when the claim is absent.
-pub(super) fn date(
-    claims: &Map<String, Value>,
-    name: &str,
-    wrong: &'static str,
-) -> Result<Option<Duration>, Refusal> {
-    let Some(value) = claims.get(name) else {
-        return Ok(None);
-    };
-    let date = match (value.as_u64(), value.as_f64()) {
-        (Some(seconds), _) => Duration::from_secs(seconds),
-        (None, Some(seconds)) if value.is_number() => {
-            Duration::try_from_secs_f64(seconds).map_err(|_| Refusal::Claim(wrong))?
-        }
-        _ => return Err(Refusal::Claim(wrong)),
-    };
-    if date.as_secs() > MAX_DATE {
-        return Err(Refusal::Claim(wrong));
-    }
-    Ok(Some(date))
+/// A claim that is not there, or what it says, or why it is not accepted.
+type Maybe<T> = Option<Result<T, Refusal>>;
+
+/// What is read of a payload. What is wrong with a claim is said when the token is judged by it.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// `iss`, where it is a string.
+    pub(super) issuer: Option<Box<str>>,
+    /// `sub`.
+    pub(super) subject: Maybe<Arc<str>>,
+    /// `aud`, where it is a string or an array of strings.
+    pub(super) audience: Option<Vec<Box<str>>>,
+    pub(super) exp: Maybe<Duration>,
+    pub(super) nbf: Maybe<Duration>,
+    pub(super) iat: Maybe<Duration>,
+    scope: Option<Box<str>>,
+    scp: Option<Box<str>>,
 }
 
-/// The strings of a claim that is one string or an array of them; `None` when it is anything else.
-pub(super) fn strings(claim: &Value) -> Option<Vec<&str>> {
+impl Claims {
+    /// Reads a payload; `None` when it is no JSON object without repeated members.
+    pub(super) fn read(payload: &[u8]) -> Option<Self> {
+        let mut claims = Self::default();
+        json::members(payload, |name, value| claims.note(name, &value))?;
+        Some(claims)
+    }
+
+    /// What the token grants: the words of `scope`, or of `scp` where an issuer writes that, either a string or an
+    /// array; separated by spaces.
+    pub(super) fn scopes(&mut self) -> Box<str> {
+        let claim = self.scope.take().or_else(|| self.scp.take());
+        claim.unwrap_or_default()
+    }
+
+    fn note(&mut self, name: &str, claim: &Claim<'_>) {
+        match name {
+            "iss" => self.issuer = claim.text().map(Into::into),
+            "sub" => {
+                let subject = claim.text().map(Into::into);
+                self.subject = Some(subject.ok_or(Refusal::Claim("its sub is not a string")));
+            }
+            "aud" => self.audience = claim.strings(),
+            "exp" => self.exp = Some(date(claim, "its exp is not a date")),
+            "nbf" => self.nbf = Some(date(claim, "its nbf is not a date")),
+            "iat" => self.iat = Some(date(claim, "its iat is not a date")),
+            "scope" => self.scope = Some(words(claim)),
+            "scp" => self.scp = Some(words(claim)),
+            _ => {}
+        }
+    }
+}
+
+/// A `NumericDate` (RFC 7519, section 2) since the epoch.
+fn date(claim: &Claim<'_>, wrong: &'static str) -> Result<Duration, Refusal> {
+    let Claim::Number(number) = claim else {
+        return Err(Refusal::Claim(wrong));
+    };
+    let date = match (number.as_u64(), number.as_f64()) {
+        (Some(seconds), _) => Some(Duration::from_secs(seconds)),
+        (None, Some(seconds)) => Duration::try_from_secs_f64(seconds).ok(),
+        (None, None) => None,
+    };
+    let date = date.filter(|date| date.as_secs() <= MAX_DATE);
+    date.ok_or(Refusal::Claim(wrong))
+}
+
+fn words(claim: &Claim<'_>) -> Box<str> {
     match claim {
-        Value::String(one) => Some(vec![one]),
-        Value::Array(many) => many.iter().map(Value::as_str).collect(),
-        _ => None,
+        Claim::Text(text) => (&**text).into(),
+        claim => claim.strings().unwrap_or_default().join(" ").into(),
     }
 }
 
@@ -48,15 +92,4 @@ pub(super) fn text(claim: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     }
-}
-
-/// What the token grants: the words of `scope` (RFC 8693, section 4.2), or of `scp` where an issuer writes that,
-/// either a string or an array.
-pub(super) fn scopes(claims: &Map<String, Value>) -> Vec<String> {
-    let claim = claims.get("scope").or_else(|| claims.get("scp"));
-    let strings = claim.and_then(strings).unwrap_or_default();
-    let words = strings
-        .iter()
-        .flat_map(|text| text.split_ascii_whitespace());
-    words.map(str::to_owned).collect()
 }

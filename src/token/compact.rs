@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Map, Value};
 
-use super::{Header, Refusal, json};
+use super::claims::Claims;
+use super::{Header, Refusal};
 
 /// The longest token, in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
@@ -12,7 +12,8 @@ pub const MAX_BYTES: usize = 16 << 10;
 /// A token that has been read and proves nothing yet.
 pub struct Unverified<'a> {
     header: Header,
-    claims: Map<String, Value>,
+    payload: Vec<u8>,
+    claims: Claims,
     signed: &'a [u8],
     signature: Vec<u8>,
 }
@@ -28,19 +29,20 @@ impl<'a> Unverified<'a> {
             return Err(Refusal::Malformed("it is longer than 16 KiB"));
         }
         let (header, payload, signature) = split(token)?;
-        let mut bytes = Vec::with_capacity(header.len().max(payload.len()));
+        let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
+        let mut bytes = Vec::with_capacity(header.len().max(signature.len()));
         decode(header, &mut bytes)?;
         let header = Header::parse(&bytes)?;
-        bytes.clear();
-        decode(payload, &mut bytes)?;
-        let claims = json::object(&bytes).ok_or(Refusal::Malformed(
+        let mut decoded = Vec::with_capacity(base64::decoded_len_estimate(payload.len()));
+        decode(payload, &mut decoded)?;
+        let claims = Claims::read(&decoded).ok_or(Refusal::Malformed(
             "its payload is not a JSON object without repeated members",
         ))?;
-        let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
         bytes.clear();
         decode(signature, &mut bytes)?;
         Ok(Self {
             header,
+            payload: decoded,
             claims,
             signed,
             signature: bytes,
@@ -54,7 +56,7 @@ impl<'a> Unverified<'a> {
 
     /// Who it says issued it.
     pub fn issuer(&self) -> Option<&str> {
-        self.claims.get("iss")?.as_str()
+        self.claims.issuer.as_deref()
     }
 
     /// What was signed: header and payload as they came, with the dot between them.
@@ -66,8 +68,9 @@ impl<'a> Unverified<'a> {
         &self.signature
     }
 
-    pub(super) fn into_claims(self) -> Map<String, Value> {
-        self.claims
+    /// What every token is judged by, and the payload that it is from.
+    pub(super) fn into_claims(self) -> (Claims, Vec<u8>) {
+        (self.claims, self.payload)
     }
 }
 

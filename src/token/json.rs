@@ -4,25 +4,25 @@
 //! token could see two different callers.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
 
-/// The object that is all of `bytes`; `None` when they are something else.
-pub(super) fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
-    match serde_json::from_slice(bytes).ok()? {
-        Strict(Value::Object(object)) => Some(object),
-        Strict(_) => None,
-    }
-}
+/// Members that most objects do not exceed.
+const USUAL: usize = 12;
 
 /// Shows each member of the object that is all of `bytes`; `None` when they are something else. What was shown counts
 /// for nothing then.
-pub(super) fn members<'a>(bytes: &'a [u8], see: impl FnMut(&str, Text<'a>)) -> Option<()> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    reader.deserialize_map(Seeing(see)).ok()?;
+pub(super) fn members<'a, V>(bytes: &'a [u8], see: impl FnMut(&str, V)) -> Option<()>
+where
+    V: Deserialize<'a>,
+{
+    // Of text that is known to be text, no part need be looked at again for that.
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_map(Seeing(see, PhantomData)).ok()?;
     reader.end().ok()
 }
 
@@ -32,61 +32,106 @@ pub(super) enum Text<'a> {
     Other,
 }
 
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextReader)
+/// As much of a value as claims need.
+pub(super) enum Claim<'a> {
+    Text(Cow<'a, str>),
+    Number(Number),
+    /// An array of nothing but texts.
+    Texts(Vec<Cow<'a, str>>),
+    Other,
+}
+
+impl Claim<'_> {
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The strings of a claim that is one string or an array of them; `None` when it is anything else.
+    pub(super) fn strings(&self) -> Option<Vec<Box<str>>> {
+        match self {
+            Self::Text(one) => Some(vec![(&**one).into()]),
+            Self::Texts(many) => Some(many.iter().map(|text| (&**text).into()).collect()),
+            _ => None,
+        }
     }
 }
 
-struct TextReader;
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Claim::deserialize(deserializer)? {
+            Claim::Text(text) => Self::Text(text),
+            _ => Self::Other,
+        })
+    }
+}
 
-impl<'de> Visitor<'de> for TextReader {
-    type Value = Text<'de>;
+impl<'de> Deserialize<'de> for Claim<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Claim<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reader.expecting(f)
+        f.write_str("JSON without repeated members")
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Text::Other)
+        Ok(Claim::Other)
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Text::Other)
+        Ok(Claim::Other)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Text::Other)
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Claim::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Text::Other)
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Claim::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Text::Other)
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("not a number"))?;
+        Ok(Claim::Number(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text::Text(text.to_owned().into()))
+        Ok(Claim::Text(text.to_owned().into()))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text::Text(text.into()))
+        Ok(Claim::Text(text.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
-        Reader.visit_seq(items).map(|_| Text::Other)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Some(Vec::new());
+        while let Some(item) = items.next_element()? {
+            match (item, &mut texts) {
+                (Text::Text(text), Some(texts)) => texts.push(text),
+                _ => texts = None,
+            }
+        }
+        Ok(texts.map_or(Claim::Other, Claim::Texts))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
-        Reader.visit_map(members).map(|_| Text::Other)
+        Seeing(|_: &str, _: Text<'de>| {}, PhantomData).visit_map(members)?;
+        Ok(Claim::Other)
     }
 }
 
-struct Seeing<F>(F);
+struct Seeing<F, V>(F, PhantomData<V>);
 
-impl<'de, F: FnMut(&str, Text<'de>)> Visitor<'de> for Seeing<F> {
+impl<'de, V: Deserialize<'de>, F: FnMut(&str, V)> Visitor<'de> for Seeing<F, V> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,82 +139,20 @@ impl<'de, F: FnMut(&str, Text<'de>)> Visitor<'de> for Seeing<F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        let mut seen: BTreeSet<Cow<'de, str>> = BTreeSet::new();
+        let mut seen: Vec<Cow<'de, str>> = Vec::with_capacity(USUAL);
         while let Some((name, value)) = members.next_entry()? {
             let Text::Text(name) = name else {
                 return Err(A::Error::custom("a name that is no text"));
             };
             (self.0)(&name, value);
-            if !seen.insert(name) {
-                return Err(A::Error::custom("a repeated member"));
-            }
+            seen.push(name);
         }
-        Ok(())
-    }
-}
-
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader).map(Self)
-    }
-}
-
-struct Reader;
-
-impl<'de> Visitor<'de> for Reader {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON without repeated members")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        let number = Number::from_f64(value).ok_or_else(|| E::custom("not a number"))?;
-        Ok(number.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
-            all.push(item);
+        // All at once: whoever sends many members must not make them cost more than many.
+        seen.sort_unstable();
+        match seen.windows(2).any(|two| two[0] == two[1]) {
+            true => Err(A::Error::custom("a repeated member")),
+            false => Ok(()),
         }
-        Ok(all.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut all = Map::new();
-        while let Some((name, Strict(value))) = members.next_entry::<String, Strict>()? {
-            if all.insert(name, value).is_some() {
-                return Err(A::Error::custom("a repeated member"));
-            }
-        }
-        Ok(all.into())
     }
 }
 
@@ -177,17 +160,31 @@ impl<'de> Visitor<'de> for Reader {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
 
+    use serde_json::Value;
+
     use super::*;
+
+    fn names(bytes: &[u8]) -> Option<Vec<String>> {
+        let mut names = Vec::new();
+        members(bytes, |name, _: Claim<'_>| names.push(name.to_owned()))?;
+        Some(names)
+    }
 
     #[test]
     fn what_has_no_repeated_member_reads_as_usual() {
         let text = r#" {"a":[1,-2,3.5,null,true,{"b":"\u00e9","c":{}}],"d":18446744073709551615} "#;
-        let expected: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(Value::Object(object(text.as_bytes()).unwrap()), expected);
-        let mut names = Vec::new();
-        let see = |name: &str, _: Text<'_>| names.push(name.to_owned());
-        members(text.as_bytes(), see).unwrap();
-        assert_eq!(names, ["a", "d"]);
+        assert_eq!(names(text.as_bytes()).unwrap(), ["a", "d"]);
+        let mut values = Vec::new();
+        let text = r#"{"a":"b","\u0061b":"\u00e9","c":["x","\u0079"],"d":["x",1],"e":7,"f":1.5,"g":null,"h":[]}"#;
+        members(text.as_bytes(), |_, value| values.push(value)).unwrap();
+        let shown = values.iter().map(|value| match value {
+            Claim::Text(text) => (**text).into(),
+            Claim::Number(number) => number.clone().into(),
+            Claim::Texts(texts) => texts.iter().map(|text| &**text).collect(),
+            Claim::Other => Value::Null,
+        });
+        let expected = serde_json::json!(["b", "é", ["x", "y"], null, 7, 1.5, null, []]);
+        assert_eq!(shown.collect::<Value>(), expected);
     }
 
     #[test]
@@ -211,9 +208,15 @@ mod tests {
             &deep,
         ];
         for text in cases {
-            assert_eq!(object(text.as_bytes()), None, "{text}");
-            assert_eq!(members(text.as_bytes(), |_, _| {}), None, "{text}");
+            assert_eq!(names(text.as_bytes()), None, "{text}");
+            let skipped = members(text.as_bytes(), |_, _: Text<'_>| {});
+            assert_eq!(skipped, None, "{text}");
         }
-        assert_eq!(object(b"{\"a\":\"\xff\"}"), None);
+        assert_eq!(names(b"{\"a\":\"\xff\"}"), None);
+        // Many members, the same two far apart.
+        let many: Vec<String> = (0..2000).map(|n| format!(r#""m{n}":0"#)).collect();
+        let many = many.join(",");
+        assert_eq!(names(format!("{{{many}}}").as_bytes()).unwrap().len(), 2000);
+        assert_eq!(names(format!(r#"{{"m1999":0,{many}}}"#).as_bytes()), None);
     }
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::claims::{date, scopes, strings, text};
-use super::{Key, Refusal, Unverified};
+use super::claims::{Claims, text};
+use super::{Key, Refusal, Unverified, json};
 use crate::config::{Algorithm, Issuer};
+use crate::protocol::claims::{self, with_certificate};
 use crate::protocol::context::ClaimEntries;
-use crate::protocol::principal::{Identity, Principal, TLS_SUBJECT, has_any};
+use crate::protocol::principal::{Identity, Principal, has_any};
 
 /// The rules for the tokens of one issuer.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct Policy {
     require: Vec<(String, Vec<String>)>,
     /// Context key, claim.
     context: Vec<(String, String)>,
+    /// The claims that these two name.
+    names: Vec<String>,
 }
 
 /// A token that is good, until a time and as long as its key is.
@@ -37,14 +41,16 @@ pub struct Verified {
 impl Policy {
     /// The rules that are configured for an issuer.
     pub fn new(issuer: &Issuer) -> Self {
-        let pairs = issuer.context.iter();
+        let context = issuer.context.iter();
+        let names = issuer.require.keys().chain(issuer.context.values());
         Self {
             issuer: issuer.issuer.as_str().into(),
             audiences: issuer.audiences.clone(),
             algorithms: issuer.algorithms.clone(),
             leeway: issuer.leeway,
+            names: names.cloned().collect(),
             require: issuer.require.clone().into_iter().collect(),
-            context: pairs
+            context: context
                 .map(|(key, claim)| (key.clone(), claim.clone()))
                 .collect(),
         }
@@ -83,54 +89,65 @@ impl Policy {
         let key = keys
             .find(|key| key.has_signed(&token))
             .ok_or(Refusal::Signature)?;
-        let mut claims = token.into_claims();
-        claims.remove(TLS_SUBJECT);
-        if let Some(subject) = certificate {
-            claims.insert(TLS_SUBJECT.to_owned(), subject.into());
-        }
-        let until = self.check_times(&claims, now)?;
+        let (mut claims, payload) = token.into_claims();
+        let until = self.check_times(&mut claims, now)?;
         self.check_audience(&claims)?;
-        self.check_required(&claims)?;
+        let named = with_certificate(self.named(&payload), certificate);
+        self.check_required(&named)?;
+        let all = claims::Claims::new(payload, certificate);
         Ok(Verified {
-            principal: self.principal(claims)?,
+            principal: self.principal(claims, &named, all)?,
             until,
             key,
         })
     }
 
+    /// The claims of a payload that the configuration names.
+    fn named(&self, payload: &[u8]) -> Map<String, Value> {
+        let mut named = Map::new();
+        let mut note = |name: &str, value: &RawValue| {
+            if let Some(wanted) = self.names.iter().find(|wanted| *wanted == name) {
+                let value = serde_json::from_str(value.get()).unwrap_or_default();
+                named.insert(wanted.clone(), value);
+            }
+        };
+        if !self.names.is_empty() {
+            // Read before: it cannot fail.
+            let _ = json::members(payload, &mut note);
+        }
+        named
+    }
+
     /// Until when the token is good.
-    fn check_times(&self, claims: &Map<String, Value>, now: Duration) -> Result<Duration, Refusal> {
-        let exp =
-            date(claims, "exp", "its exp is not a date")?.ok_or(Refusal::Claim("it has no exp"))?;
+    fn check_times(&self, claims: &mut Claims, now: Duration) -> Result<Duration, Refusal> {
+        let exp = claims.exp.take().transpose()?;
+        let exp = exp.ok_or(Refusal::Claim("it has no exp"))?;
         let until = exp.saturating_add(self.leeway);
         if now >= until {
             return Err(Refusal::Expired(now - exp));
         }
-        if let Some(nbf) = date(claims, "nbf", "its nbf is not a date")?
+        if let Some(nbf) = claims.nbf.take().transpose()?
             && now.saturating_add(self.leeway) < nbf
         {
             return Err(Refusal::NotYetValid(nbf - now));
         }
-        date(claims, "iat", "its iat is not a date")?;
+        claims.iat.take().transpose()?;
         Ok(until)
     }
 
-    fn check_audience(&self, claims: &Map<String, Value>) -> Result<(), Refusal> {
-        let named = claims
-            .get("aud")
-            .and_then(strings)
-            .ok_or(Refusal::Audience)?;
-        let ours = |audience: &&str| self.audiences.iter().any(|accepted| accepted == audience);
-        if named.iter().any(ours) {
+    fn check_audience(&self, claims: &Claims) -> Result<(), Refusal> {
+        let named = claims.audience.as_ref().ok_or(Refusal::Audience)?;
+        let ours = |audience: &str| self.audiences.iter().any(|accepted| accepted == audience);
+        if named.iter().any(|audience| ours(audience)) {
             Ok(())
         } else {
             Err(Refusal::Audience)
         }
     }
 
-    fn check_required(&self, claims: &Map<String, Value>) -> Result<(), Refusal> {
+    fn check_required(&self, named: &Map<String, Value>) -> Result<(), Refusal> {
         for (name, accepted) in &self.require {
-            match claims.get(name) {
+            match named.get(name) {
                 None | Some(Value::Null) => return Err(Refusal::Required(harmless(name))),
                 Some(_) if accepted.is_empty() => {}
                 // Scopes are words in one string (RFC 8693, section 4.2).
@@ -147,22 +164,23 @@ impl Policy {
         Ok(())
     }
 
-    fn principal(&self, claims: Map<String, Value>) -> Result<Principal, Refusal> {
-        let subject: Arc<str> = match claims.get("sub") {
-            None => "".into(),
-            Some(Value::String(subject)) => subject.as_str().into(),
-            Some(_) => return Err(Refusal::Claim("its sub is not a string")),
-        };
+    fn principal(
+        &self,
+        mut claims: Claims,
+        named: &Map<String, Value>,
+        all: claims::Claims,
+    ) -> Result<Principal, Refusal> {
+        let subject = claims.subject.take().transpose()?;
         let pairs = self.context.iter();
-        let pairs = pairs.map(|(key, claim)| (key.as_str(), claims.get(claim).and_then(text)));
+        let pairs = pairs.map(|(key, claim)| (key.as_str(), named.get(claim).and_then(text)));
         let context = ClaimEntries::new(pairs)
             .map_err(|_| Refusal::Claim("a claim cannot be carried as request context"))?;
         Ok(Principal::new(Identity {
             issuer: Arc::clone(&self.issuer),
-            subject,
-            scopes: scopes(&claims),
+            subject: subject.unwrap_or_default(),
+            scopes: claims.scopes(),
             context,
-            claims,
+            claims: all,
         }))
     }
 }

@@ -88,7 +88,7 @@ impl Model {
         let rules = Rules::new(&self.0.iter().map(rule).collect::<Vec<_>>()).unwrap();
         let caller = Principal::new(Identity {
             issuer: "https://one.test".into(),
-            scopes: vec!["mine".into()],
+            scopes: "mine".into(),
             ..Identity::default()
         });
         Rights::new(Arc::new(rules), caller)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::Policy;
+use super::{Claims, Policy, claims};
 use crate::config::Issuer;
 use crate::protocol::principal::Principal;
 use crate::token::Refusal;
@@ -24,17 +24,25 @@ fn map(claims: Value) -> Map<String, Value> {
     }
 }
 
-fn principal(context: &[(&str, &str)], claims: Value) -> Result<Principal, Refusal> {
+fn read(claims: &Value) -> Claims {
+    Claims::read(claims.to_string().as_bytes()).unwrap()
+}
+
+fn principal(context: &[(&str, &str)], claims: &Value) -> Result<Principal, Refusal> {
     let pairs = context
         .iter()
         .map(|&(key, claim)| (key.to_owned(), claim.to_owned()));
-    policy(|issuer| issuer.context = pairs.collect()).principal(map(claims))
+    let policy = policy(|issuer| issuer.context = pairs.collect());
+    let payload = claims.to_string().into_bytes();
+    let named = policy.named(&payload);
+    let all = claims::Claims::new(payload, None);
+    policy.principal(read(claims), &named, all)
 }
 
 #[test]
 fn a_token_is_good_from_nbf_to_exp_give_or_take_the_leeway() {
     let policy = policy(|issuer| issuer.leeway = Duration::from_secs(10));
-    let check = |claims| policy.check_times(&map(claims), Duration::from_secs(NOW));
+    let check = |claims| policy.check_times(&mut read(&claims), Duration::from_secs(NOW));
     let s = Duration::from_secs;
     assert_eq!(check(json!({"exp": NOW + 5})), Ok(s(NOW + 15)));
     assert_eq!(
@@ -104,11 +112,11 @@ fn scopes_are_words_or_members() {
         json!({"scp": ["a", "b"], "x": 1}),
     ];
     for claims in cases {
-        let principal = principal(&[], claims.clone()).unwrap();
+        let principal = principal(&[], &claims).unwrap();
         let has = ["a", "b", "a b", "c", ""].map(|scope| principal.has_scope(scope));
         assert_eq!(has, [true, true, false, false, false], "{claims}");
     }
-    assert!(!principal(&[], json!({"scope": 1})).unwrap().has_scope("1"));
+    assert!(!principal(&[], &json!({"scope": 1})).unwrap().has_scope("1"));
 }
 
 #[test]
@@ -121,7 +129,7 @@ fn claims_set_context_and_a_missing_one_still_governs_its_key() {
         ("e", "null"),
     ];
     let claims = json!({"text": "x y", "list": ["a,b", "c"], "flag": true, "null": null});
-    let principal = principal(&context, claims).unwrap();
+    let principal = principal(&context, &claims).unwrap();
     let entries: Vec<_> = principal
         .context()
         .iter()
@@ -145,11 +153,11 @@ fn a_claim_that_no_header_can_carry_is_refused_where_it_is_context() {
         let claims = || json!({ "text": value });
         assert!(
             matches!(
-                principal(&[("a", "text")], claims()),
+                principal(&[("a", "text")], &claims()),
                 Err(Refusal::Claim(_))
             ),
             "{value:?}"
         );
-        assert!(principal(&[], claims()).is_ok(), "{value:?}");
+        assert!(principal(&[], &claims()).is_ok(), "{value:?}");
     }
 }
