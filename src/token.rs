@@ -11,6 +11,7 @@ mod header;
 mod json;
 mod jwk;
 mod key;
+mod plain;
 mod policy;
 mod refusal;
 
