@@ -165,10 +165,15 @@ impl Body {
 
     /// Reads it whole, `limit` bytes at most. Trailers are dropped.
     pub fn collect_up_to(self, limit: usize) -> Collect {
+        self.collect_after(Bytes::new(), limit)
+    }
+
+    /// The same, where `first` was read of it already.
+    pub fn collect_after(self, first: Bytes, limit: usize) -> Collect {
         Collect {
             body: self,
             limit,
-            first: Bytes::new(),
+            first,
             all: BytesMut::new(),
         }
     }
@@ -200,7 +205,8 @@ impl Future for Collect {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.body.size_hint().lower() > this.limit as u64 {
+        let known = this.first.len() as u64 + this.body.size_hint().lower();
+        if known > this.limit as u64 {
             return Poll::Ready(Err(CollectError::TooLarge));
         }
         // Whoever knows the end need not ask for it.

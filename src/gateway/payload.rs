@@ -128,15 +128,28 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
-pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
-    let mut body = body.collect_up_to(limit);
-    // Most bodies come with their heads: a timer is for the others.
-    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll(cx))).await;
-    let read = match at_once {
-        Poll::Ready(read) => read,
-        Poll::Pending => Box::pin(read_in_time(body, limit)).await?,
+pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(unread(CollectError::TooLarge, limit));
+    }
+    // Most bodies come with their heads and in one piece: what puts pieces together, and a timer, are for the others.
+    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+    let first = match at_once {
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Ready(Some(Err(cause))) => return Err(unread(CollectError::Broken(cause), limit)),
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        Poll::Pending => Bytes::new(),
     };
-    read.map_err(|error| match error {
+    if first.len() <= limit && body.is_end_stream() {
+        return Ok(first);
+    }
+    let all = body.collect_after(first, limit);
+    let read = Box::pin(read_in_time(all, limit)).await?;
+    read.map_err(|error| unread(error, limit))
+}
+
+fn unread(error: CollectError, limit: usize) -> Error {
+    match error {
         CollectError::TooLarge => Error::new(
             Code::InvalidInput,
             format!("the body is longer than {limit} bytes"),
@@ -145,7 +158,7 @@ pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
         CollectError::Broken(cause) => {
             Error::invalid("the body broke off before its end").with_cause(cause)
         }
-    })
+    }
 }
 
 async fn read_in_time(body: Collect, limit: usize) -> Result<Result<Bytes, CollectError>, Error> {
@@ -169,6 +182,30 @@ mod tests {
         let body = Body::stream(http_body_util::StreamBody::new(silent));
         let error = read(body, 8 << 20).await.unwrap_err();
         assert_eq!((error.status().as_u16(), error.code().number()), (408, 13));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_the_limit_in_however_many_pieces_it_comes() {
+        let cases: [(&[&str], Option<&str>); 6] = [
+            (&[], Some("")),
+            (&["abcde"], Some("abcde")),
+            (&["abc", "de"], Some("abcde")),
+            (&["", "a", "b"], Some("ab")),
+            (&["abcdef"], None),
+            (&["abc", "def"], None),
+        ];
+        for (pieces, expected) in cases {
+            let frames = pieces.iter().map(|piece| {
+                let data = Bytes::copy_from_slice(piece.as_bytes());
+                Ok::<_, crate::error::BoxError>(http_body::Frame::data(data))
+            });
+            let frames: Vec<_> = frames.collect();
+            let stream = futures_util::stream::iter(frames);
+            let body = Body::stream(http_body_util::StreamBody::new(stream));
+            let read = read(body, 5).await.map_err(|error| error.status());
+            let expected = expected.ok_or(StatusCode::PAYLOAD_TOO_LARGE);
+            assert_eq!(read, expected.map(Bytes::from), "{pieces:?}");
+        }
     }
 
     #[test]
