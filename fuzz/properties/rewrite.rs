@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nsgate::error::Error;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{Asked, Checked, request, response};
+use nsgate::protocol::rewrite::{Answered, Asked, Checked, request, response};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -109,9 +109,13 @@ fn requests(operation: Operation, body: &Bytes) {
 
 fn answers(operation: Operation, body: &Bytes, manages: bool) {
     let (there, here) = (id(&["x", "y"]), id(&["lab"]));
-    let asked = id(&["lab", "n", "t"]);
+    let answered = Answered {
+        operation,
+        asked: &id(&["lab", "n", "t"]),
+        there: &id(&["x", "y", "n", "t"]),
+    };
     let to_client = |id: &Identifier| id.rebase(&there, &here);
-    let answer = response(operation, &asked, body, to_client, manages);
+    let answer = response(answered, body, to_client, manages);
     let fields = operation.response_id_fields();
     let Ok(members) = serde_json::from_slice::<Members>(body) else {
         return;

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::error::Error;
 
 pub(super) use edit::Edits;
-pub(super) use names::{Agreement, agreement, is_spelled, names, spell, spell_joined};
+pub(super) use names::{Agreement, agreement, is_spelled, names, spell};
 
 /// A JSON text that is or has been UTF-8, whose slices know where they stand in it.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::error::Error;
 
 use super::identifier::Identifier;
-use super::json::{Document, Edits, Member, brief, names, spell, string};
+use super::json::{Document, Edits, Member, brief, names, string};
 use super::operation::Operation;
 
 /// Checks the body of a request whose shape is checked; 400, code 13, naming the field.
@@ -135,7 +135,7 @@ pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
     let mut edits = Edits::default();
     let walked = document.members(document.text, "the object", &mut |member| {
         if member.name == "id" {
-            edits.replace(document, document.span(member.value), &spell(table));
+            edits.rename(document, document.span(member.value), table.joined());
         }
         Ok(())
     });

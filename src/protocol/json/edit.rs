@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::names::{spell_onto, spelled_length};
 use super::{Document, Member};
 
 /// Replacements of spans of one document, made in the order of their places.
@@ -22,14 +23,30 @@ impl Edits {
         span: Range<usize>,
         text: &str,
     ) {
+        self.make_room(document, span, text.len());
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Puts an identifier in the place of `span`: its names with a NUL between them.
+    pub(in crate::protocol) fn rename(
+        &mut self,
+        document: Document<'_>,
+        span: Range<usize>,
+        joined: &str,
+    ) {
+        self.make_room(document, span, spelled_length(joined));
+        spell_onto(&mut self.out, joined);
+    }
+
+    /// Copies what is before `span`, for which `length` bytes come now.
+    fn make_room(&mut self, document: Document<'_>, span: Range<usize>, length: usize) {
         debug_assert!(self.done <= span.start, "edits overlap or are out of order");
         if self.done == 0 {
             // If this is the only one, the bytes are of exactly this length, and shared without another allocation.
-            self.out = Vec::with_capacity(document.text.len() - span.len() + text.len());
+            self.out = Vec::with_capacity(document.text.len() - span.len() + length);
         }
         let before = &document.text.as_bytes()[self.done..span.start];
         self.out.extend_from_slice(before);
-        self.out.extend_from_slice(text.as_bytes());
         self.done = span.end;
     }
 

@@ -42,8 +42,6 @@ pub(in crate::protocol) fn agreement(
         .map_err(|_| not_names(field))
 }
 
-/// What brackets, quotes and commas add to the length of most identifiers.
-const FEW_MARKS: usize = 24;
 /// More than any identifier takes, every character escaped, is not even read.
 const MAX_RAW: usize = 8 * MAX_BYTES;
 
@@ -66,31 +64,37 @@ pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identi
 
 /// The identifier as JSON.
 pub(in crate::protocol) fn spell(id: &Identifier) -> String {
-    spell_joined(id.joined())
+    let names: Vec<&str> = id.names().collect();
+    serde_json::to_string(&names).expect("texts are always JSON")
 }
 
-/// The same of names with a NUL between them.
-pub(in crate::protocol) fn spell_joined(joined: &str) -> String {
-    let mut text = String::with_capacity(joined.len() + FEW_MARKS);
-    text.push('[');
+/// Writes `joined`, names with a NUL between them, as [`spell`] does.
+pub(super) fn spell_onto(out: &mut Vec<u8>, joined: &str) {
+    out.push(b'[');
     let mut rest = Some(joined).filter(|joined| !joined.is_empty());
     while let Some(joined) = rest {
         let end = joined.bytes().position(|byte| byte == 0);
         let name = &joined[..end.unwrap_or(joined.len())];
         if name.bytes().any(is_escaped) {
-            text.push_str(&serde_json::Value::from(name).to_string());
+            out.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
         } else {
-            text.push('"');
-            text.push_str(name);
-            text.push('"');
+            out.push(b'"');
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'"');
         }
         rest = end.map(|end| &joined[end + 1..]);
         if rest.is_some() {
-            text.push(',');
+            out.push(b',');
         }
     }
-    text.push(']');
-    text
+    out.push(b']');
+}
+
+/// How long that is, if no character is spelled with an escape.
+pub(super) fn spelled_length(joined: &str) -> usize {
+    let commas = joined.bytes().filter(|byte| *byte == 0).count();
+    let quotes = if joined.is_empty() { 0 } else { 2 + 2 * commas };
+    joined.len() + quotes + 2
 }
 
 /// Whether `raw`, a JSON value, is `joined`, names with a NUL between them, as nearly everybody spells them. What is

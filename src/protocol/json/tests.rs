@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Agreement, Document, Edits, agreement, names, spell, string};
+use super::{Agreement, Document, Edits, agreement, names, string};
 use crate::protocol::identifier::Identifier;
 
 fn without(body: &'static str, doomed: &[&str]) -> String {
@@ -131,9 +131,13 @@ fn an_identifier_is_the_same_however_it_is_spelled() {
         if let Ok(Some(read)) = names(raw, "id") {
             assert_eq!(read == id(expected), same, "{raw} {expected:?}");
         }
+        let document = Document { text: "{}" };
+        let mut edits = Edits::default();
+        edits.rename(document, 1..1, id(expected).joined());
+        let named = edits.apply(&Bytes::from_static(b"{}"));
         assert_eq!(
-            spell(&id(expected)),
-            serde_json::to_string(expected).unwrap()
+            named,
+            format!("{{{}}}", serde_json::to_string(expected).unwrap())
         );
     }
 }

@@ -268,7 +268,7 @@ impl<'a> Pass<'a, '_> {
     fn locate(&mut self, id: &Identifier, member: &Member<'a>) -> Result<(), Error> {
         if let Some(there) = (self.locate)(id)? {
             let span = self.document.span(member.value);
-            self.edits.replace(self.document, span, &spell(&there));
+            self.edits.rename(self.document, span, there.joined());
         }
         Ok(())
     }

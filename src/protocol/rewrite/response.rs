@@ -1,10 +1,12 @@
 //! The body of a successful answer.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::json::{Document, Edits, Member, is_spelled, names, spell, spell_joined};
+use crate::protocol::json::{Document, Edits, Member, is_spelled, names};
 use crate::protocol::operation::Operation;
 
 /// The field that says who manages a table's versions.
@@ -60,8 +62,8 @@ fn collect(
         if member.name == MANAGED {
             managed = true;
             edits.replace(document, span, "true");
-        } else if let Some(text) = answered.respelled(&member, to_client) {
-            edits.replace(document, span, &text);
+        } else if let Some(here) = answered.renamed(&member, to_client) {
+            edits.rename(document, span, &here);
         }
         Ok(())
     })?;
@@ -77,30 +79,30 @@ fn collect(
 }
 
 impl Answered<'_> {
-    /// What a field that names an identifier must say; `None` leaves it as it is.
-    fn respelled(
+    /// What a field that names an identifier must say, a NUL between the names; `None` leaves it as it is.
+    fn renamed(
         &self,
         member: &Member<'_>,
         to_client: &dyn Fn(&Identifier) -> Option<Identifier>,
-    ) -> Option<String> {
+    ) -> Option<Cow<'_, str>> {
         let is_parent = member.name == "namespace";
-        if !self.asked.is_root() {
-            let part = |id| match is_parent {
-                true => Identifier::joined_parent(id),
-                false => Identifier::joined(id),
-            };
-            let (asked, there) = (part(self.asked), part(self.there));
-            // What catalogs answer as a rule; no identifier is made of it.
-            if is_spelled(member.value, there) {
-                return (asked != there).then(|| spell_joined(asked));
-            }
+        let (asked, there) = if is_parent {
+            (self.asked.joined_parent(), self.there.joined_parent())
+        } else {
+            (self.asked.joined(), self.there.joined())
+        };
+        // Above the root is nothing.
+        let asked = (!is_parent || !self.asked.is_root()).then_some(asked);
+        // What catalogs answer as a rule; no identifier is made of it.
+        if is_spelled(member.value, there) && !self.asked.is_root() {
+            return asked.filter(|asked| *asked != there).map(Cow::Borrowed);
         }
         let there = names(member.value, &member.name).ok()??;
-        let here = to_client(&there).or_else(|| match is_parent {
-            true => self.asked.parent(),
-            false => Some(self.asked.clone()),
-        })?;
-        (here != there).then(|| spell(&here))
+        let here = match to_client(&there) {
+            Some(here) => Cow::Owned(here.joined().to_owned()),
+            None => Cow::Borrowed(asked?),
+        };
+        (here != there.joined()).then_some(here)
     }
 }
 
