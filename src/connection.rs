@@ -156,7 +156,7 @@ impl Protocols {
             (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
             if start.is_empty() {
                 // Even empty it keeps hyper's buffer.
-                start = Bytes::new();
+                drop(start);
                 let Some(next) = rest(&mut stream, pulse).await else {
                     return;
                 };
