@@ -87,7 +87,7 @@ impl Verifier {
         match issuer.search(unverified.header()) {
             Search::Wait(wait) => Ok(Verdict::Later(wait)),
             Search::Over(found) => {
-                let principal = self.settle(issuer, shown, unverified, found)?;
+                let principal = self.settle(issuer, shown, unverified, found, now)?;
                 Ok(Verdict::Checked(principal))
             }
         }
@@ -99,7 +99,7 @@ impl Verifier {
         let unverified = Unverified::read(shown.token)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
-        self.settle(issuer, shown, unverified, found)
+        self.settle(issuer, shown, unverified, found, self.clock.wall())
     }
 
     /// Counts a refusal.
@@ -127,13 +127,13 @@ impl Verifier {
         shown: Shown<'_>,
         unverified: Unverified<'_>,
         found: Found,
+        now: Duration,
     ) -> Result<Principal, Refusal> {
         let keys = match found {
             Found::Keys(keys) => keys,
             Found::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
             Found::Unknown | Found::Unfit => return Err(Refusal::UnknownKey),
         };
-        let now = self.clock.wall();
         let policy = issuer.policy();
         let verified = policy.judge(unverified, keys, now, shown.certificate)?;
         let known = self.memory.remember(shown, verified);
