@@ -43,10 +43,11 @@ mod tls;
 
 use std::mem::take;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use tokio::time::Instant;
 
 pub use crate::exchange::peer::Peer;
 pub use ask::{Reading, read_answer};
@@ -217,7 +218,8 @@ impl Backend {
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = Learned::of(request.extensions()).operation;
         let began = Instant::now();
-        let outcome = self.kind.pass(self.limit(operation), request).await;
+        let limit = self.limit(operation);
+        let outcome = self.kind.pass(began, limit, request).await;
         self.count(operation, began);
         outcome
     }
@@ -227,7 +229,7 @@ impl Backend {
         let (operation, began) = (ask.operation, Instant::now());
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
-        let outcome = self.kind.ask(limit, ask).await;
+        let outcome = self.kind.ask(began, limit, ask).await;
         self.count(Some(operation), began);
         outcome
     }
@@ -314,11 +316,12 @@ impl Backend {
 impl Kind {
     async fn pass(
         &self,
+        began: Instant,
         limit: Duration,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self {
-            Self::Rest(rest) => rest.pass(limit, request).await,
+            Self::Rest(rest) => rest.pass(began, began + limit, request).await,
             #[cfg(feature = "dir")]
             Self::Dir(dir) => {
                 Learned::spread(request.extensions_mut());

@@ -23,10 +23,15 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Kind {
     /// See [`super::Backend::ask`]. The time limit covers the whole answer.
-    pub(super) async fn ask(&self, limit: Duration, ask: Ask) -> Result<Answer, Failure> {
-        let deadline = Instant::now() + limit;
+    pub(super) async fn ask(
+        &self,
+        began: Instant,
+        limit: Duration,
+        ask: Ask,
+    ) -> Result<Answer, Failure> {
+        let deadline = began + limit;
         let mut request = request(ask).map_err(Failure::NotSent)?;
-        let (head, body) = self.pass(limit, &mut request).await?.into_parts();
+        let (head, body) = self.pass(began, limit, &mut request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(Answer {
             status: head.status,

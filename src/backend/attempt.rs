@@ -4,6 +4,7 @@ use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{self, Broken, Came, Connection, Home};
+use super::headers;
 use super::multiplexed::{self, Inflow};
 use super::pool::Pool;
 use super::spare::Spare;
@@ -50,25 +51,32 @@ impl Answer {
     }
 }
 
-/// Sends `request` and waits for the answer's headers until `deadline`. `keeps`: it may be sent again afterwards, if its
-/// body is in memory; otherwise nothing that matters is left of it, unless nothing of it was written. `anew`: not over a
-/// pooled connection.
+/// How a try is made.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// When it begins.
+    pub(super) now: Instant,
+    /// So long it waits for the answer's headers.
+    pub(super) deadline: Instant,
+    /// The request may be sent again afterwards, if its body is in memory. Otherwise nothing that matters is left of it,
+    /// unless nothing of it was written.
+    pub(super) keeps: bool,
+    /// Not over a pooled connection.
+    pub(super) anew: bool,
+}
+
+/// Sends `request` and waits for the answer's headers.
 ///
 /// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
 /// request comes back and goes over the next one.
-pub(super) async fn attempt(
-    deadline: Instant,
-    pool: &Pool,
-    request: &mut Request<Body>,
-    keeps: bool,
-    anew: bool,
-) -> Outcome {
+pub(super) async fn attempt(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
     let Some(lines) = pool.multiplexed() else {
-        return in_http1(deadline, pool, request, keeps, anew).await;
+        return in_http1(pool, request, terms).await;
     };
-    let spare = keeps.then(|| Spare::of(request)).flatten();
+    headers::set_length(request);
+    let spare = terms.keeps.then(|| Spare::of(request)).flatten();
     // Boxed since it would make the future of every request large.
-    let outcome = Box::pin(multiplexed::attempt(deadline, pool, lines, request, anew)).await;
+    let outcome = Box::pin(multiplexed::attempt(pool, lines, request, terms)).await;
     if let Some(spare) = spare {
         spare.restore(request);
     }
@@ -76,14 +84,14 @@ pub(super) async fn attempt(
 }
 
 /// The same over a connection of its own.
-pub(super) async fn in_http1(
-    deadline: Instant,
-    pool: &Pool,
-    request: &mut Request<Body>,
-    keeps: bool,
-    anew: bool,
-) -> Outcome {
-    while !anew && let Some(mut connection) = pool.take_idle() {
+pub(super) async fn in_http1(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
+    let Terms {
+        now,
+        deadline,
+        keeps,
+        anew,
+    } = terms;
+    while !anew && let Some(mut connection) = pool.take_idle(now) {
         match connection.exchange(request, keeps, deadline).await {
             Ok(response) => return answered(response, connection, true),
             Err(Broken::Unsent(_)) => {}
@@ -97,15 +105,13 @@ pub(super) async fn in_http1(
         }
     }
     // Boxed since it is rare and large: it would make the future of every request large.
-    Box::pin(attempt_anew(deadline, pool, request, keeps)).await
+    Box::pin(attempt_anew(pool, request, terms)).await
 }
 
-async fn attempt_anew(
-    deadline: Instant,
-    pool: &Pool,
-    request: &mut Request<Body>,
-    keeps: bool,
-) -> Outcome {
+async fn attempt_anew(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
+    let Terms {
+        deadline, keeps, ..
+    } = terms;
     let mut connection = match timeout_at(deadline, pool.connect()).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(cause)) => return Outcome::Unsent(cause),

@@ -14,6 +14,8 @@ use futures_util::task::AtomicWaker;
 pub(super) struct Bell {
     rung: Arc<Rung>,
     waker: Waker,
+    /// A task may wait.
+    awaited: bool,
 }
 
 struct Rung {
@@ -32,6 +34,7 @@ impl Bell {
         Self {
             waker: Waker::from(Arc::clone(&rung)),
             rung,
+            awaited: false,
         }
     }
 
@@ -42,7 +45,9 @@ impl Bell {
 
     /// Whether it rang since this was asked the last time.
     pub(super) fn rang(&self) -> bool {
-        self.rung.since_last.swap(false, Ordering::AcqRel)
+        let since_last = &self.rung.since_last;
+        // To look costs less than to change it.
+        since_last.load(Ordering::Acquire) && since_last.swap(false, Ordering::AcqRel)
     }
 
     /// There is something to do.
@@ -51,12 +56,15 @@ impl Bell {
     }
 
     /// Wakes nobody until somebody waits.
-    pub(super) fn hush(&self) {
-        self.rung.task.take();
+    pub(super) fn hush(&mut self) {
+        if std::mem::take(&mut self.awaited) {
+            self.rung.task.take();
+        }
     }
 
     /// Has the task wait for the next time it rings.
-    pub(super) fn wait(&self, cx: &mut Context<'_>) {
+    pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
+        self.awaited = true;
         self.rung.task.register(cx.waker());
         if self.rung.since_last.load(Ordering::Acquire) {
             cx.waker().wake_by_ref();
@@ -93,22 +101,22 @@ mod tests {
 
     #[test]
     fn only_a_task_that_waits_is_woken() {
-        let (bell, task) = (Bell::new(), Arc::new(Task::default()));
+        let (mut bell, task) = (Bell::new(), Arc::new(Task::default()));
         let waker = Waker::from(Arc::clone(&task));
         let woken = || task.0.swap(0, Ordering::Relaxed);
-        let wait = || bell.wait(&mut Context::from_waker(&waker));
+        let wait = |bell: &mut Bell| bell.wait(&mut Context::from_waker(&waker));
         assert!(bell.rang(), "nobody has looked at the connection yet");
         bell.waker().wake_by_ref();
         assert_eq!(woken(), 0);
-        wait();
+        wait(&mut bell);
         assert_eq!(woken(), 1, "it rang before the task waited");
         assert!(bell.rang() && !bell.rang());
-        wait();
+        wait(&mut bell);
         assert_eq!(woken(), 0);
         bell.waker().wake_by_ref();
         assert_eq!(woken(), 1);
         assert!(bell.rang());
-        wait();
+        wait(&mut bell);
         bell.hush();
         bell.waker().wake_by_ref();
         assert_eq!(woken(), 0);

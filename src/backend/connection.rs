@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use super::bell::Bell;
 use super::dial::Io;
+use super::headers;
 use super::patience::Patience;
 use super::plain;
 use super::replay::Replay;
@@ -150,6 +151,7 @@ impl Connection {
         let Speaker::Hyper { sender, .. } = &mut self.speaker else {
             return Err(broken("the connection has ended".into()));
         };
+        headers::set_length(request);
         let spare = keeps.then(|| Spare::of(request)).flatten();
         let exchange = Exchange {
             response: sender.try_send_request(take(request)),
@@ -202,6 +204,7 @@ impl Connection {
         self.speaker = match replace(&mut self.speaker, Speaker::Gone) {
             Speaker::Hyper { driver, .. } => {
                 let parts = driver.into_parts();
+                self.bell.ring();
                 match parts.io.into_io() {
                     Some(io) if parts.read_buf.is_empty() => Speaker::Own(io),
                     _ => Speaker::Gone,

@@ -20,7 +20,7 @@ use http::{Extensions, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use super::asking::Asked;
-use super::attempt::{Answer, Outcome, attempt};
+use super::attempt::{Answer, Outcome, Terms, attempt};
 use super::endpoint::Flight;
 use super::endpoints::{Endpoints, Wish};
 use super::retry::{self, Budget, Verdict};
@@ -91,16 +91,16 @@ impl Delivery {
         Asked::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Tries until there is an answer worth passing on, or nothing more to try. `limit` is for all of it. Nothing
-    /// that matters is left of the request.
+    /// Tries until there is an answer worth passing on, or nothing more to try. It is `now`. Nothing that
+    /// matters is left of the request.
     pub(super) async fn deliver(
         &self,
-        limit: Duration,
+        mut now: Instant,
+        deadline: Instant,
         request: &mut Request<Body>,
         manner: Manner,
         asked: Option<Box<Asked>>,
     ) -> Result<Response<Body>, Failure> {
-        let deadline = Instant::now() + limit;
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or(PathAndQuery::from_static("/"));
         let mut course = Course::new(self, request, manner);
@@ -115,9 +115,15 @@ impl Delivery {
                 return Err(Failure::NotSent(error.into()));
             }
             let keeps = course.keeps();
+            let terms = Terms {
+                now,
+                deadline,
+                keeps,
+                anew: course.anew,
+            };
             let one = asked.as_ref();
             let one = one.map(|asked| asked.begin(request, course.tries));
-            let outcome = attempt(deadline, pool, request, keeps, course.anew).await;
+            let outcome = attempt(pool, request, terms).await;
             if let Some(mut one) = one {
                 one.end(&outcome);
             }
@@ -133,11 +139,13 @@ impl Delivery {
             if let ControlFlow::Break(outcome) = next {
                 return outcome;
             }
+            now = Instant::now();
             if let Some(wait) = course.wait.take() {
-                if Instant::now() + wait >= deadline {
+                if now + wait >= deadline {
                     return course.last();
                 }
                 Box::pin(sleep(wait)).await;
+                now = Instant::now();
             }
         }
     }

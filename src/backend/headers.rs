@@ -4,9 +4,11 @@ use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, HeaderName,
     TRANSFER_ENCODING,
 };
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, Request};
+use http_body::Body as _;
 
 use super::Peer;
+use crate::body::Body;
 use crate::protocol::context::Context;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -28,6 +30,12 @@ pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
     let mut ended = Vec::new();
     for (name, value) in &*headers {
         let text = name.as_str();
+        if !ends_here(text) {
+            if !context_prefix.is_empty() && text.starts_with(context_prefix) {
+                ended.push(name.clone());
+            }
+            continue;
+        }
         if *name == CONNECTION && !is_plain(value) {
             let names = value.to_str().unwrap_or_default().split(',');
             let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
@@ -37,9 +45,7 @@ pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
             // It was not what the body went by (RFC 9112, section 6.3), and may say otherwise.
             ended.push(CONTENT_LENGTH);
         }
-        if ends_here(text) || (!context_prefix.is_empty() && text.starts_with(context_prefix)) {
-            ended.push(name.clone());
-        }
+        ended.push(name.clone());
     }
     for name in ended {
         headers.remove(name);
@@ -52,24 +58,25 @@ fn is_plain(value: &HeaderValue) -> bool {
     value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
 }
 
+/// By its first letter first: most names share theirs with none of these.
 fn ends_here(name: &str) -> bool {
-    matches!(
-        name,
-        "connection"
-            | "expect"
-            | "forwarded"
-            | "http2-settings"
-            | "keep-alive"
-            | "proxy-authenticate"
-            | "proxy-authorization"
-            | "proxy-connection"
-            | "te"
-            | "trailer"
-            | "transfer-encoding"
-            | "upgrade"
-            | "x-real-ip"
-    ) || name.starts_with("x-forwarded-")
-        || name.starts_with("x-nsgate-")
+    match name.as_bytes() {
+        [b'c', ..] => name == "connection",
+        [b'e', ..] => name == "expect",
+        [b'f', ..] => name == "forwarded",
+        [b'h', b't', ..] => name == "http2-settings",
+        [b'k', ..] => name == "keep-alive",
+        [b'p', b'r', ..] => {
+            let rest = name.strip_prefix("proxy-");
+            matches!(rest, Some("authenticate" | "authorization" | "connection"))
+        }
+        [b't', ..] => matches!(name, "te" | "trailer" | "transfer-encoding"),
+        [b'u', b'p', ..] => name == "upgrade",
+        [b'x', b'-', b'r', ..] => name == "x-real-ip",
+        [b'x', b'-', b'f', ..] => name.starts_with("x-forwarded-"),
+        [b'x', b'-', b'n', ..] => name.starts_with("x-nsgate-"),
+        _ => false,
+    }
 }
 
 /// Tells the catalog for whom the gateway asks.
@@ -89,13 +96,16 @@ pub(super) fn set_context(headers: &mut HeaderMap, prefix: &str, context: &Conte
     }
 }
 
-/// Makes `content-length` agree with the body: `length` bytes, or unknown.
-pub(super) fn set_length(headers: &mut HeaderMap, method: &Method, length: Option<u64>) {
+/// Makes `content-length` agree with the body, which may be of unknown length.
+pub(super) fn set_length(request: &mut Request<Body>) {
+    let length = request.body().size_hint().exact();
+    let method = request.method().clone();
+    let headers = request.headers_mut();
     match length {
         None => {
             headers.remove(CONTENT_LENGTH);
         }
-        Some(0) if *method != Method::POST && *method != Method::PUT => {
+        Some(0) if method != Method::POST && method != Method::PUT => {
             headers.remove(CONTENT_LENGTH);
         }
         Some(length) => {

@@ -21,9 +21,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Shared, WeakShared};
 use http::Request;
 use http::uri::{Authority, Scheme};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
-use super::attempt::{Answer, Outcome, in_http1};
+use super::attempt::{Answer, Outcome, Terms, in_http1};
 use super::dial::{Dialer, Io};
 use super::pool::Pool;
 use crate::body::Body;
@@ -211,17 +211,21 @@ fn taken(io: &Mutex<Option<Io>>) -> Option<Io> {
 /// Sends `request`, in HTTP/1.1 if the catalog chooses so, and waits for the answer's headers. Nothing is left of the
 /// request, unless it is unsent.
 pub(super) async fn attempt(
-    deadline: Instant,
     pool: &Pool,
     lines: &Multiplexed,
     request: &mut Request<Body>,
-    anew: bool,
+    terms: Terms,
 ) -> Outcome {
+    let Terms { deadline, anew, .. } = terms;
+    let alone = Terms {
+        keeps: false,
+        ..terms
+    };
     let mut last = None;
     for _ in 0..UNPROCESSED {
         let slot = match timeout_at(deadline, lines.slot(anew)).await {
             Ok(Ok(Some(slot))) => slot,
-            Ok(Ok(None)) => match in_http1(deadline, pool, request, false, anew).await {
+            Ok(Ok(None)) => match in_http1(pool, request, alone).await {
                 Outcome::Unsent(cause) if !lines.has_declined() => {
                     last = Some(cause);
                     continue;

@@ -7,9 +7,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -25,6 +23,8 @@ const FIELDS: usize = 48;
 /// and the gateway adds some to that.
 const ROOM: usize = 24;
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// An answer, all of it.
 pub(super) struct Whole {
     pub(super) response: Response<Bytes>,
@@ -36,28 +36,25 @@ pub(super) struct Whole {
 pub(super) fn is_plain(request: &Request<Body>) -> bool {
     let body = request.body();
     let length = body.size_hint().exact();
-    let methods = [
-        Method::GET,
-        Method::POST,
-        Method::PUT,
-        Method::DELETE,
-        Method::PATCH,
-    ];
     body.is_whole()
         && length.is_some_and(|length| length <= LONGEST)
-        && methods.contains(request.method())
+        && matches!(
+            *request.method(),
+            Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::PATCH
+        )
         && !request.headers().keys().any(steers)
 }
 
 /// Changes how the rest is to be read.
 fn steers(name: &HeaderName) -> bool {
-    // Most have another length than any of these.
-    match name.as_str().len() {
-        2 => *name == TE,
-        6 => *name == EXPECT,
-        7 => *name == TRAILER || *name == UPGRADE,
-        10 => *name == CONNECTION,
-        17 => *name == TRANSFER_ENCODING,
+    let name = name.as_str();
+    // By its length first: few are as long as one of these.
+    match name.len() {
+        2 => name == "te",
+        6 => name == "expect",
+        7 => matches!(name, "trailer" | "upgrade"),
+        10 => name == "connection",
+        17 => name == "transfer-encoding",
         _ => false,
     }
 }
@@ -70,11 +67,9 @@ pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
     out.push(b' ');
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    let mut says_length = !body.is_empty();
     for (name, value) in request.headers() {
+        // What is sent is what counts, and it is said once.
         if *name == CONTENT_LENGTH {
-            // What is sent is what counts, and it is said once.
-            says_length = true;
             continue;
         }
         out.extend_from_slice(name.as_str().as_bytes());
@@ -82,7 +77,7 @@ pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    if says_length {
+    if !body.is_empty() || matches!(*request.method(), Method::POST | Method::PUT) {
         out.extend_from_slice(b"content-length: ");
         write_number(out, body.len());
         out.extend_from_slice(b"\r\n");
@@ -115,19 +110,23 @@ pub(super) fn read(bytes: &Bytes) -> Option<Whole> {
     let mut headers = HeaderMap::with_capacity(head.headers.len().max(ROOM));
     let (mut length, mut stays) = (None, true);
     for field in &*head.headers {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-        if name == CONNECTION {
+        if field.name.eq_ignore_ascii_case(CONNECTION.as_str()) {
             stays &= goes_on(field.value)?;
             continue;
         }
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         if steers(&name) {
             return None;
         }
         if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
             return None;
         }
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
-        headers.append(name, value.ok()?);
+        let value = match field.value {
+            // What nearly every answer says need not be held.
+            b"application/json" if name == CONTENT_TYPE => JSON,
+            value => HeaderValue::from_maybe_shared(bytes.slice_ref(value)).ok()?,
+        };
+        headers.append(name, value);
     }
     let end = begin.checked_add(length?)?;
     let mut response = Response::new((end <= bytes.len()).then(|| bytes.slice(begin..end))?);

@@ -4,12 +4,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::uri::{InvalidUri, PathAndQuery, Scheme, Uri};
 use http::{HeaderValue, Request};
 use rustls::ClientConfig;
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::dial::Dialer;
@@ -85,7 +86,10 @@ impl Pool {
         request: &mut Request<Body>,
         path: &PathAndQuery,
     ) -> Result<(), InvalidUri> {
-        *request.uri_mut() = self.target(path)?;
+        // It may be what it was asked with.
+        if !(self.prefix.is_empty() && is_of(request.uri(), path)) {
+            *request.uri_mut() = self.target(path)?;
+        }
         request.headers_mut().insert(HOST, self.host.clone());
         Ok(())
     }
@@ -98,14 +102,14 @@ impl Pool {
         Ok(Uri::from(path))
     }
 
-    /// An idle connection that the catalog has not closed, as far as is known.
-    pub(super) fn take_idle(&self) -> Option<Box<Connection>> {
+    /// An idle connection that the catalog has not closed, as far as is known at `now`.
+    pub(super) fn take_idle(&self, now: Instant) -> Option<Box<Connection>> {
         loop {
             let Idle {
                 mut connection,
                 since,
             } = self.shelf().lock().pop_back()?;
-            if since.elapsed() < self.idle_timeout && connection.is_usable() {
+            if now.saturating_duration_since(since) < self.idle_timeout && connection.is_usable() {
                 return Some(connection);
             }
         }
@@ -125,9 +129,11 @@ impl Pool {
         for lines in self.multiplexed.iter().flatten() {
             lines.reap();
         }
+        let now = Instant::now();
         for shelf in &self.shelves {
             shelf.lock().retain_mut(|idle| {
-                idle.since.elapsed() < self.idle_timeout && idle.connection.is_usable()
+                now.saturating_duration_since(idle.since) < self.idle_timeout
+                    && idle.connection.is_usable()
             });
         }
     }
@@ -159,6 +165,11 @@ impl Pool {
     fn shelf(&self) -> &Shelf {
         &self.shelves[worker::index() % self.shelves.len()]
     }
+}
+
+/// Whether `uri` is `path` and nothing else.
+fn is_of(uri: &Uri, path: &PathAndQuery) -> bool {
+    uri.scheme().is_none() && uri.authority().is_none() && uri.path_and_query() == Some(path)
 }
 
 impl Shelf {

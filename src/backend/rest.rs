@@ -8,10 +8,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{Request, Response, Version};
-use http_body::Body as _;
 use tokio::time::Instant;
 
-use super::attempt::{Outcome, attempt};
+use super::attempt::{Outcome, Terms, attempt};
 use super::credentials::{Credentials, Lent};
 use super::deliver::{Delivery, Manner};
 use super::endpoint::{Endpoint, Standing};
@@ -50,10 +49,12 @@ impl Rest {
         })
     }
 
-    /// With the token that is there for it. `limit` is the time to the response's headers.
+    /// With the token that is there for it. It is `now`; the response's headers come until
+    /// `deadline`.
     pub(super) async fn send_within(
         &self,
-        limit: Duration,
+        now: Instant,
+        deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         let extensions = request.extensions();
@@ -65,7 +66,10 @@ impl Rest {
         };
         let asked = self.delivery.asked(extensions);
         self.prepare(request);
-        self.delivery.deliver(limit, request, manner, asked).await
+        let delivery = &self.delivery;
+        delivery
+            .deliver(now, deadline, request, manner, asked)
+            .await
     }
 
     pub(super) fn has_service_credentials(&self) -> bool {
@@ -101,9 +105,15 @@ impl Rest {
         request.extensions_mut().insert(Authority::Service);
         self.prepare(&mut request);
         let answers = endpoint.load.answers();
-        let deadline = Instant::now() + self.health.timeout;
+        let now = Instant::now();
+        let terms = Terms {
+            now,
+            deadline: now + self.health.timeout,
+            keeps: false,
+            anew: false,
+        };
         let outcome = match endpoint.pool.address(&mut request, &self.health_path) {
-            Ok(()) => attempt(deadline, &endpoint.pool, &mut request, false, false).await,
+            Ok(()) => attempt(&endpoint.pool, &mut request, terms).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
         let found = match &outcome {
@@ -129,12 +139,9 @@ impl Rest {
     /// Makes the headers the catalog's.
     fn prepare(&self, request: &mut Request<Body>) {
         let extensions = std::mem::take(request.extensions_mut());
-        let length = request.body().size_hint().exact();
-        let method = request.method().clone();
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();
         headers::strip(map, &self.context_prefix);
-        headers::set_length(map, &method, length);
         self.credentials
             .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
         let learned = Learned::of(&extensions);

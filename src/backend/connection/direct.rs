@@ -70,6 +70,9 @@ impl Connection {
             }
         });
         *request.body_mut() = Body::full(body);
+        if !matches!((&outcome, &*io), (Ok(rest), Io::Plain(_)) if rest.is_empty()) {
+            self.bell.ring();
+        }
         outcome.map_err(|error| match io {
             Io::Plain(_) => Broken::Unsent(error.into()),
             // Some of what is meant for the other end may have been written nevertheless.
@@ -93,8 +96,12 @@ impl Connection {
             return Poll::Ready(Err(Broken::Lost("the connection has ended".into())));
         };
         bell.hush();
-        bell.rang();
-        if let Poll::Ready(heard) = poll_exchange(io, bell, rest) {
+        // What nobody called has nothing new.
+        if bell.rang()
+            && let Poll::Ready(heard) = poll_exchange(io, bell, rest)
+        {
+            // It calls again only once it has said that there is no more.
+            bell.ring();
             return Poll::Ready(match heard {
                 Ok(heard) if heard.is_empty() => {
                     Err(Broken::Lost("it hung up before it answered".into()))
@@ -111,8 +118,10 @@ impl Connection {
     }
 }
 
-/// Whether nothing has come over a connection on which nothing was asked: neither its end nor anything else.
+/// Whether nothing has come over a connection on which nothing was asked: neither its end nor anything else. When it
+/// does, the bell rings.
 pub(super) fn is_silent(io: &mut Io, bell: &Bell) -> bool {
+    bell.rang();
     let mut one = [0];
     let mut one = ReadBuf::new(&mut one);
     let cx = &mut Context::from_waker(bell.waker());

@@ -1,4 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures_util::stream::empty;
+use http_body::Frame;
+use http_body_util::StreamBody;
+
 use super::*;
 
 fn map(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -90,12 +97,21 @@ fn the_length_said_is_the_length_sent() {
         (Method::GET, Some("2"), Some(2), Some("2")),
     ];
     for (method, said, length, expected) in cases {
-        let mut headers = HeaderMap::new();
+        let body = match length {
+            Some(length) => Body::full(vec![b'x'; length]),
+            None => Body::stream(StreamBody::new(empty::<Result<Frame<Bytes>, Infallible>>())),
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = method.clone();
         if let Some(said) = said {
-            headers.insert(CONTENT_LENGTH, said.parse().unwrap());
+            let said = said.parse().unwrap();
+            request.headers_mut().insert(CONTENT_LENGTH, said);
         }
-        set_length(&mut headers, &method, length);
-        let now = headers.get(CONTENT_LENGTH).map(|v| v.to_str().unwrap());
+        set_length(&mut request);
+        let now = request
+            .headers()
+            .get(CONTENT_LENGTH)
+            .map(|v| v.to_str().unwrap());
         assert_eq!(now, expected, "{method} {said:?} {length:?}");
     }
 }

@@ -33,6 +33,9 @@ fn a_request_is_written_as_the_rfc_spells_it() {
     assert_eq!(written(&request, ""), expected);
     let bare = Request::new(Body::empty());
     assert_eq!(written(&bare, ""), "GET / HTTP/1.1\r\n\r\n");
+    let mut bare = bare;
+    bare.headers_mut().insert(CONTENT_LENGTH, 0.into());
+    assert_eq!(written(&bare, ""), "GET / HTTP/1.1\r\n\r\n");
     let long = written(&bare, &"x".repeat(10_203));
     assert!(long.starts_with("GET / HTTP/1.1\r\ncontent-length: 10203\r\n\r\nxxx"));
 }

@@ -13,16 +13,18 @@ use crate::exchange::learned::Learned;
 use crate::protocol::operation::Access;
 
 impl Rest {
-    /// See [`crate::backend::Backend::pass`]. `limit` is the time to the response's headers.
+    /// See [`crate::backend::Backend::pass`]. It is `now`; the response's headers come until
+    /// `deadline`.
     pub(in crate::backend) async fn pass(
         &self,
-        limit: Duration,
+        now: Instant,
+        deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self.token(request) {
-            None => self.send_within(limit, request).await,
+            None => self.send_within(now, deadline, request).await,
             // Boxed since it would make the future of every request large.
-            Some(found) => Box::pin(self.send_with(found, limit, request)).await,
+            Some(found) => Box::pin(self.send_with(found, deadline, request)).await,
         }
     }
 
@@ -36,18 +38,17 @@ impl Rest {
     async fn send_with(
         &self,
         found: Found,
-        limit: Duration,
+        deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        let deadline = Instant::now() + limit;
         let left = || deadline.saturating_duration_since(Instant::now());
-        let lent = come(found, limit).await?;
+        let lent = come(found, left()).await?;
         let mut spare = None;
         if reads(request) {
             spare = copy(request);
         }
         request.extensions_mut().insert(lent.clone());
-        let response = self.send_within(left(), request).await?;
+        let response = self.send_within(Instant::now(), deadline, request).await?;
         if response.status() != StatusCode::UNAUTHORIZED || !lent.refused() {
             return Ok(response);
         }
@@ -62,7 +63,7 @@ impl Rest {
         };
         spare.extensions_mut().insert(lent);
         drop(response);
-        self.send_within(left(), &mut spare).await
+        self.send_within(Instant::now(), deadline, &mut spare).await
     }
 }
 

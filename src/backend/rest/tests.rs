@@ -49,7 +49,7 @@ impl Kind {
         limit: Duration,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        self.pass(limit, &mut request).await
+        self.pass(Instant::now(), limit, &mut request).await
     }
 }
 
@@ -196,7 +196,7 @@ async fn asked(rest: &Kind) -> Result<Answer, Failure> {
         origin: Origin::default(),
         timeout: None,
     };
-    rest.ask(SOON, ask).await
+    rest.ask(Instant::now(), SOON, ask).await
 }
 
 #[tokio::test]

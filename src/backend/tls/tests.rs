@@ -103,7 +103,8 @@ async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/update".parse().unwrap();
     let limit = std::time::Duration::from_secs(10);
-    let response = rest.send_within(limit, &mut request).await?;
+    let now = tokio::time::Instant::now();
+    let response = rest.send_within(now, now + limit, &mut request).await?;
     Ok(response.status())
 }
 
