@@ -11,7 +11,6 @@ mod header;
 mod json;
 mod jwk;
 mod key;
-mod plain;
 mod policy;
 mod refusal;
 

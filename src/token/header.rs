@@ -1,7 +1,7 @@
 //! The header of a signed token (JOSE header, RFC 7515, section 4).
 
 use super::Refusal;
-use super::json::{self, Claim};
+use super::json::{self, Text};
 use crate::config::Algorithm;
 
 /// What a token says about its own signature.
@@ -35,9 +35,9 @@ const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jw
 struct Members<'a> {
     /// The first of [`REFUSED`] that is there.
     refused: Option<usize>,
-    typ: Option<Claim<'a>>,
-    alg: Option<Claim<'a>>,
-    kid: Option<Claim<'a>>,
+    typ: Option<Text<'a>>,
+    alg: Option<Text<'a>>,
+    kid: Option<Text<'a>>,
 }
 
 impl Header {
@@ -54,17 +54,17 @@ impl Header {
         }
         match members.typ {
             None => {}
-            Some(Claim::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {}
+            Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {}
             Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
         }
         let algorithm = match members.alg {
-            Some(Claim::Text(alg)) => Algorithm::ALL.iter().find(|(name, _)| *name == alg),
+            Some(Text::Text(alg)) => Algorithm::ALL.iter().find(|(name, _)| *name == alg),
             _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
         };
         let key_id = match members.kid {
             None => None,
-            Some(Claim::Text(kid)) => Some(kid.into_owned()),
-            Some(_) => return Err(Refusal::Malformed("its kid is not a string")),
+            Some(Text::Text(kid)) => Some(kid.into_owned()),
+            Some(Text::Other) => return Err(Refusal::Malformed("its kid is not a string")),
         };
         Ok(Self {
             algorithm: algorithm.ok_or(Refusal::Algorithm)?.1,
@@ -74,7 +74,7 @@ impl Header {
 }
 
 impl<'a> Members<'a> {
-    fn note(&mut self, name: &str, value: Claim<'a>) {
+    fn note(&mut self, name: &str, value: Text<'a>) {
         match name {
             "typ" => self.typ = Some(value),
             "alg" => self.alg = Some(value),

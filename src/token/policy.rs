@@ -105,7 +105,7 @@ impl Policy {
     /// The claims of a payload that the configuration names.
     fn named(&self, payload: &[u8]) -> Map<String, Value> {
         let mut named = Map::new();
-        let note = |name: &str, value: &RawValue| {
+        let mut note = |name: &str, value: &RawValue| {
             if let Some(wanted) = self.names.iter().find(|wanted| *wanted == name) {
                 let value = serde_json::from_str(value.get()).unwrap_or_default();
                 named.insert(wanted.clone(), value);
@@ -113,7 +113,7 @@ impl Policy {
         };
         if !self.names.is_empty() {
             // Read before: it cannot fail.
-            let _ = json::read(std::str::from_utf8(payload).unwrap_or_default(), note);
+            let _ = json::members(payload, &mut note);
         }
         named
     }
