@@ -49,8 +49,7 @@ impl Rest {
         })
     }
 
-    /// With the token that is there for it. It is `now`; the response's headers come until
-    /// `deadline`.
+    /// With the token that is there for it. It is `now`; the response's headers come until `deadline`.
     pub(super) async fn send_within(
         &self,
         now: Instant,

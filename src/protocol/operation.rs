@@ -69,3 +69,23 @@ pub enum Lock {
     /// Is a batch and takes its own locks.
     Batch,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_a_byte_of_its_own() {
+        let all = Operation::LISTED.into_iter();
+        let all = all.chain(Kind::ALL.map(Operation::Unlisted));
+        let mut expected = 1;
+        for operation in all {
+            assert_eq!(operation.byte(), expected, "{operation:?}");
+            assert_eq!(Operation::from_byte(expected), Some(operation));
+            expected += 1;
+        }
+        for none in [0, expected, u8::MAX] {
+            assert_eq!(Operation::from_byte(none), None);
+        }
+    }
+}
