@@ -36,8 +36,8 @@
 //! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
 //! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
 //! whoever learns something), [`metrics`] (every counter), [`pem`] (certificates and keys in files), [`telemetry`] (the
-//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece), `wake` (wakers that can
-//! be held back).
+//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece), `plain` (which HTTP/1.1 needs no
+//! hyper), `wake` (wakers that can be held back).
 //!
 //! What holds throughout:
 //!
@@ -69,6 +69,7 @@ pub mod listener;
 pub mod listing;
 pub mod metrics;
 pub mod pem;
+mod plain;
 pub mod protocol;
 pub mod route;
 pub mod stack;

@@ -1,8 +1,7 @@
 //! HTTP/1.1 as nearly every request to a catalog speaks it: a request that is in memory, and an answer that comes in one
 //! piece and says how long it is.
 //!
-//! Such an exchange needs no machine that runs beside it. What is anything else is left to hyper: requests are told by
-//! [`is_plain`], answers by [`read`], which takes none whose meaning leaves room for doubt.
+//! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See [`crate::plain`].
 
 use std::mem::MaybeUninit;
 
@@ -14,6 +13,7 @@ use http_body::Body as _;
 use httparse::{ParserConfig, Status};
 
 use crate::body::Body;
+use crate::plain::{goes_on, has_body, number, steers, write_number};
 
 /// The longest body of a request, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
@@ -45,20 +45,6 @@ pub(super) fn is_plain(request: &Request<Body>) -> bool {
         && !request.headers().keys().any(steers)
 }
 
-/// Changes how the rest is to be read.
-fn steers(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    // By its length first: few are as long as one of these.
-    match name.len() {
-        2 => name == "te",
-        6 => name == "expect",
-        7 => matches!(name, "trailer" | "upgrade"),
-        10 => name == "connection",
-        17 => name == "transfer-encoding",
-        _ => false,
-    }
-}
-
 /// Appends `request` with this `body` to `out`.
 pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
     let path = request.uri().path_and_query();
@@ -84,14 +70,6 @@ pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body);
-}
-
-fn write_number(out: &mut Vec<u8>, number: usize) {
-    if number >= 10 {
-        write_number(out, number / 10);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "a digit")]
-    out.push(b'0' + (number % 10) as u8);
 }
 
 /// The answer that `bytes` are, from its first to its last. `None`: it is another kind, or there is more of it to come.
@@ -134,28 +112,6 @@ pub(super) fn read(bytes: &Bytes) -> Option<Whole> {
     *response.headers_mut() = headers;
     stays &= end == bytes.len();
     Some(Whole { response, stays })
-}
-
-/// Its length is what `content-length` says (RFC 9112, section 6.3).
-fn has_body(status: StatusCode) -> bool {
-    let none = status.is_informational()
-        || status == StatusCode::NO_CONTENT
-        || status == StatusCode::NOT_MODIFIED;
-    !none
-}
-
-/// Whether the connection stays open; `None`: it says something else.
-fn goes_on(value: &[u8]) -> Option<bool> {
-    if value.eq_ignore_ascii_case(b"keep-alive") {
-        return Some(true);
-    }
-    value.eq_ignore_ascii_case(b"close").then_some(false)
-}
-
-/// Digits and nothing else.
-fn number(digits: &[u8]) -> Option<usize> {
-    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
 #[cfg(test)]

@@ -1,0 +1,53 @@
+//! HTTP/1.1 as nearly every message speaks it: in one piece, in memory, and its length is said. The rules that tell it.
+//!
+//! Such an exchange needs no machine that runs beside it: the task that reads such a message, or writes it, does so by
+//! itself (`connection::plain` with clients, `backend::plain` with catalogs). All others are hyper's, and so is every
+//! message whose meaning leaves room for doubt.
+
+use http::StatusCode;
+use http::header::HeaderName;
+
+/// Changes how the rest is to be read.
+pub(crate) fn steers(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    // By its length first: few are as long as one of these.
+    match name.len() {
+        2 => name == "te",
+        6 => name == "expect",
+        7 => matches!(name, "trailer" | "upgrade"),
+        10 => name == "connection",
+        17 => name == "transfer-encoding",
+        _ => false,
+    }
+}
+
+/// Its length is what `content-length` says (RFC 9112, section 6.3).
+pub(crate) fn has_body(status: StatusCode) -> bool {
+    let none = status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED;
+    !none
+}
+
+/// Whether the connection stays open; `None`: it says something else.
+pub(crate) fn goes_on(value: &[u8]) -> Option<bool> {
+    if value.eq_ignore_ascii_case(b"keep-alive") {
+        return Some(true);
+    }
+    value.eq_ignore_ascii_case(b"close").then_some(false)
+}
+
+/// Digits and nothing else.
+pub(crate) fn number(digits: &[u8]) -> Option<usize> {
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+/// Appends its digits.
+pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        write_number(out, number / 10);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a digit")]
+    out.push(b'0' + (number % 10) as u8);
+}
