@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
@@ -141,6 +141,15 @@ impl Body {
     /// Whether nothing of it is still to come from somewhere else.
     pub fn is_whole(&self) -> bool {
         matches!(self.source, Source::Empty | Source::Full(_)) || self.is_end_stream()
+    }
+
+    /// Takes out what is in memory: all of a body that [is whole](Body::is_whole). Whoever watches it sees it go.
+    pub fn take_whole(&mut self) -> Bytes {
+        let mut body = take(self);
+        match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            _ => Bytes::new(),
+        }
     }
 
     /// Lets `observer` see it go by, after any that already does.

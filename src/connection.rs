@@ -3,7 +3,9 @@
 //! HTTP/1.1 and HTTP/2 by prior knowledge are told apart by the first bytes (RFC 9113, section 3.3). There is no timer
 //! for a connection or a request: a connection keeps a [`Pulse`], and whoever keeps the connections looks at it.
 
+mod direct;
 mod io;
+mod plain;
 mod pulse;
 mod service;
 mod streams;
@@ -15,14 +17,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::HttpService;
 use hyper_util::rt::TokioTimer;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Service;
 
 pub use pulse::{Order, Patience, Pulse, Watch};
@@ -32,12 +34,15 @@ use crate::body::Body;
 use crate::config::Limits;
 use crate::error::BoxError;
 use crate::wake;
+use direct::Other;
 use io::Io;
 use service::Door;
 use streams::Spawn;
 
 /// What opens an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// To which an answer is written like to any other that is plain: hyper answers only what it has read.
+const SHORTEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 /// Requests of one HTTP/2 connection at a time.
 const MAX_STREAMS: u32 = 256;
 /// What an HTTP/2 client may send of one request before anybody reads it …
@@ -57,7 +62,7 @@ const READ_AHEAD: usize = 256 << 10;
 #[derive(Clone)]
 pub struct Protocols {
     http1: http1::Builder,
-    header_bytes: u32,
+    header_bytes: usize,
 }
 
 impl Protocols {
@@ -73,7 +78,7 @@ impl Protocols {
             .max_buf_size(READ_AHEAD.max(limits.header_bytes + (8 << 10)));
         Self {
             http1,
-            header_bytes: u32::try_from(limits.header_bytes).unwrap_or(u32::MAX),
+            header_bytes: limits.header_bytes,
         }
     }
 
@@ -82,7 +87,7 @@ impl Protocols {
         let mut http2 = http2::Builder::new(Spawn::new(pulse));
         http2
             .timer(TokioTimer::new())
-            .max_header_list_size(self.header_bytes)
+            .max_header_list_size(u32::try_from(self.header_bytes).unwrap_or(u32::MAX))
             .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -111,7 +116,7 @@ impl Protocols {
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let mut start = BytesMut::new();
+        let mut start = Bytes::new();
         let http2 = {
             let mut first = pin!(is_http2(&mut stream, &mut start));
             poll_fn(|cx| match pulse.should_finish() {
@@ -123,15 +128,16 @@ impl Protocols {
         let Some(http2) = http2 else { return };
         // How a connection ends is of no interest to anyone: its requests have been counted.
         if http2 {
-            let io = Io::new(stream, start.freeze(), Arc::clone(pulse), false);
+            let io = Io::new(stream, start, Arc::clone(pulse), false);
             // Boxed, or it would make the task of an HTTP/1.1 connection large.
             Box::pin(self.speak_http2(io, door, pulse)).await;
         } else {
-            self.speak_http1(stream, start.freeze(), door, pulse).await;
+            self.speak_http1(stream, start, door, pulse).await;
         }
     }
 
-    /// In a long pause nothing is kept but the stream: hyper's buffers are more than all else that a connection takes.
+    /// Plain requests are served by this task itself. Anything else is hyper's, and all that follows until a pause:
+    /// then nothing is kept but the stream, since hyper's buffers are more than all else that a connection takes.
     async fn speak_http1<T, S>(
         &self,
         mut stream: T,
@@ -144,6 +150,14 @@ impl Protocols {
         S::Future: Send + 'static,
     {
         loop {
+            start = match direct::serve(&mut stream, start, &mut door, self.header_bytes).await {
+                None => return,
+                Some(Other::Request(start)) => start,
+                Some(Other::Answer(response, behind)) => {
+                    door.answer_next(response);
+                    [SHORTEST, &behind].concat().into()
+                }
+            };
             let io = Io::new(stream, start, Arc::clone(pulse), true);
             let mut connection = self.http1.serve_connection(io, door);
             let mut waker = wake::Own::default();
@@ -156,11 +170,7 @@ impl Protocols {
             (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
             if start.is_empty() {
                 // Even empty it keeps hyper's buffer.
-                drop(start);
-                let Some(next) = rest(&mut stream, pulse).await else {
-                    return;
-                };
-                start = next;
+                start = Bytes::new();
             }
         }
     }
@@ -213,41 +223,20 @@ where
     connection.poll(cx).map(|_| false)
 }
 
-/// What the client sends after a pause; `None` if that is its end, or the connection is to finish before.
-async fn rest<T>(stream: &mut T, pulse: &Pulse) -> Option<Bytes>
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut start = BytesMut::new();
-    let read = {
-        let mut reading = pin!(stream.read_buf(&mut start));
-        poll_fn(|cx| match pulse.should_finish() {
-            true => Poll::Ready(None),
-            false => reading.as_mut().poll(cx).map(Result::ok),
-        })
-        .await
-    };
-    match read {
-        Some(1..) => {
-            pulse.heard();
-            Some(start.freeze())
-        }
-        _ => {
-            let _ = stream.shutdown().await;
-            None
-        }
-    }
-}
-
 /// Reads into `start` until it is known whether it is the preface of HTTP/2.
-async fn is_http2<T>(stream: &mut T, start: &mut BytesMut) -> std::io::Result<bool>
+async fn is_http2<T>(stream: &mut T, start: &mut Bytes) -> std::io::Result<bool>
 where
     T: AsyncRead + Unpin,
 {
     loop {
-        let read = stream.read_buf(start).await?;
+        let read = poll_fn(|cx| direct::poll_read(stream, cx)).await?;
+        let over = read.is_empty();
+        *start = match start.is_empty() {
+            true => read,
+            false => [&start[..], &read].concat().into(),
+        };
         let known = start.len().min(PREFACE.len());
-        if start[..known] != PREFACE[..known] || read == 0 {
+        if start[..known] != PREFACE[..known] || over {
             return Ok(false);
         }
         if known == PREFACE.len() {

@@ -239,6 +239,11 @@ impl Serving {
     pub(super) fn is_last(&self) -> bool {
         self.0.is_last()
     }
+
+    /// Of the connection.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.0
+    }
 }
 
 impl Drop for Serving {

@@ -1,6 +1,6 @@
 //! Between a connection and the stack: bodies become ours, and the pulse learns when a request begins and ends.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,15 +25,23 @@ pub(super) struct Door<S> {
     stack: RefCell<S>,
     peer: Peer,
     pulse: Arc<Pulse>,
+    /// Answers the next request, which is nobody's.
+    answer: Cell<Option<Response<Outgoing>>>,
 }
 
 pin_project! {
     /// A response on its way.
-    pub(super) struct Answering<F> {
-        #[pin]
-        inner: F,
-        serving: Option<Serving>,
-        http1: bool,
+    #[project = Waits]
+    pub(super) enum Answering<F> {
+        /// The stack makes it.
+        Stack {
+            #[pin]
+            inner: F,
+            serving: Option<Serving>,
+            http1: bool,
+        },
+        /// It was made before.
+        Made { response: Option<Response<Outgoing>> },
     }
 }
 
@@ -49,7 +57,29 @@ impl<S> Door<S> {
             stack: RefCell::new(stack),
             peer,
             pulse,
+            answer: Cell::new(None),
         }
+    }
+
+    /// Of its connection.
+    pub(super) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// The next request is answered with `response`, whatever it is.
+    pub(super) fn answer_next(&self, response: Response<Outgoing>) {
+        self.answer.set(Some(response));
+    }
+
+    /// Lets a request in. It is being served until the other value is gone.
+    pub(super) fn enter(&self, mut request: Request<Body>) -> (S::Future, Serving)
+    where
+        S: Service<Request<Body>>,
+    {
+        let serving = self.pulse.began();
+        let learned = Learned::from(self.peer.clone());
+        request.extensions_mut().insert(learned);
+        (self.stack.borrow_mut().call(request), serving)
     }
 }
 
@@ -62,13 +92,14 @@ where
     type Future = Answering<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let serving = self.pulse.began();
+        if let Some(response) = self.answer.take() {
+            let response = Some(response);
+            return Answering::Made { response };
+        }
         let http1 = request.version() < Version::HTTP_2;
-        let mut request = request.map(Body::incoming);
-        let learned = Learned::from(self.peer.clone());
-        request.extensions_mut().insert(learned);
-        Answering {
-            inner: self.stack.borrow_mut().call(request),
+        let (inner, serving) = self.enter(request.map(Body::incoming));
+        Answering::Stack {
+            inner,
             serving: Some(serving),
             http1,
         }
@@ -82,10 +113,22 @@ where
     type Output = Result<Response<Outgoing>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Ok(mut response) = ready!(this.inner.poll(cx));
-        let serving = this.serving.take();
-        if *this.http1 && serving.as_ref().is_some_and(Serving::is_last) {
+        let (inner, serving, http1) = match self.project() {
+            Waits::Stack {
+                inner,
+                serving,
+                http1,
+            } => (inner, serving, *http1),
+            // Nobody polls a future again that was ready.
+            Waits::Made { response } => {
+                return response
+                    .take()
+                    .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
+            }
+        };
+        let Ok(mut response) = ready!(inner.poll(cx));
+        let serving = serving.take();
+        if http1 && serving.as_ref().is_some_and(Serving::is_last) {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
@@ -93,6 +136,16 @@ where
             body,
             _serving: serving,
         })))
+    }
+}
+
+impl Outgoing {
+    /// The response to a request that is being served until its body is gone.
+    pub(super) fn of(response: Response<Body>, serving: Serving) -> Response<Self> {
+        response.map(|body| Self {
+            body,
+            _serving: Some(serving),
+        })
     }
 }
 

@@ -1,12 +1,16 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
-use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 use tower::service_fn;
 
 use super::*;
 
+mod plain;
+
+/// Makes a request one for hyper, and any that follows.
+const OTHER: &str = "te: trailers\r\n";
 /// No test waits so long for something that happens.
 const FOREVER: Duration = Duration::from_secs(20);
 
@@ -81,7 +85,7 @@ impl Client {
     async fn ask(&mut self, path: &str, body: &str) -> String {
         let length = body.len();
         self.send(&format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+            "POST {path} HTTP/1.1\r\nhost: x\r\n{OTHER}content-length: {length}\r\n\r\n{body}"
         ))
         .await;
         self.receive().await

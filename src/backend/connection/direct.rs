@@ -3,13 +3,11 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::mem::take;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::Body as _;
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use tokio::time::Instant;
 
@@ -58,7 +56,7 @@ impl Connection {
         let Speaker::Own(io) = &mut self.speaker else {
             return Err(Broken::Unsent("the connection has ended".into()));
         };
-        let body = read_out(request.body_mut());
+        let body = request.body_mut().take_whole();
         let cx = &mut Context::from_waker(self.bell.waker());
         let outcome = REQUEST.with_borrow_mut(|piece| {
             piece.clear();
@@ -143,13 +141,4 @@ fn poll_exchange(io: &mut Io, bell: &Bell, rest: &mut Vec<u8>) -> Poll<io::Resul
         ready!(Pin::new(io).poll_read(cx, room.unfilled()))?;
         Poll::Ready(Ok(Bytes::copy_from_slice(room.filled())))
     })
-}
-
-/// What is in `body`, which is in memory. Whoever watches it sees it go.
-fn read_out(body: &mut Body) -> Bytes {
-    let mut body = take(body);
-    match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-        _ => Bytes::new(),
-    }
 }

@@ -1,0 +1,128 @@
+//! HTTP/1.1 as nearly every client speaks it: a request that comes in one piece, and an answer that is in memory.
+//!
+//! What is anything else is left to hyper, which would understand a request that [`read`] takes in the same way. See
+//! [`crate::plain`].
+
+use std::mem::MaybeUninit;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderName};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body::Body as _;
+use httparse::{ParserConfig, Status};
+use hyper::ext::ReasonPhrase;
+
+use crate::body::Body;
+use crate::plain::{goes_on, has_body, number, steers, write_number};
+
+/// The longest body of an answer, in bytes: what the system takes at once.
+const LONGEST: u64 = 16 << 10;
+/// Headers of a request at most.
+const FIELDS: usize = 64;
+
+/// A request, all of it.
+pub(super) struct Whole {
+    pub(super) request: Request<Body>,
+    /// What came behind it.
+    pub(super) rest: Bytes,
+}
+
+/// The request that `bytes` begin with, its head of `longest` bytes at most. Its headers go into `headers`, an empty
+/// map with room. `None`: it is another kind, or there is more of it to come.
+pub(super) fn read(bytes: &Bytes, longest: usize, mut headers: HeaderMap) -> Option<Whole> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut head = httparse::Request::new(&mut []);
+    let parsed =
+        ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields);
+    let Ok(Status::Complete(begin)) = parsed else {
+        return None;
+    };
+    if head.version != Some(1) || begin > longest {
+        return None;
+    }
+    let method = method(head.method?)?;
+    let target = head.path.filter(|path| path.starts_with('/'))?;
+    let target = PathAndQuery::from_maybe_shared(bytes.slice_ref(target.as_bytes())).ok()?;
+    headers.reserve(head.headers.len());
+    let mut length = None;
+    for field in &*head.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
+            return None;
+        }
+        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
+            return None;
+        }
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value)).ok()?;
+        headers.append(name, value);
+    }
+    let end = begin.checked_add(length.unwrap_or(0))?;
+    let body = (end <= bytes.len()).then(|| bytes.slice(begin..end))?;
+    let mut request = Request::new(Body::full(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = target.into();
+    *request.headers_mut() = headers;
+    let rest = bytes.slice(end..);
+    Some(Whole { request, rest })
+}
+
+/// One whose answer has a body.
+fn method(name: &str) -> Option<Method> {
+    Some(match name {
+        "GET" => Method::GET,
+        "POST" => Method::POST,
+        "PUT" => Method::PUT,
+        "DELETE" => Method::DELETE,
+        "PATCH" => Method::PATCH,
+        _ => return None,
+    })
+}
+
+/// Appends `response` to `out`, but for its body. `false`: it must be written by others, and what `out` holds is worth
+/// nothing.
+pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
+    let (status, body) = (response.status(), response.body());
+    let length = body.size_hint().exact().filter(|exact| *exact <= LONGEST);
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let (Some(length), Some(reason)) = (length, status.canonical_reason()) else {
+        return false;
+    };
+    let said = response.extensions().get::<ReasonPhrase>();
+    if !body.is_whole() || !has_body(status) || said.is_some() {
+        return false;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(reason.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    let mut dated = false;
+    for (name, value) in response.headers() {
+        if steers(name) {
+            return false;
+        }
+        if *name == CONTENT_LENGTH {
+            // What is sent is what counts, and it is said once.
+            if number(value.as_bytes()) != Some(length) {
+                return false;
+            }
+            continue;
+        }
+        dated |= *name == DATE;
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"content-length: ");
+    write_number(out, length);
+    if !dated {
+        // As RFC 9110, section 6.6.1, wants it of whoever has a clock.
+        out.extend_from_slice(b"\r\ndate: ");
+        out.extend_from_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
+    }
+    out.extend_from_slice(b"\r\n\r\n");
+    true
+}
