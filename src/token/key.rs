@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
 use aws_lc_rs::signature::ParsedPublicKey;
 
 use super::Unverified;
@@ -33,7 +34,7 @@ impl Key {
         let algorithm = token.header().algorithm;
         let verifiers = self.verifiers.iter();
         let mut fitting = verifiers.filter(|(served, _)| *served == algorithm);
-        fitting.any(|(_, key)| key.verify_sig(token.signed(), token.signature()).is_ok())
+        fitting.any(|(_, key)| is_signed(token.signed(), token.signature(), algorithm, key))
     }
 
     /// Whether `other` is the same key for the same use.
@@ -56,6 +57,20 @@ impl Key {
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
+}
+
+fn is_signed(message: &[u8], signature: &[u8], by: Algorithm, key: &ParsedPublicKey) -> bool {
+    use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
+    let digest = match by {
+        RS256 | PS256 | ES256 => &SHA256,
+        RS384 | PS384 | ES384 => &SHA384,
+        RS512 | PS512 => &SHA512,
+        // It signs the message itself.
+        EdDSA => return key.verify_sig(message, signature).is_ok(),
+    };
+    // A digest made here is made on the stack. The library's own is in contexts that it allocates and copies.
+    let digest = digest::digest(digest, message);
+    key.verify_digest_sig(&digest, signature).is_ok()
 }
 
 impl fmt::Debug for Key {
