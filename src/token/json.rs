@@ -129,6 +129,17 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
+/// Whether one of the names is there twice.
+fn has_twice(names: &mut [Cow<'_, str>]) -> bool {
+    if names.len() <= USUAL {
+        // Faster than to sort them: most differ in length.
+        return (1..names.len()).any(|last| names[..last].contains(&names[last]));
+    }
+    // Whoever sends many members must not make them cost more than many.
+    names.sort_unstable();
+    names.windows(2).any(|two| two[0] == two[1])
+}
+
 struct Seeing<F, V>(F, PhantomData<V>);
 
 impl<'de, V: Deserialize<'de>, F: FnMut(&str, V)> Visitor<'de> for Seeing<F, V> {
@@ -147,9 +158,7 @@ impl<'de, V: Deserialize<'de>, F: FnMut(&str, V)> Visitor<'de> for Seeing<F, V> 
             (self.0)(&name, value);
             seen.push(name);
         }
-        // All at once: whoever sends many members must not make them cost more than many.
-        seen.sort_unstable();
-        match seen.windows(2).any(|two| two[0] == two[1]) {
+        match has_twice(&mut seen) {
             true => Err(A::Error::custom("a repeated member")),
             false => Ok(()),
         }
