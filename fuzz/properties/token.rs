@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use nsgate::config::{Algorithm, Issuer};
-use nsgate::token::{Jwk, Key, MAX_BYTES, Policy, Refusal, Unverified, bearer};
+use nsgate::token::{Headers, Jwk, Key, MAX_BYTES, Policy, Refusal, Unverified, bearer};
 use serde_json::{Map, Value, json};
 
 const NOW: u64 = 1_800_000_000;
@@ -69,7 +69,7 @@ fn judge(token: &str) -> Option<Map<String, Value>> {
 
 /// Reads a token; what is read is what any other reader would see.
 fn read(token: &str) -> Option<Unverified<'_>> {
-    let read = match Unverified::read(token) {
+    let read = match Unverified::read(token, &Headers::default()) {
         Ok(read) => read,
         Err(refusal) => {
             // They become a part of a quoted string in a header.

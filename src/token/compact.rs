@@ -1,17 +1,21 @@
 //! The compact form of a signed token (RFC 7515, section 7.1): three parts in base64url, joined by dots.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::claims::Claims;
-use super::{Header, Refusal};
+use super::{Header, Headers, Refusal};
 
 /// The longest token, in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
 
 /// A token that has been read and proves nothing yet.
 pub struct Unverified<'a> {
-    header: Header,
+    header: Arc<Header>,
+    /// The text of a header that was not known.
+    new: Option<&'a str>,
     payload: Vec<u8>,
     claims: Claims,
     signed: &'a [u8],
@@ -19,39 +23,44 @@ pub struct Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// Reads a token strictly: nothing that two readers could understand differently is accepted.
+    /// Reads a token strictly: nothing that two readers could understand differently is accepted. A header that is
+    /// among `known` was read so before.
     ///
     /// # Errors
     /// Too long, not three parts, not base64url without padding and stray bits (RFC 7515, section 2), a header or
     /// payload that is not an object without repeated members, a header that is not accepted.
-    pub fn read(token: &'a str) -> Result<Self, Refusal> {
+    pub fn read(token: &'a str, known: &Headers) -> Result<Self, Refusal> {
         if token.len() > MAX_BYTES {
             return Err(Refusal::Malformed("it is longer than 16 KiB"));
         }
-        let (header, payload, signature) = split(token)?;
+        let (encoded, payload, signature) = split(token)?;
         let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
-        let mut bytes = Vec::with_capacity(header.len().max(signature.len()));
-        decode(header, &mut bytes)?;
-        let header = Header::parse(&bytes)?;
-        let mut decoded = Vec::with_capacity(base64::decoded_len_estimate(payload.len()));
-        decode(payload, &mut decoded)?;
-        let claims = Claims::read(&decoded).ok_or(Refusal::Malformed(
+        let (header, new) = match known.get(encoded) {
+            Some(header) => (header, None),
+            None => (Header::parse(&decode(encoded)?)?.into(), Some(encoded)),
+        };
+        let payload = decode(payload)?;
+        let claims = Claims::read(&payload).ok_or(Refusal::Malformed(
             "its payload is not a JSON object without repeated members",
         ))?;
-        bytes.clear();
-        decode(signature, &mut bytes)?;
         Ok(Self {
             header,
-            payload: decoded,
+            new,
+            payload,
             claims,
             signed,
-            signature: bytes,
+            signature: decode(signature)?,
         })
     }
 
     /// How it says it was signed.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Its header, encoded and read, where it was not among the known ones.
+    pub fn unknown_header(&self) -> Option<(&'a str, Arc<Header>)> {
+        self.new.map(|encoded| (encoded, Arc::clone(&self.header)))
     }
 
     /// Who it says issued it.
@@ -85,10 +94,8 @@ fn split(token: &str) -> Result<(&str, &str, &str), Refusal> {
     }
 }
 
-/// Adds what a part stands for to `bytes`.
-fn decode(part: &str, bytes: &mut Vec<u8>) -> Result<(), Refusal> {
+/// What a part stands for.
+fn decode(part: &str) -> Result<Vec<u8>, Refusal> {
     let malformed = Refusal::Malformed("a part of it is not base64url without padding");
-    URL_SAFE_NO_PAD
-        .decode_vec(part, bytes)
-        .map_err(|_| malformed)
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| malformed)
 }

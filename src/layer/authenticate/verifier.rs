@@ -12,7 +12,7 @@ use crate::exchange::learned::Learned;
 use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
 use crate::metrics::{self, TokenCache};
 use crate::protocol::principal::Principal;
-use crate::token::{Refusal, Unverified, bearer};
+use crate::token::{Headers, Refusal, Unverified, bearer};
 
 /// Knows who may come in.
 pub struct Verifier {
@@ -20,6 +20,7 @@ pub struct Verifier {
     issuers: HashMap<String, Arc<Issuer>>,
     anonymous: Option<Principal>,
     memory: Memory,
+    headers: Headers,
     clock: Arc<dyn Clock>,
     metrics: metrics::Auth,
 }
@@ -49,6 +50,7 @@ impl Verifier {
                 .collect(),
             anonymous: None,
             memory: Memory::new(),
+            headers: Headers::default(),
             clock,
             metrics,
         }
@@ -82,7 +84,7 @@ impl Verifier {
             return Ok(Verdict::Known(principal));
         }
         self.metrics.looked_up(TokenCache::Miss);
-        let unverified = Unverified::read(shown.token)?;
+        let unverified = Unverified::read(shown.token, &self.headers)?;
         let issuer = self.issuer(&unverified)?;
         match issuer.search(unverified.header()) {
             Search::Wait(wait) => Ok(Verdict::Later(wait)),
@@ -96,7 +98,7 @@ impl Verifier {
     /// Judges a request whose issuer has been asked; the answer is final.
     pub(super) fn judge_again<B>(&self, request: &Request<B>) -> Result<Principal, Refusal> {
         let shown = Shown::by(request)?;
-        let unverified = Unverified::read(shown.token)?;
+        let unverified = Unverified::read(shown.token, &self.headers)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
         self.settle(issuer, shown, unverified, found, self.clock.wall())
@@ -135,7 +137,11 @@ impl Verifier {
             Found::Unknown | Found::Unfit => return Err(Refusal::UnknownKey),
         };
         let policy = issuer.policy();
+        let header = unverified.unknown_header();
         let verified = policy.judge(unverified, keys, now, shown.certificate)?;
+        if let Some((encoded, header)) = header {
+            self.headers.keep(encoded, header);
+        }
         let known = self.memory.remember(shown, verified);
         Ok(known.principal().clone())
     }

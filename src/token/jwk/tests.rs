@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Jwk, JwkError};
 use crate::config::Algorithm;
-use crate::token::{Key, Unverified};
+use crate::token::{Headers, Key, Unverified};
 
 /// RFC 7515, A.2.
 const N: &str = "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
@@ -41,8 +41,8 @@ fn the_signatures_of_the_standard_are_verified() {
     let rs256 = format!("eyJhbGciOiJSUzI1NiJ9.{PAYLOAD}.{RS256}");
     let es256 = format!("eyJhbGciOiJFUzI1NiJ9.{PAYLOAD}.{ES256}");
     let (rs256, es256) = (
-        Unverified::read(&rs256).unwrap(),
-        Unverified::read(&es256).unwrap(),
+        Unverified::read(&rs256, &Headers::default()).unwrap(),
+        Unverified::read(&es256, &Headers::default()).unwrap(),
     );
     assert!(rsa.has_signed(&rs256) && ec.has_signed(&es256));
     assert!(!rsa.has_signed(&es256) && !ec.has_signed(&rs256));
