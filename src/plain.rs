@@ -4,8 +4,9 @@
 //! itself (`connection::plain` with clients, `backend::plain` with catalogs). All others are hyper's, and so is every
 //! message whose meaning leaves room for doubt.
 
-use http::StatusCode;
+use bytes::Bytes;
 use http::header::HeaderName;
+use http::{HeaderValue, StatusCode};
 
 /// Changes how the rest is to be read.
 pub(crate) fn steers(name: &HeaderName) -> bool {
@@ -50,4 +51,54 @@ pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
     }
     #[expect(clippy::cast_possible_truncation, reason = "a digit")]
     out.push(b'0' + (number % 10) as u8);
+}
+
+/// The fields of a connection's first message, which those that follow nearly repeat: what was understood once need not
+/// be again. It keeps that message's bytes in memory, and no other's.
+#[derive(Default)]
+pub(crate) struct Fields {
+    known: Vec<Field>,
+    /// The first message is over.
+    complete: bool,
+}
+
+struct Field {
+    /// As it was written.
+    spelled: Bytes,
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+impl Fields {
+    /// Reads the field of that number, of which `name` and `value` are all, both in `message`.
+    pub(crate) fn read(
+        &mut self,
+        number: usize,
+        (name, value): (&[u8], &[u8]),
+        message: &Bytes,
+    ) -> Option<(HeaderName, HeaderValue)> {
+        let known = self.known.get(number).filter(|known| known.spelled == name);
+        if let Some(known) = known.filter(|known| known.value.as_bytes() == value) {
+            return Some((known.name.clone(), known.value.clone()));
+        }
+        let spelled = name;
+        let name = match known {
+            Some(known) => known.name.clone(),
+            None => HeaderName::from_bytes(name).ok()?,
+        };
+        let value = HeaderValue::from_maybe_shared(message.slice_ref(value)).ok()?;
+        if !self.complete {
+            self.known.push(Field {
+                spelled: message.slice_ref(spelled),
+                name: name.clone(),
+                value: value.clone(),
+            });
+        }
+        Some((name, value))
+    }
+
+    /// A message is over.
+    pub(crate) fn end(&mut self) {
+        self.complete = true;
+    }
 }

@@ -18,6 +18,7 @@ use super::plain::{self, Whole};
 use super::pulse::{Pulse, Serving};
 use super::service::{Door, Outgoing};
 use crate::body::Body;
+use crate::plain::Fields;
 
 /// What is read at once. A request that is longer streams.
 const ROOM: usize = 16 << 10;
@@ -33,6 +34,14 @@ pub(super) enum Other {
     Request(Bytes),
     /// The answer to the last request, and what came behind that.
     Answer(Response<Outgoing>, Bytes),
+}
+
+/// What one request leaves for the next, until a pause.
+#[derive(Default)]
+struct Kept {
+    /// Empty, with room: the answer's, so that neither needs memory of its own.
+    headers: HeaderMap,
+    fields: Fields,
 }
 
 /// What became of an answer.
@@ -58,15 +67,19 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
-    // Of the last answer, for the next request: neither needs memory of its own then.
-    let mut headers = HeaderMap::new();
+    let mut kept = Kept::default();
     loop {
         match start.is_empty() {
-            true => start = next(stream, &mut headers, door.pulse()).await?,
+            true => start = next(stream, &mut kept, door.pulse()).await?,
             // It came behind the last request.
             false => door.pulse().heard(),
         }
-        let whole = plain::read(&start, longest_head, take(&mut headers));
+        let whole = plain::read(
+            &start,
+            longest_head,
+            &mut kept.fields,
+            take(&mut kept.headers),
+        );
         let Some(Whole { request, rest }) = whole else {
             return Some(Other::Request(start));
         };
@@ -74,7 +87,7 @@ where
         let (answering, serving) = door.enter(request);
         // Boxed, or every connection that has nothing to do would hold room for it.
         let answering = Box::pin(answering);
-        match answer(stream, answering, &serving, &mut headers, &mut start).await {
+        match answer(stream, answering, &serving, &mut kept, &mut start).await {
             Sent::All => {}
             Sent::Partly(left) => send(stream, left, door.pulse()).await.ok()?,
             Sent::Not(response) => {
@@ -86,7 +99,7 @@ where
 }
 
 /// What the client sends next; `None` if that is its end, or the connection is to finish before.
-async fn next<T>(stream: &mut T, headers: &mut HeaderMap, pulse: &Pulse) -> Option<Bytes>
+async fn next<T>(stream: &mut T, kept: &mut Kept, pulse: &Pulse) -> Option<Bytes>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -95,7 +108,7 @@ where
             return Poll::Ready(None);
         }
         if pulse.should_rest() {
-            *headers = HeaderMap::new();
+            *kept = Kept::default();
         }
         poll_read(stream, cx).map(Result::ok)
     })
@@ -114,7 +127,7 @@ async fn answer<T, F>(
     stream: &mut T,
     mut answering: Pin<Box<F>>,
     serving: &Serving,
-    headers: &mut HeaderMap,
+    kept: &mut Kept,
     behind: &mut Bytes,
 ) -> Sent
 where
@@ -129,7 +142,7 @@ where
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }
-            return Poll::Ready(begin(stream, cx, response, serving.pulse(), headers));
+            return Poll::Ready(begin(stream, cx, response, serving.pulse(), kept));
         }
         if behind.is_empty() {
             match ready!(poll_read(stream, cx)) {
@@ -151,7 +164,7 @@ fn begin<T>(
     cx: &mut Context<'_>,
     mut response: Response<Body>,
     pulse: &Pulse,
-    headers: &mut HeaderMap,
+    kept: &mut Kept,
 ) -> Sent
 where
     T: AsyncWrite + Unpin,
@@ -161,8 +174,8 @@ where
         if !plain::write_head(out, &response) {
             return Sent::Not(response);
         }
-        *headers = take(response.headers_mut());
-        headers.clear();
+        kept.headers = take(response.headers_mut());
+        kept.headers.clear();
         out.extend_from_slice(&response.body_mut().take_whole());
         let written = match Pin::new(&mut *stream).poll_write(cx, out) {
             Poll::Ready(Ok(written)) => written,

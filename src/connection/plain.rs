@@ -7,15 +7,15 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderName};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
 use crate::body::Body;
-use crate::plain::{goes_on, has_body, number, steers, write_number};
+use crate::plain::{Fields, goes_on, has_body, number, steers, write_number};
 
 /// The longest body of an answer, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
@@ -31,7 +31,12 @@ pub(super) struct Whole {
 
 /// The request that `bytes` begin with, its head of `longest` bytes at most. Its headers go into `headers`, an empty
 /// map with room. `None`: it is another kind, or there is more of it to come.
-pub(super) fn read(bytes: &Bytes, longest: usize, mut headers: HeaderMap) -> Option<Whole> {
+pub(super) fn read(
+    bytes: &Bytes,
+    longest: usize,
+    known: &mut Fields,
+    mut headers: HeaderMap,
+) -> Option<Whole> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let parsed =
@@ -47,17 +52,17 @@ pub(super) fn read(bytes: &Bytes, longest: usize, mut headers: HeaderMap) -> Opt
     let target = PathAndQuery::from_maybe_shared(bytes.slice_ref(target.as_bytes())).ok()?;
     headers.reserve(head.headers.len());
     let mut length = None;
-    for field in &*head.headers {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+    for (number, field) in head.headers.iter().enumerate() {
+        let (name, value) = known.read(number, (field.name.as_bytes(), field.value), bytes)?;
         if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
             return None;
         }
-        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
+        if name == CONTENT_LENGTH && length.replace(crate::plain::number(field.value)?).is_some() {
             return None;
         }
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value)).ok()?;
         headers.append(name, value);
     }
+    known.end();
     let end = begin.checked_add(length.unwrap_or(0))?;
     let body = (end <= bytes.len()).then(|| bytes.slice(begin..end))?;
     let mut request = Request::new(Body::full(body));

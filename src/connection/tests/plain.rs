@@ -232,6 +232,30 @@ async fn every_request_is_understood_in_the_same_way() {
 }
 
 #[tokio::test]
+async fn requests_that_repeat_each_other_are_read_one_by_one() {
+    let requests = [
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+        "host: x\r\nx-a: 2\r\nauthorization: Bearer b\r\n",
+        "Host: x\r\nX-a: 1\r\nauthorization: Bearer a\r\n",
+        "x-a: 1\r\nhost: x\r\n",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\nx-b: 1\r\n",
+        "host: x\r\nx-b: 1\r\nauthorization: Bearer a\r\nx-b: 1\r\n",
+        "host: x\r\nx-a: \r\n",
+        "",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+    ]
+    .map(|headers| format!("GET /a HTTP/1.1\r\n{headers}\r\n"));
+    let pieces: Vec<_> = requests.iter().map(|request| request.as_bytes()).collect();
+    let plain = converse(&pieces).await;
+    let (first, rest) = pieces[0].split_at(2);
+    let others = converse(&[&[first, rest], &pieces[1..]].concat()).await;
+    assert_eq!(plain.requests, others.requests);
+    assert_eq!(plain.requests.len(), requests.len() + 1);
+    assert_eq!(sorted(&plain.received), sorted(&others.received));
+}
+
+#[tokio::test]
 async fn a_request_may_come_in_any_two_pieces() {
     let request = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
     let whole = converse(&[request]).await;
