@@ -1,19 +1,18 @@
 //! What is counted about tokens and keys.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 
 use super::families::Families;
-use super::shards::Shards;
+use super::shards::{Count, Shards};
 
 /// The counters of authentication. Clones count together.
 #[derive(Clone)]
 pub struct Auth {
     failures: IntCounterVec,
-    looked_up: Arc<Shards<[AtomicU64; 2]>>,
+    looked_up: Arc<Shards<[Count; 2]>>,
     hits: IntCounter,
     misses: IntCounter,
     refreshes: IntCounterVec,
@@ -70,7 +69,8 @@ impl Auth {
 
     /// A token was looked up.
     pub fn looked_up(&self, found: TokenCache) {
-        self.looked_up.own()[found as usize].fetch_add(1, Ordering::Relaxed);
+        let (counts, writer) = self.looked_up.own();
+        counts[found as usize].add(1, writer);
     }
 
     /// The handle of a configured issuer.
@@ -93,8 +93,8 @@ impl Auth {
     /// Brings everything up to now.
     pub(super) fn refresh(&self) {
         for [hits, misses] in self.looked_up.all() {
-            self.hits.inc_by(hits.swap(0, Ordering::Relaxed));
-            self.misses.inc_by(misses.swap(0, Ordering::Relaxed));
+            self.hits.inc_by(hits.unread());
+            self.misses.inc_by(misses.unread());
         }
         self.refresh_ages();
     }

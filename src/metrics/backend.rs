@@ -64,7 +64,7 @@ impl Backend {
     /// A request was sent, and this is how long the response's headers took (or their absence showed).
     pub fn asked(&self, operation: Operation, took: Duration) {
         let took = took.as_secs_f64();
-        lock(self.timings.own()).add(Some(operation), took, &self.upstream, &[&self.name]);
+        lock(self.timings.own().0).add(Some(operation), took, &self.upstream, &[&self.name]);
     }
 
     /// Puts together what the threads have counted.

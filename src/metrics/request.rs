@@ -1,6 +1,6 @@
 //! What is counted for every request.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -8,7 +8,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::backend::Backend;
 use super::families::Families;
-use super::shards::Shards;
+use super::shards::{Count, Shards};
 use super::timings::Timings;
 use crate::protocol::operation::{Kind, Operation};
 
@@ -25,7 +25,7 @@ const NO_OPERATION: &str = "unrecognized";
 
 /// The counters of requests.
 pub struct Requests {
-    tallies: Shards<Mutex<Tally>>,
+    tallies: Shards<Tally>,
     in_flight: IntGauge,
     durations: HistogramVec,
     alone: Share,
@@ -34,9 +34,11 @@ pub struct Requests {
 /// What one thread counts.
 #[derive(Default)]
 struct Tally {
-    /// Begun here, less those ended here.
-    in_flight: i64,
-    durations: Timings,
+    /// Those that began here, wherever they ended.
+    begun: Count,
+    /// Those that ended here.
+    ended: Count,
+    durations: Mutex<Timings>,
 }
 
 /// One request, once it is over.
@@ -68,18 +70,16 @@ impl Requests {
 
     /// A request came in. [`Requests::ended`] takes it off again.
     pub fn began(&self) {
-        lock(self.tallies.own()).in_flight += 1;
+        let (tally, writer) = self.tallies.own();
+        tally.begun.add(1, writer);
     }
 
     /// It is over.
     pub fn ended(&self, request: Counted<'_>) {
-        let mut tally = lock(self.tallies.own());
-        tally.in_flight -= 1;
+        let (tally, writer) = self.tallies.own();
+        tally.ended.add(1, writer);
         let took = request.took.as_secs_f64();
-        tally
-            .durations
-            .add(request.operation, took, &self.durations, &[]);
-        drop(tally);
+        lock(&tally.durations).add(request.operation, took, &self.durations, &[]);
         let share = request
             .backend
             .map_or(&self.alone, |backend| &backend.share);
@@ -88,14 +88,18 @@ impl Requests {
 
     /// Puts together what the threads have counted.
     pub(super) fn gather(&self) {
-        let mut in_flight = 0;
+        let sum = |count: fn(&Tally) -> &Count| {
+            let parts = self.tallies.all().map(|tally| count(tally).all());
+            parts.sum::<u64>()
+        };
+        // The ends first: what ends meanwhile would not be one of those that began.
+        let ended = sum(|tally| &tally.ended);
+        let begun = sum(|tally| &tally.begun);
+        self.in_flight
+            .set(i64::try_from(begun.saturating_sub(ended)).unwrap_or(i64::MAX));
         for tally in self.tallies.all() {
-            let tally = lock(tally);
-            in_flight += tally.in_flight;
-            tally.durations.flush();
+            lock(&tally.durations).flush();
         }
-        // What begins and ends meanwhile may be seen by half.
-        self.in_flight.set(in_flight.max(0));
         self.alone.gather();
     }
 }
@@ -106,16 +110,16 @@ pub(super) struct Share {
     requests: IntCounterVec,
     request_bytes: IntCounter,
     response_bytes: IntCounter,
-    tallies: Shards<Mutex<ShareTally>>,
+    tallies: Shards<ShareTally>,
 }
 
 /// What one thread counts of it.
 #[derive(Default)]
 struct ShareTally {
-    /// By operation and status.
-    requests: Vec<[u64; USUAL.len()]>,
-    request_bytes: u64,
-    response_bytes: u64,
+    /// By operation and status, once there is one.
+    requests: OnceLock<Box<[[Count; USUAL.len()]]>>,
+    request_bytes: Count,
+    response_bytes: Count,
 }
 
 impl Share {
@@ -130,20 +134,18 @@ impl Share {
     }
 
     fn count(&self, request: &Counted<'_>) {
-        let mut tally = lock(self.tallies.own());
-        tally.request_bytes += request.request_bytes;
-        tally.response_bytes += request.response_bytes;
+        let (tally, writer) = self.tallies.own();
+        tally.request_bytes.add(request.request_bytes, writer);
+        tally.response_bytes.add(request.response_bytes, writer);
         // 499 is what proxies write where the client left before there was an answer.
         let status = request.status.map_or(499, |status| status.as_u16());
         let Some(place) = USUAL.iter().position(|&usual| usual == status) else {
-            drop(tally);
             self.counter(name(request.operation), status).inc();
             return;
         };
-        if tally.requests.is_empty() {
-            tally.requests.resize(OPERATIONS, [0; USUAL.len()]);
-        }
-        tally.requests[number(request.operation)][place] += 1;
+        let none = || (0..OPERATIONS).map(|_| Default::default()).collect();
+        let requests = tally.requests.get_or_init(none);
+        requests[number(request.operation)][place].add(1, writer);
     }
 
     fn counter(&self, operation: &str, status: u16) -> IntCounter {
@@ -155,18 +157,16 @@ impl Share {
     /// Puts together what the threads have counted.
     pub(super) fn gather(&self) {
         for tally in self.tallies.all() {
-            let mut tally = lock(tally);
-            for (row, name) in tally.requests.iter_mut().zip(names()) {
-                for (count, status) in row.iter_mut().zip(USUAL) {
-                    if *count > 0 {
-                        self.counter(name, status).inc_by(std::mem::take(count));
+            for (row, name) in tally.requests.get().into_iter().flatten().zip(names()) {
+                for (count, status) in row.iter().zip(USUAL) {
+                    let unread = count.unread();
+                    if unread > 0 {
+                        self.counter(name, status).inc_by(unread);
                     }
                 }
             }
-            self.request_bytes
-                .inc_by(std::mem::take(&mut tally.request_bytes));
-            self.response_bytes
-                .inc_by(std::mem::take(&mut tally.response_bytes));
+            self.request_bytes.inc_by(tally.request_bytes.unread());
+            self.response_bytes.inc_by(tally.response_bytes.unread());
         }
     }
 }
