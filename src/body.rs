@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
@@ -138,38 +138,43 @@ impl Body {
         }
     }
 
+    /// Takes all of it, if it is in memory. Whoever watches it sees it go.
+    pub fn take_whole(&mut self) -> Option<Bytes> {
+        let bytes = match &mut self.source {
+            Source::Empty => Bytes::new(),
+            Source::Full(bytes) => take(bytes),
+            Source::Incoming(_) | Source::Stream(_) => return None,
+        };
+        self.source = Source::Empty;
+        if let Some(mut observer) = self.observer.take() {
+            observer.data(bytes.len());
+            observer.end(End::Complete);
+        }
+        Some(bytes)
+    }
+
     /// Whether nothing of it is still to come from somewhere else.
     pub fn is_whole(&self) -> bool {
         matches!(self.source, Source::Empty | Source::Full(_)) || self.is_end_stream()
     }
 
-    /// Takes out what is in memory: all of a body that [is whole](Body::is_whole). Whoever watches it sees it go.
-    pub fn take_whole(&mut self) -> Bytes {
-        let mut body = take(self);
-        match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-            _ => Bytes::new(),
-        }
-    }
-
     /// Lets `observer` see it go by, after any that already does.
     #[must_use]
-    pub fn observe(self, observer: Box<dyn Observer>) -> Self {
-        self.seen_by(Eye::Own(observer))
+    pub fn observe(mut self, observer: Box<dyn Observer>) -> Self {
+        self.seen_by(Eye::Own(observer));
+        self
     }
 
     /// Lets `meter` see it go by, after any observer.
-    #[must_use]
-    pub fn meter(self, side: Side, meter: Arc<dyn Meter>) -> Self {
-        self.seen_by(Eye::Shared(side, meter))
+    pub fn meter(&mut self, side: Side, meter: Arc<dyn Meter>) {
+        self.seen_by(Eye::Shared(side, meter));
     }
 
-    fn seen_by(mut self, eye: Eye) -> Self {
+    fn seen_by(&mut self, eye: Eye) {
         self.observer = Some(match self.observer.take() {
             None => eye,
             Some(first) => Eye::Own(Box::new(Both(first, eye))),
         });
-        self
     }
 
     /// Reads it whole, `limit` bytes at most. Trailers are dropped.

@@ -121,18 +121,15 @@ impl Exchange {
     }
 
     /// Counts the request's body as it is read.
-    #[must_use]
-    pub fn observe_request(self: &Arc<Self>, body: Body) -> Body {
-        if http_body::Body::is_end_stream(&body) {
-            return body;
+    pub fn observe_request(self: &Arc<Self>, body: &mut Body) {
+        if !http_body::Body::is_end_stream(body) {
+            body.meter(Side::Request, Arc::clone(self) as Arc<dyn Meter>);
         }
-        body.meter(Side::Request, Arc::clone(self) as Arc<dyn Meter>)
     }
 
     /// Counts the response's body as it is sent; its end is the exchange's.
-    #[must_use]
-    pub fn observe_response(self: Arc<Self>, body: Body) -> Body {
-        body.meter(Side::Response, self)
+    pub fn observe_response(self: Arc<Self>, body: &mut Body) {
+        body.meter(Side::Response, self);
     }
 
     /// It was recognized.
@@ -368,9 +365,11 @@ mod tests {
         let log = Arc::new(Log::default());
         let both = [log.clone() as Arc<dyn Watcher>, log.clone()];
         let exchange = Exchange::begin(None, both.into_iter().collect());
-        let asked = exchange.observe_request(Body::full("abc"));
+        let mut asked = Body::full("abc");
+        exchange.observe_request(&mut asked);
         asked.collect_up_to(9).await.unwrap();
-        let answer = Arc::clone(&exchange).observe_response(Body::full("defgh"));
+        let mut answer = Body::full("defgh");
+        Arc::clone(&exchange).observe_response(&mut answer);
         answer.collect_up_to(9).await.unwrap();
         assert_eq!(*log.0.lock().unwrap(), [(3, 5, End::Complete); 2]);
         drop(exchange);
@@ -382,7 +381,8 @@ mod tests {
         let log = Arc::new(Log::default());
         let watchers = [log.clone() as Arc<dyn Watcher>].into_iter().collect();
         let exchange = Exchange::begin(None, watchers);
-        let body = exchange.observe_request(Body::full("abc"));
+        let mut body = Body::full("abc");
+        exchange.observe_request(&mut body);
         drop(exchange);
         assert!(
             log.0.lock().unwrap().is_empty(),

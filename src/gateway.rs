@@ -14,6 +14,7 @@ mod transaction;
 mod tree;
 mod versions;
 
+use std::borrow::BorrowMut;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::mem::take;
@@ -101,7 +102,7 @@ impl Gateway {
     }
 }
 
-impl Service<Request<Body>> for Gateway {
+impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
     type Response = Response<Body>;
     type Error = Error;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
@@ -110,12 +111,12 @@ impl Service<Request<Body>> for Gateway {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: R) -> Self::Future {
         let shared = Arc::clone(&self.shared);
         // Memory first: the future is large, and would be moved whole from where it is made.
         let memory = Box::new_uninit();
         let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, async move {
-            shared.serve(&shared.world, &mut request).await
+            shared.serve(&shared.world, request.borrow_mut()).await
         }));
         answer
     }

@@ -57,6 +57,9 @@ fn checked(bencher: Bencher<'_, '_>, operation: Operation, body: &Bytes) {
         .counter(BytesCount::new(body.len()))
         .bench_local(|| -> Checked {
             let keep = |_: &Identifier| Ok(None);
-            rewrite::request(black_box(asked), black_box(body), keep, |_, _| Ok(true)).unwrap()
+            rewrite::request(black_box(asked), black_box(body.clone()), keep, |_, _| {
+                Ok(true)
+            })
+            .unwrap()
         });
 }

@@ -61,7 +61,9 @@ fn pass(
         Some(there) => Ok((from != to).then_some(there)),
         None => Err(Error::invalid("another mount")),
     };
-    request(asked, body, locate, |key, _| Ok(!(drops && key == "drop")))
+    request(asked, body.clone(), locate, |key, _| {
+        Ok(!(drops && key == "drop"))
+    })
 }
 
 fn requests(operation: Operation, body: &Bytes) {

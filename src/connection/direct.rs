@@ -176,7 +176,8 @@ where
         }
         kept.headers = take(response.headers_mut());
         kept.headers.clear();
-        out.extend_from_slice(&response.body_mut().take_whole());
+        let body = response.body_mut().take_whole();
+        out.extend_from_slice(&body.unwrap_or_default());
         let written = match Pin::new(&mut *stream).poll_write(cx, out) {
             Poll::Ready(Ok(written)) => written,
             Poll::Ready(Err(_)) => return Sent::Broken,

@@ -12,7 +12,7 @@ use super::answer::{Change, Changed};
 use super::payload::{self, Said};
 use super::{Shared, World, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
-use crate::batch::names::{Unseen, unsettled};
+use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
 use crate::body::Body;
 use crate::error::Error;
@@ -65,11 +65,19 @@ pub(super) async fn forward(
         asked: id,
         there,
     };
-    let response = owner.answer(shared, operation, detailed, request).await?;
-    if !changes {
-        return Ok(response);
+    let since = owner.since(shared, operation)?;
+    // A response is large, and moved out of each future that it comes through: on the common way there are few.
+    let answer = match Way::of(operation, detailed) {
+        None => send(backend, request).await,
+        Some(way) => Box::pin(owner.ask(shared, way, request)).await,
+    };
+    if let Some(since) = since {
+        owner.check(shared, since)?;
     }
-    match change.apply(response)? {
+    if !changes {
+        return answer;
+    }
+    match change.apply(answer?)? {
         Changed::Whole(response) => Ok(response),
         Changed::Partly(head, rest) => {
             Box::pin(change.finish(head, *rest, shared.answer_timeout)).await
@@ -85,32 +93,59 @@ struct Owner<'a> {
     there: &'a Identifier,
 }
 
+/// How a catalog is asked where batches matter.
+enum Way {
+    /// For versions, without those that a batch hides.
+    Versions,
+    /// For one version, the same way.
+    Version,
+    /// For tables, the same way.
+    Tables,
+    /// To create a version that a batch may want.
+    Create,
+    /// Holding what this operation needs.
+    Holding(Operation),
+}
+
+impl Way {
+    /// `None`: it is just sent.
+    fn of(operation: Operation, detailed: bool) -> Option<Self> {
+        Some(match operation {
+            Operation::ListTableVersions => Self::Versions,
+            Operation::DescribeTableVersion => Self::Version,
+            Operation::ListTables | Operation::ListAllTables => Self::Tables,
+            Operation::CreateTableVersion => Self::Create,
+            _ if hold::is_needed(operation, detailed) => Self::Holding(operation),
+            _ => return None,
+        })
+    }
+}
+
 impl Owner<'_> {
-    /// Has the catalog answer; a name that is not there for readers is not found, whatever the catalog has. What
-    /// takes the table's lock sees no name that a batch has a say in.
-    async fn answer(
-        &self,
-        shared: &Shared,
-        operation: Operation,
-        detailed: bool,
-        request: &mut Request<Body>,
-    ) -> Result<Response<Body>, Error> {
+    /// Since when [`Owner::check`] must look whether batches have changed names; `None`: it need not. A name that is
+    /// not there for readers is not found, whatever the catalog has. What takes the table's lock sees no name that a
+    /// batch has a say in.
+    fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<Moment>, Error> {
         if operation.kind() != Some(Kind::Table)
             || !matches!(operation.lock(), Lock::None | Lock::Versions)
         {
-            return self.ask(shared, operation, detailed, request).await;
+            return Ok(None);
         }
         let names = shared.batches.names();
         let since = names.moment();
-        let key = || hold::key(self.backend, self.there);
-        if names.is_hidden(key) {
+        if names.is_hidden(|| hold::key(self.backend, self.there)) {
             return Err(self.not_found());
         }
-        let answer = self.ask(shared, operation, detailed, request).await;
-        match names.check(since, key) {
+        Ok(Some(since))
+    }
+
+    /// Whether a reader who has asked the catalog after `since` may have the answer.
+    fn check(&self, shared: &Shared, since: Moment) -> Result<(), Error> {
+        let names = shared.batches.names();
+        match names.check(since, || hold::key(self.backend, self.there)) {
+            Ok(()) => Ok(()),
             Err(Unseen::Absent) => Err(self.not_found()),
             Err(Unseen::Unknown) => Err(unsettled()),
-            Ok(()) => answer,
         }
     }
 
@@ -123,37 +158,32 @@ impl Owner<'_> {
     async fn ask(
         &self,
         shared: &Shared,
-        operation: Operation,
-        detailed: bool,
+        way: Way,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
-        let held = match operation {
-            Operation::ListTableVersions => {
+        match way {
+            Way::Versions => {
                 let _waiting = waiting(backend, request);
-                return Box::pin(batches.list_versions(backend, key(), take(request))).await;
+                batches.list_versions(backend, key(), take(request)).await
             }
-            Operation::DescribeTableVersion => {
+            Way::Version => {
                 let _waiting = waiting(backend, request);
-                return Box::pin(batches.describe_version(backend, key(), take(request))).await;
+                let request = take(request);
+                batches.describe_version(backend, key(), request).await
             }
-            Operation::ListTables | Operation::ListAllTables => {
+            Way::Tables => {
                 let _waiting = waiting(backend, request);
-                return Box::pin(list_tables(batches, backend, there, take(request))).await;
+                list_tables(batches, backend, there, take(request)).await
             }
-            Operation::CreateTableVersion => {
-                return Box::pin(versions::create(shared, backend, there, request)).await;
+            Way::Create => versions::create(shared, backend, there, request).await,
+            Way::Holding(operation) => {
+                let held = hold::take(batches, backend, operation, there).await?;
+                Ok(hold::keep(send(backend, request).await?, held))
             }
-            _ if !hold::is_needed(operation, detailed) => None,
-            _ => Some(Box::pin(hold::take(batches, backend, operation, there)).await?),
-        };
-        let response = send(backend, request).await?;
-        Ok(match held {
-            Some(held) => hold::keep(response, held),
-            None => response,
-        })
+        }
     }
 }
 

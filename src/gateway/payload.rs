@@ -53,11 +53,9 @@ pub(super) async fn admit(
         decodable(request.headers())?;
         return Ok(Said::default());
     }
-    let body = std::mem::take(request.body_mut());
-    let body = if body.is_end_stream() {
-        Bytes::new()
-    } else {
-        read(body, limit).await?
+    let body = match at_hand(request.body_mut(), limit) {
+        Some(body) => body,
+        None => read(std::mem::take(request.body_mut()), limit).await?,
     };
     shape::check(operation, &body)?;
     if body.is_empty() {
@@ -70,7 +68,7 @@ pub(super) async fn admit(
         index_name: index_name.as_deref(),
     };
     let mut context = Learned::more(request.extensions_mut()).context.as_mut();
-    let checked = rewrite::request(asked, &body, locate, |key, value| match &mut context {
+    let checked = rewrite::request(asked, body, locate, |key, value| match &mut context {
         Some(context) => Ok(context.add_body(key, value)?),
         None => Ok(true),
     })?;
@@ -127,8 +125,20 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     }
 }
 
+/// A body that came whole with its head, as most do; `None` also where it is longer than `limit`.
+fn at_hand(body: &mut Body, limit: usize) -> Option<Bytes> {
+    let fits = body.size_hint().lower() <= limit as u64;
+    fits.then(|| body.take_whole()).flatten()
+}
+
 /// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
 pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
+    if let Some(body) = at_hand(&mut body, limit) {
+        return Ok(body);
+    }
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
     if body.size_hint().lower() > limit as u64 {
         return Err(unread(CollectError::TooLarge, limit));
     }

@@ -8,6 +8,7 @@ mod memory;
 mod turn;
 mod verifier;
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,9 +73,10 @@ impl<S: Clone> Clone for Authenticate<S> {
     }
 }
 
-impl<S> Service<Request<Body>> for Authenticate<S>
+impl<S, R> Service<R> for Authenticate<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error> + Clone + Send + 'static,
+    R: BorrowMut<Request<Body>> + Send + 'static,
+    S: Service<R, Response = Response<Body>, Error = Error> + Clone + Send + 'static,
     S::Future: Send,
 {
     type Response = Response<Body>;
@@ -88,18 +90,19 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if let Some(credentials) = request.headers_mut().get_mut(AUTHORIZATION) {
+    fn call(&mut self, mut request: R) -> Self::Future {
+        let asked = request.borrow_mut();
+        if let Some(credentials) = asked.headers_mut().get_mut(AUTHORIZATION) {
             // `Debug` does not show it, and no HTTP/2 connection to a catalog keeps it in its table.
             credentials.set_sensitive(true);
         }
-        let wait = match self.verifier.judge(&request, &mut self.last) {
+        let wait = match self.verifier.judge(asked, &mut self.last) {
             Ok(Verdict::Known(principal)) => {
-                admit(&mut request, principal);
+                admit(asked, principal);
                 return Either::Left(Turn::new(false, self.inner.call(request)));
             }
             Ok(Verdict::Checked(principal)) => {
-                admit(&mut request, principal);
+                admit(asked, principal);
                 return Either::Left(Turn::new(true, self.inner.call(request)));
             }
             Ok(Verdict::Later(wait)) => wait,
@@ -114,8 +117,9 @@ where
         let verifier = Arc::clone(&self.verifier);
         Either::Right(Either::Right(Box::pin(async move {
             wait.over().await;
-            match verifier.judge_again(&request) {
-                Ok(principal) => admit(&mut request, principal),
+            let asked = request.borrow_mut();
+            match verifier.judge_again(asked) {
+                Ok(principal) => admit(asked, principal),
                 Err(refusal) => {
                     verifier.count(&refusal);
                     return Err(refusal.into());

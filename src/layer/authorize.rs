@@ -2,6 +2,7 @@
 //!
 //! Requests of the latter kind go on with their caller's [`Rights`].
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
@@ -57,9 +58,10 @@ impl<S> Layer<S> for AuthorizeLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Authorize<S>
+impl<S, R> Service<R> for Authorize<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Error;
@@ -69,9 +71,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: R) -> Self::Future {
         let decided = match &self.rules {
-            Some(rules) => decide(rules, &mut request),
+            Some(rules) => decide(rules, request.borrow_mut()),
             None => Ok(()),
         };
         match decided {

@@ -2,6 +2,7 @@
 //!
 //! The headers themselves go no further. Entries of a body join later, where the body is read.
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -45,9 +46,10 @@ impl<S> Layer<S> for TakeContextLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for TakeContext<S>
+impl<S, R> Service<R> for TakeContext<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Error;
@@ -57,8 +59,8 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        match take(&mut request, &self.rules) {
+    fn call(&mut self, mut request: R) -> Self::Future {
+        match take(request.borrow_mut(), &self.rules) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(error) => Either::Right(ready(Err(error))),
         }

@@ -3,6 +3,7 @@
 //! Nothing waits here: a queue in front of a gateway that is too slow makes it slower. A place is given back
 //! when the response has ended, not when it began, because a body that streams costs as long as it streams.
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,9 +72,10 @@ impl<S> Layer<S> for LimitsLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Limits<S>
+impl<S, R> Service<R> for Limits<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Error;
@@ -83,12 +85,12 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: R) -> Self::Future {
         if !self.places.take() {
-            name(&mut request);
+            name(request.borrow_mut());
             return Either::Right(ready(Err(full())));
         }
-        Exchange::of(&mut request).served();
+        Exchange::of(request.borrow_mut()).served();
         Either::Left(self.inner.call(request))
     }
 }
@@ -144,8 +146,9 @@ mod tests {
         let told = [limits.watcher()].into_iter().collect();
         let exchange = Exchange::begin(None, told);
         Learned::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
-        let response = service.call(request).await?;
-        Ok(response.map(|body| exchange.observe_response(body)))
+        let mut response = service.call(request).await?;
+        exchange.observe_response(response.body_mut());
+        Ok(response)
     }
 
     #[tokio::test]

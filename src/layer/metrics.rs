@@ -1,9 +1,10 @@
 //! Counts a request when it is over, whoever answered.
 
+use std::borrow::BorrowMut;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -59,9 +60,10 @@ impl<S> Layer<S> for MetricsLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Metrics<S>
+impl<S, R> Service<R> for Metrics<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Infallible>,
 {
     type Response = Response<Body>;
     type Error = Infallible;
@@ -71,12 +73,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let exchange = Arc::clone(Exchange::of(&mut request));
+    fn call(&mut self, mut request: R) -> Self::Future {
+        let exchange = Arc::clone(Exchange::of(request.borrow_mut()));
         self.ledger.0.began();
-        // In place: a request is large, and `map` would move it twice.
-        let body = std::mem::take(request.body_mut());
-        *request.body_mut() = exchange.observe_request(body);
+        exchange.observe_request(request.borrow_mut().body_mut());
         Counting {
             inner: self.inner.call(request),
             exchange: Some(exchange),
@@ -92,13 +92,18 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Ok(mut response) = ready!(this.inner.poll(cx));
-        if let Some(exchange) = this.exchange.take() {
-            exchange.answered(response.status());
-            let body = std::mem::take(response.body_mut());
-            *response.body_mut() = exchange.observe_response(body);
+        // In place: a response is large, and would be moved twice.
+        let mut polled = this.inner.poll(cx);
+        if polled.is_pending() {
+            return Poll::Pending;
         }
-        Poll::Ready(Ok(response))
+        if let Poll::Ready(Ok(response)) = &mut polled
+            && let Some(exchange) = this.exchange.take()
+        {
+            exchange.answered(response.status());
+            exchange.observe_response(response.body_mut());
+        }
+        polled
     }
 }
 

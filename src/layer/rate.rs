@@ -6,6 +6,7 @@
 
 mod buckets;
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
@@ -80,9 +81,10 @@ impl<S> Layer<S> for RateLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Rate<S>
+impl<S, R> Service<R> for Rate<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Error;
@@ -92,9 +94,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: R) -> Self::Future {
         if let Some(rates) = &self.rates
-            && let Err(wait) = rates.take(&Caller::of(&request))
+            && let Err(wait) = rates.take(&Caller::of(request.borrow()))
         {
             return Either::Right(ready(Err(rates.refuse(wait))));
         }

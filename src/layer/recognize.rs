@@ -2,6 +2,7 @@
 //!
 //! It comes before authentication, so that a caller without a token learns only which routes exist.
 
+use std::borrow::BorrowMut;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
@@ -32,9 +33,10 @@ impl<S> Layer<S> for RecognizeLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Recognize<S>
+impl<S, R> Service<R> for Recognize<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Error;
@@ -44,8 +46,8 @@ where
         self.0.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        match note(&mut request) {
+    fn call(&mut self, mut request: R) -> Self::Future {
+        match note(request.borrow_mut()) {
             Ok(()) => Either::Left(self.0.call(request)),
             Err(error) => Either::Right(ready(Err(error))),
         }

@@ -5,13 +5,14 @@
 //! streams ends its connection.
 
 use std::any::Any;
+use std::borrow::BorrowMut;
 use std::convert::Infallible;
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
@@ -66,9 +67,10 @@ impl<S> Layer<S> for RescueLayer {
     }
 }
 
-impl<S> Service<Request<Body>> for Rescue<S>
+impl<S, R> Service<R> for Rescue<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
 {
     type Response = Response<Body>;
     type Error = Infallible;
@@ -79,10 +81,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: R) -> Self::Future {
+        let asked = request.borrow_mut();
         Rescuing {
-            path: request.uri().path_and_query().cloned(),
-            exchange: Arc::clone(Exchange::of(&mut request)),
+            path: asked.uri().path_and_query().cloned(),
+            exchange: Arc::clone(Exchange::of(asked)),
             inner: self.0.call(request),
         }
     }
@@ -97,16 +100,23 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         // What a panic leaves half done is never looked at again: the inner future is not polled any more.
-        let polled = catch_unwind(AssertUnwindSafe(|| this.inner.poll(cx)));
-        let result = match polled {
-            Ok(poll) => ready!(poll),
-            Err(panic) => Err(panicked(panic.as_ref())),
+        // A response is large: it is put where it belongs, and not handed out of the closure.
+        let mut answer = None;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if let Poll::Ready(result) = this.inner.poll(cx) {
+                answer = Some(result);
+            }
+        }));
+        let error = match (outcome, answer) {
+            (Ok(()), None) => return Poll::Pending,
+            (Ok(()), Some(Ok(response))) => return Poll::Ready(Ok(response)),
+            (Ok(()), Some(Err(error))) => error,
+            (Err(panic), _) => panicked(panic.as_ref()),
         };
-        Poll::Ready(Ok(result.unwrap_or_else(|error| {
-            this.exchange.failed(error.code());
-            report(&error, this.exchange);
-            respond(&error, this.path.as_ref().map_or("", PathAndQuery::path))
-        })))
+        this.exchange.failed(error.code());
+        report(&error, this.exchange);
+        let path = this.path.as_ref().map_or("", PathAndQuery::path);
+        Poll::Ready(Ok(respond(&error, path)))
     }
 }
 

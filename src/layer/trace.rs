@@ -9,7 +9,7 @@ mod server;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
@@ -86,7 +86,7 @@ impl<S> Layer<S> for TraceLayer {
 
 impl<S> Service<Request<Body>> for Trace<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Service<Box<Request<Body>>, Response = Response<Body>, Error = Infallible>,
 {
     type Response = Response<Body>;
     type Error = Infallible;
@@ -96,7 +96,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // It is large: from here on it stays where it is, instead of being moved by each layer.
+        let mut request = Box::new(request);
         let layer = &self.layer;
         let head = head(&mut request, layer.logs, layer.recorder.as_ref());
         let id = head.id.clone();
@@ -125,13 +127,19 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _in_span = this.span.enter();
-        let Ok(mut response) = ready!(this.inner.poll(cx));
-        let id = std::mem::replace(this.id, HeaderValue::from_static(""));
-        response.headers_mut().insert(REQUEST_ID, id);
-        if let Some(exchange) = this.timed {
-            exchange.timed();
+        // In place: a response is large, and would be moved twice.
+        let mut polled = this.inner.poll(cx);
+        if polled.is_pending() {
+            return Poll::Pending;
         }
-        Poll::Ready(Ok(response))
+        if let Poll::Ready(Ok(response)) = &mut polled {
+            let id = std::mem::replace(this.id, HeaderValue::from_static(""));
+            response.headers_mut().insert(REQUEST_ID, id);
+            if let Some(exchange) = this.timed {
+                exchange.timed();
+            }
+        }
+        polled
     }
 }
 

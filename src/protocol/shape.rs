@@ -124,7 +124,7 @@ pub(super) fn named<'a>(
         _ => see(&member, fields),
     })?;
     let id = id.ok_or_else(|| Error::invalid(format!("`{at}.id` is required")))?;
-    Ok((id, edits.apply(&Bytes::copy_from_slice(raw.as_bytes()))))
+    Ok((id, edits.apply(Bytes::copy_from_slice(raw.as_bytes()))))
 }
 
 /// The bytes of an object that [`named`] has read, with another identifier.
@@ -140,7 +140,7 @@ pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
         Ok(())
     });
     debug_assert!(walked.is_ok(), "what was read can be read again");
-    edits.apply(raw)
+    edits.apply(raw.clone())
 }
 
 /// The checked fields of one object, each of which may be there once, plainly spelled.

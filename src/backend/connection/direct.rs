@@ -56,7 +56,7 @@ impl Connection {
         let Speaker::Own(io) = &mut self.speaker else {
             return Err(Broken::Unsent("the connection has ended".into()));
         };
-        let body = request.body_mut().take_whole();
+        let body = request.body_mut().take_whole().unwrap_or_default();
         let cx = &mut Context::from_waker(self.bell.waker());
         let outcome = REQUEST.with_borrow_mut(|piece| {
             piece.clear();

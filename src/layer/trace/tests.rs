@@ -19,7 +19,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// What the catalog sees, and what the caller gets.
 async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
-    let inner = service_fn(async |request: Request<Body>| {
+    let inner = service_fn(async |request: Box<Request<Body>>| {
         let mut response = Response::new(Body::empty());
         response.extensions_mut().insert(request.headers().clone());
         // A catalog's own id is not the caller's.
@@ -104,7 +104,7 @@ impl io::Write for Sink {
 async fn logged(format: LogFormat) -> String {
     let sink = Sink::default();
     let log = Log::to(sink.clone(), format);
-    let inner = service_fn(async |mut request: Request<Body>| {
+    let inner = service_fn(async |mut request: Box<Request<Body>>| {
         let exchange = Arc::clone(Exchange::of(&mut request));
         exchange.recognized(Operation::QueryTable);
         exchange.served_by(&Metrics::new().backend(&"lake".into()));
@@ -120,10 +120,12 @@ async fn logged(format: LogFormat) -> String {
         exchange.failed(Code::Throttling);
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
         exchange.answered(StatusCode::OK);
-        let body = exchange.observe_request(request.into_body());
+        let mut body = request.into_body();
+        exchange.observe_request(&mut body);
         body.collect_up_to(99).await.unwrap();
-        let body = Body::full("12345");
-        Ok(Response::new(exchange.observe_response(body)))
+        let mut body = Body::full("12345");
+        exchange.observe_response(&mut body);
+        Ok(Response::new(body))
     });
     let request = Request::builder()
         .uri("/v1/table/secret-path/query")

@@ -84,9 +84,9 @@ impl Edits {
     }
 
     /// The document with all changes made; the very same bytes if there are none.
-    pub(in crate::protocol) fn apply(mut self, body: &Bytes) -> Bytes {
+    pub(in crate::protocol) fn apply(mut self, body: Bytes) -> Bytes {
         if self.done == 0 {
-            return body.clone();
+            return body;
         }
         self.out.extend_from_slice(&body[self.done..]);
         self.out.into()

@@ -42,11 +42,11 @@ pub struct Checked {
 /// shape; an `id` or `index_name` that differs from the route's.
 pub fn request(
     asked: Asked<'_>,
-    body: &Bytes,
+    body: Bytes,
     mut locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
     mut keep_context: impl FnMut(&str, &str) -> Result<bool, Error>,
 ) -> Result<Checked, Error> {
-    let document = Document::new(body)?;
+    let document = Document::new(&body)?;
     let mut pass = Pass {
         asked,
         document,
@@ -61,9 +61,14 @@ pub fn request(
         pass.top()?;
     }
     pass.destination()?;
+    let Pass {
+        edits,
+        with_details,
+        ..
+    } = pass;
     Ok(Checked {
-        with_details: pass.with_details,
-        body: pass.edits.apply(body),
+        with_details,
+        body: edits.apply(body),
     })
 }
 

@@ -36,7 +36,7 @@ pub fn response(
     manages_versions: bool,
 ) -> Bytes {
     match collect(answered, body, &to_client, manages_versions) {
-        Ok(edits) => edits.apply(body),
+        Ok(edits) => edits.apply(body.clone()),
         Err(_) => body.clone(),
     }
 }

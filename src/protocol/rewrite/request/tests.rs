@@ -26,12 +26,7 @@ fn ask(operation: Operation, names: &[&str], body: &str) -> Result<Checked, Erro
         index_name: Some("by day"),
     };
     let body = Bytes::copy_from_slice(body.as_bytes());
-    request(
-        asked,
-        &body,
-        reroot,
-        |key, _| Ok(!key.starts_with("tenant")),
-    )
+    request(asked, body, reroot, |key, _| Ok(!key.starts_with("tenant")))
 }
 
 fn kept(operation: Operation, body: &str) -> Result<Checked, Error> {
@@ -42,7 +37,7 @@ fn kept(operation: Operation, body: &str) -> Result<Checked, Error> {
         index_name: None,
     };
     let bytes = Bytes::copy_from_slice(body.as_bytes());
-    let checked = request(asked, &bytes, |_| Ok(None), |_, _| Ok(true))?;
+    let checked = request(asked, bytes.clone(), |_| Ok(None), |_, _| Ok(true))?;
     assert_eq!(checked.body.as_ptr(), bytes.as_ptr(), "{body} was copied");
     Ok(checked)
 }
@@ -134,7 +129,7 @@ fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
         id: None,
         index_name: None,
     };
-    assert!(request(asked, &body, reroot, |_, _| Ok(true)).is_err());
+    assert!(request(asked, body, reroot, |_, _| Ok(true)).is_err());
 }
 
 #[test]
@@ -185,11 +180,11 @@ fn the_context_is_shown_decoded_and_may_refuse() {
         seen.push((key.to_owned(), value.to_owned()));
         Ok(true)
     };
-    request(asked, &body, |_| Ok(None), keep).unwrap();
+    request(asked, body.clone(), |_| Ok(None), keep).unwrap();
     let expected = [("ab", "c\n"), ("d", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     assert_eq!(seen, expected);
     let refuse = |_: &str, _: &str| Err(Error::invalid("too many"));
-    let error = request(asked, &body, |_| Ok(None), refuse).unwrap_err();
+    let error = request(asked, body, |_| Ok(None), refuse).unwrap_err();
     assert_eq!(error.message(), "too many");
 }
 
@@ -234,7 +229,7 @@ fn a_new_name_that_another_mount_owns_is_refused() {
     };
     for (name, refused) in [("hr", true), ("u", false)] {
         let body = Bytes::from(format!("{{\"new_table_name\":\"{name}\"}}"));
-        let outcome = request(asked, &body, locate, |_, _| Ok(true));
+        let outcome = request(asked, body.clone(), locate, |_, _| Ok(true));
         assert_eq!(outcome.is_err(), refused, "{name}");
     }
 }
@@ -262,7 +257,7 @@ fn every_table_that_a_batch_names_is_found_and_translated() {
             index_name: None,
         };
         let bytes = Bytes::copy_from_slice(body.as_bytes());
-        let checked = request(asked, &bytes, reroot, |key, _| Ok(key != "tenant")).unwrap();
+        let checked = request(asked, bytes.clone(), reroot, |key, _| Ok(key != "tenant")).unwrap();
         assert_eq!(checked.body, expected);
     }
 }
@@ -308,7 +303,7 @@ fn a_batch_that_hides_a_table_is_refused_with_the_place() {
             index_name: None,
         };
         let body = Bytes::from_static(body.as_bytes());
-        let error = request(asked, &body, |_| Ok(None), |_, _| Ok(true)).unwrap_err();
+        let error = request(asked, body.clone(), |_| Ok(None), |_, _| Ok(true)).unwrap_err();
         assert_eq!(error.message(), words);
     }
 }
