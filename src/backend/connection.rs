@@ -117,7 +117,7 @@ impl Connection {
     ) -> Result<Response<Came>, Broken> {
         let mut read = None;
         if matches!(self.speaker, Speaker::Own(_)) && plain::is_plain(request) {
-            match self.ask(request, deadline).await? {
+            match self.ask(request, keeps, deadline).await? {
                 Ok(response) => {
                     self.others = 0;
                     return Ok(response.map(Came::Whole));

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use super::asking::Asked;
 use super::attempt::{Answer, Outcome, Terms, attempt};
+use super::connection::Came;
 use super::endpoint::Flight;
 use super::endpoints::{Endpoints, Wish};
 use super::retry::{self, Budget, Verdict};
@@ -300,8 +301,10 @@ impl<'a> Course<'a> {
     }
 }
 
-fn received(response: Response<Answer>, flight: Flight) -> Response<Body> {
-    let mut response = response.map(|answer| answer.into_body(flight));
-    headers::strip(response.headers_mut(), "");
-    response
+fn received(mut response: Response<Answer>, flight: Flight) -> Response<Body> {
+    // Where it was all there, they were never kept.
+    if !matches!(response.body(), Answer::Alone(Came::Whole(_), _)) {
+        headers::strip(response.headers_mut(), "");
+    }
+    response.map(|answer| answer.into_body(flight))
 }

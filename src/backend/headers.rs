@@ -58,8 +58,9 @@ fn is_plain(value: &HeaderValue) -> bool {
     value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
 }
 
-/// By its first letter first: most names share theirs with none of these.
-fn ends_here(name: &str) -> bool {
+/// Whether a header of this name ends at this hop. By its first letter first: most names share theirs with none of
+/// these.
+pub(super) fn ends_here(name: &str) -> bool {
     match name.as_bytes() {
         [b'c', ..] => name == "connection",
         [b'e', ..] => name == "expect",

@@ -3,34 +3,21 @@
 //!
 //! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See [`crate::plain`].
 
-use std::mem::MaybeUninit;
+mod answer;
+mod field;
+mod sight;
 
-use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{Method, Request};
 use http_body::Body as _;
-use httparse::{ParserConfig, Status};
 
 use crate::body::Body;
-use crate::plain::{goes_on, has_body, number, steers, write_number};
+use crate::plain::{steers, write_number};
+pub(super) use answer::{Whole, read};
 
 /// The longest body of a request, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
-/// Headers of an answer at most.
-const FIELDS: usize = 48;
-/// Room for so many headers at least: the map goes on to the client's connection, which reads its next request into it,
-/// and the gateway adds some to that.
-const ROOM: usize = 24;
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// An answer, all of it.
-pub(super) struct Whole {
-    pub(super) response: Response<Bytes>,
-    /// The catalog goes on listening, and has said nothing else.
-    pub(super) stays: bool,
-}
 
 /// Whether `request` can be written by [`write`].
 pub(super) fn is_plain(request: &Request<Body>) -> bool {
@@ -70,48 +57,6 @@ pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body);
-}
-
-/// The answer that `bytes` are, from its first to its last. `None`: it is another kind, or there is more of it to come.
-pub(super) fn read(bytes: &Bytes) -> Option<Whole> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
-    let mut head = httparse::Response::new(&mut []);
-    let parsed =
-        ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
-    let Ok(Status::Complete(begin)) = parsed else {
-        return None;
-    };
-    let status = StatusCode::from_u16(head.code?).ok()?;
-    if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
-        return None;
-    }
-    let mut headers = HeaderMap::with_capacity(head.headers.len().max(ROOM));
-    let (mut length, mut stays) = (None, true);
-    for field in &*head.headers {
-        if field.name.eq_ignore_ascii_case(CONNECTION.as_str()) {
-            stays &= goes_on(field.value)?;
-            continue;
-        }
-        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-        if steers(&name) {
-            return None;
-        }
-        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
-            return None;
-        }
-        let value = match field.value {
-            // What nearly every answer says need not be held.
-            b"application/json" if name == CONTENT_TYPE => JSON,
-            value => HeaderValue::from_maybe_shared(bytes.slice_ref(value)).ok()?,
-        };
-        headers.append(name, value);
-    }
-    let end = begin.checked_add(length?)?;
-    let mut response = Response::new((end <= bytes.len()).then(|| bytes.slice(begin..end))?);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    stays &= end == bytes.len();
-    Some(Whole { response, stays })
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Exchanges that the task which asks makes itself: see [`plain`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use tokio::time::Instant;
 
@@ -15,12 +16,20 @@ use super::{Broken, Connection, Speaker};
 use crate::backend::bell::Bell;
 use crate::backend::dial::Io;
 use crate::backend::plain::{self, Whole};
+use crate::backend::retry::{self, Verdict};
 use crate::body::Body;
 
 /// What is read at once: an answer that is longer streams.
 const ROOM: usize = 16 << 10;
+/// Room for so many headers is made where none is left over: the map goes on to the client's connection, which reads its
+/// next request into it, and the gateway adds some to that.
+const HEADERS: usize = 24;
+/// Of a map with more room than this none is kept.
+const MOST_HEADERS: usize = 128;
 
 thread_local! {
+    /// For the headers of the next answer, without any: those of a request that was answered were here before.
+    static HEADERS_LEFT: Cell<HeaderMap> = Cell::default();
     static REQUEST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static ANSWER: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
 }
@@ -29,20 +38,35 @@ thread_local! {
 type Heard = Result<Response<Bytes>, Bytes>;
 
 impl Connection {
-    /// Sends `request`, which is plain, and waits until `deadline` for what comes. The request stays where it is.
+    /// Sends `request`, which is plain, and waits until `deadline` for what comes. `keeps`: the request may be sent
+    /// again after an answer that says so. Otherwise its headers are gone with its answer.
     pub(super) async fn ask(
         &mut self,
         request: &mut Request<Body>,
+        keeps: bool,
         deadline: Instant,
     ) -> Result<Heard, Broken> {
         let mut rest = self.begin(request)?;
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
-        let Some(Whole { response, stays }) = plain::read(&heard) else {
+        let mut headers = room();
+        let Some(whole) = plain::read(&heard, &mut headers) else {
+            leave(headers);
             return Ok(Err(heard));
         };
+        let Whole {
+            status,
+            body,
+            stays,
+        } = whole;
+        if !keeps || retry::judge(status) == Verdict::Well {
+            leave(take(request.headers_mut()));
+        }
         if !stays {
             self.speaker = Speaker::Gone;
         }
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
         Ok(Ok(response))
     }
 
@@ -113,6 +137,22 @@ impl Connection {
         }
         bell.wait(cx);
         Poll::Pending
+    }
+}
+
+/// An empty map with room for the headers of an answer.
+fn room() -> HeaderMap {
+    match HEADERS_LEFT.take() {
+        headers if headers.capacity() == 0 => HeaderMap::with_capacity(HEADERS),
+        headers => headers,
+    }
+}
+
+/// For the next answer.
+fn leave(mut headers: HeaderMap) {
+    if headers.capacity() <= MOST_HEADERS {
+        headers.clear();
+        HEADERS_LEFT.set(headers);
     }
 }
 
