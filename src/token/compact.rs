@@ -84,12 +84,16 @@ impl<'a> Unverified<'a> {
 }
 
 fn split(token: &str) -> Result<(&str, &str, &str), Refusal> {
-    let mut parts = token.split('.');
-    let three = (parts.next(), parts.next(), parts.next());
-    match (three, parts.count()) {
-        ((Some(_), Some(_), Some("")), 0) => Err(Refusal::Malformed("it is not signed")),
-        ((Some(header), Some(payload), Some(signature)), 0) => Ok((header, payload, signature)),
-        (_, 2) => Err(Refusal::Malformed("encrypted tokens are not supported")),
+    let mut dots = memchr::memchr_iter(b'.', token.as_bytes());
+    match (dots.next(), dots.next(), dots.count()) {
+        (Some(_), Some(last), 0) if last + 1 == token.len() => {
+            Err(Refusal::Malformed("it is not signed"))
+        }
+        (Some(first), Some(last), 0) => {
+            let (header, payload) = (&token[..first], &token[first + 1..last]);
+            Ok((header, payload, &token[last + 1..]))
+        }
+        (Some(_), Some(_), 2) => Err(Refusal::Malformed("encrypted tokens are not supported")),
         _ => Err(Refusal::Malformed("it does not have three parts")),
     }
 }
