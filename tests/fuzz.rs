@@ -19,13 +19,15 @@ mod identifier;
 mod log_record;
 #[path = "../fuzz/properties/path.rs"]
 mod path;
+#[path = "../fuzz/properties/request.rs"]
+mod request;
 #[path = "../fuzz/properties/rewrite.rs"]
 mod rewrite;
 #[path = "../fuzz/properties/token.rs"]
 mod token;
 
 /// What may well mean something where it is put.
-const BYTES: &[u8] = b"\0\n\"$%,./:0=[\\]{}\x80\xff";
+const BYTES: &[u8] = b"\0\n\r \"$%,./:0=[\\]{}\x80\xff";
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
@@ -72,6 +74,11 @@ fn tokens_hold() {
 #[test]
 fn configurations_hold() {
     hold("configuration", 11, configuration::check);
+}
+
+#[test]
+fn requests_hold() {
+    hold("request", 1, request::check);
 }
 
 #[test]
