@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use http_body::Frame;
 use http_body_util::{Full, StreamBody};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
 
@@ -302,20 +302,65 @@ async fn a_client_that_does_not_take_its_answer_gets_it_when_it_does() {
     assert_eq!(client.receive().await, "/next ");
 }
 
+/// A connection over which a request was sent; it is answered with its path when there is a permit.
+async fn asked(path: &str) -> (Client, Arc<Semaphore>) {
+    let (mut ours, theirs) = tokio::io::duplex(1 << 10);
+    let permits = Arc::new(Semaphore::new(0));
+    let permitted = Arc::clone(&permits);
+    let stack = service_fn(move |request: Request<Body>| {
+        let permitted = Arc::clone(&permitted);
+        async move {
+            permitted.acquire().await.unwrap().forget();
+            let path = request.uri().path().to_owned();
+            Ok::<_, Infallible>(Response::new(Body::full(path)))
+        }
+    });
+    let pulse = Pulse::new();
+    let serving = Arc::clone(&pulse);
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols.serve(theirs, peer, stack, serving).await;
+    });
+    let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+    ours.write_all(request.as_bytes()).await.unwrap();
+    let client = Client {
+        stream: ours,
+        pulse,
+        holders: 0,
+        ended,
+    };
+    client.settle().await;
+    (client, permits)
+}
+
 #[tokio::test]
 async fn the_last_answer_says_so_and_is_the_last() {
     for order in [Order::Last, Order::Finish] {
-        let mut client = connect().await;
-        client.order(Order::Rest).await;
-        client
-            .send("POST /slow HTTP/1.1\r\ncontent-length: 1\r\n\r\n")
-            .await;
+        let (mut client, permits) = asked("/last").await;
         client.order(order).await;
-        client.send("a").await;
+        permits.add_permits(2);
         let mut answer = String::new();
         let read = client.stream.read_to_string(&mut answer);
         timeout(FOREVER, read).await.unwrap().unwrap();
         assert!(answer.contains("connection: close\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n/last"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_before_the_answer_is_served_after_it() {
+    for next in [
+        "GET /next HTTP/1.1\r\n\r\n",
+        "GET /next HTTP/1.1\r\nte: trailers\r\n\r\n",
+    ] {
+        let (mut client, permits) = asked("/first").await;
+        client.send(next).await;
+        client.settle().await;
+        permits.add_permits(1);
+        assert_eq!(client.receive().await, "/first");
+        permits.add_permits(1);
+        assert_eq!(client.receive().await, "/next");
     }
 }
 
