@@ -10,6 +10,7 @@
 //! [`Failure::NotSent`] stays exact, since it is told only if that holds for every try. A breaker that is open is such
 //! a failure; undo and recovery pass it at a pace of their own.
 
+mod added;
 mod ask;
 mod asking;
 mod attempt;

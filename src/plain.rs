@@ -44,6 +44,14 @@ pub(crate) fn number(digits: &[u8]) -> Option<usize> {
     all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
+/// Appends a header.
+pub(crate) fn write_header(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends its digits.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
     if number >= 10 {

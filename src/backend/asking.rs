@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use http::Request;
-use http::header::HOST;
 use http::uri::Authority;
+use http::{HeaderValue, Request};
 
 use super::attempt::Outcome;
 use crate::body::Body;
@@ -41,8 +40,13 @@ impl Asked {
         })
     }
 
-    /// One more try begins, after so many; the catalog sees it as its parent.
-    pub(super) fn begin(&self, request: &mut Request<Body>, before: u32) -> Box<Try> {
+    /// One more try begins at this `host`, after so many; the catalog sees it as its parent.
+    pub(super) fn begin(
+        &self,
+        request: &mut Request<Body>,
+        host: &HeaderValue,
+        before: u32,
+    ) -> Box<Try> {
         let begun = self.traced.begin();
         let traceparent = begun.context().header().value();
         request.headers_mut().insert(TRACEPARENT, traceparent);
@@ -62,7 +66,7 @@ impl Asked {
         if before > 0 {
             facts.push(("http.request.resend_count", Fact::Number(before.into())));
         }
-        facts.extend(address(request));
+        facts.extend(address(host));
         Box::new(Try {
             begun,
             name,
@@ -73,11 +77,8 @@ impl Asked {
 }
 
 /// Which of the catalog's addresses it is at.
-fn address(request: &Request<Body>) -> Vec<(&'static str, Fact)> {
-    let host = request
-        .headers()
-        .get(HOST)
-        .and_then(|host| host.to_str().ok());
+fn address(host: &HeaderValue) -> Vec<(&'static str, Fact)> {
+    let host = host.to_str().ok();
     let Some(host) = host.and_then(|host| host.parse::<Authority>().ok()) else {
         return Vec::new();
     };

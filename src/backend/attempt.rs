@@ -3,6 +3,7 @@
 use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
+use super::added::Added;
 use super::connection::{self, Broken, Came, Connection, Home};
 use super::headers;
 use super::multiplexed::{self, Inflow};
@@ -53,7 +54,9 @@ impl Answer {
 
 /// How a try is made.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct Terms<'a> {
+    /// Headers that go with the request.
+    pub(super) added: Added<'a>,
     /// When it begins.
     pub(super) now: Instant,
     /// So long it waits for the answer's headers.
@@ -69,11 +72,12 @@ pub(super) struct Terms {
 ///
 /// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
 /// request comes back and goes over the next one.
-pub(super) async fn attempt(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
+pub(super) async fn attempt(pool: &Pool, request: &mut Request<Body>, terms: Terms<'_>) -> Outcome {
     let Some(lines) = pool.multiplexed() else {
         return in_http1(pool, request, terms).await;
     };
     headers::set_length(request);
+    terms.added.insert_into(request.headers_mut());
     let spare = terms.keeps.then(|| Spare::of(request)).flatten();
     // Boxed since it would make the future of every request large.
     let outcome = Box::pin(multiplexed::attempt(pool, lines, request, terms)).await;
@@ -84,15 +88,20 @@ pub(super) async fn attempt(pool: &Pool, request: &mut Request<Body>, terms: Ter
 }
 
 /// The same over a connection of its own.
-pub(super) async fn in_http1(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
+pub(super) async fn in_http1(
+    pool: &Pool,
+    request: &mut Request<Body>,
+    terms: Terms<'_>,
+) -> Outcome {
     let Terms {
+        added,
         now,
         deadline,
         keeps,
         anew,
     } = terms;
     while !anew && let Some(mut connection) = pool.take_idle(now) {
-        match connection.exchange(request, keeps, deadline).await {
+        match connection.exchange(request, added, keeps, deadline).await {
             Ok(response) => return answered(response, connection, true),
             Err(Broken::Unsent(_)) => {}
             Err(Broken::Lost(cause)) => {
@@ -108,16 +117,19 @@ pub(super) async fn in_http1(pool: &Pool, request: &mut Request<Body>, terms: Te
     Box::pin(attempt_anew(pool, request, terms)).await
 }
 
-async fn attempt_anew(pool: &Pool, request: &mut Request<Body>, terms: Terms) -> Outcome {
+async fn attempt_anew(pool: &Pool, request: &mut Request<Body>, terms: Terms<'_>) -> Outcome {
     let Terms {
-        deadline, keeps, ..
+        added,
+        deadline,
+        keeps,
+        ..
     } = terms;
     let mut connection = match timeout_at(deadline, pool.connect()).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(cause)) => return Outcome::Unsent(cause),
         Err(_) => return Outcome::TimedOut { sent: false },
     };
-    match connection.exchange(request, keeps, deadline).await {
+    match connection.exchange(request, added, keeps, deadline).await {
         Ok(response) => answered(response, connection, false),
         Err(Broken::Unsent(cause)) => Outcome::Unsent(cause),
         Err(Broken::Lost(cause)) => Outcome::Lost {

@@ -26,6 +26,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
+use super::added::Added;
 use super::bell::Bell;
 use super::dial::Io;
 use super::headers;
@@ -107,28 +108,30 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and waits for the response's headers until `deadline`. `keeps`: the request may be sent again
+    /// Sends `request` with what is `added` to it and waits for the response's headers until `deadline`. `keeps`: the request may be sent again
     /// afterwards, if its body is in memory; otherwise nothing that matters is left of it, unless it is unsent.
     pub(super) async fn exchange(
         &mut self,
         request: &mut Request<Body>,
+        added: Added<'_>,
         keeps: bool,
         deadline: Instant,
     ) -> Result<Response<Came>, Broken> {
         let mut read = None;
         if matches!(self.speaker, Speaker::Own(_)) && plain::is_plain(request) {
-            match self.ask(request, keeps, deadline).await? {
+            match self.ask(request, added, keeps, deadline).await? {
                 Ok(response) => {
                     self.others = 0;
                     return Ok(response.map(Came::Whole));
                 }
                 Err(other) => {
-                    self.others += 1;
-                    read = Some(other);
+                    self.others += u8::from(other.is_some());
+                    read = other;
                 }
             }
         }
         // Boxed since it would make the future of every request large.
+        added.insert_into(request.headers_mut());
         Box::pin(self.exchange_by_hyper(request, keeps, read, deadline)).await
     }
 

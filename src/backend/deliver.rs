@@ -19,6 +19,7 @@ use http::uri::PathAndQuery;
 use http::{Extensions, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
+use super::added::Added;
 use super::asking::Asked;
 use super::attempt::{Answer, Outcome, Terms, attempt};
 use super::connection::Came;
@@ -100,6 +101,7 @@ impl Delivery {
         deadline: Instant,
         request: &mut Request<Body>,
         manner: Manner,
+        added: Added<'_>,
         asked: Option<Box<Asked>>,
     ) -> Result<Response<Body>, Failure> {
         let path = request.uri().path_and_query().cloned();
@@ -117,13 +119,14 @@ impl Delivery {
             }
             let keeps = course.keeps();
             let terms = Terms {
+                added: added.at(&pool.host),
                 now,
                 deadline,
                 keeps,
                 anew: course.anew,
             };
             let one = asked.as_ref();
-            let one = one.map(|asked| asked.begin(request, course.tries));
+            let one = one.map(|asked| asked.begin(request, &pool.host, course.tries));
             let outcome = attempt(pool, request, terms).await;
             if let Some(mut one) = one {
                 one.end(&outcome);

@@ -1,17 +1,12 @@
-//! Which headers cross the gateway, and which it sets itself.
+//! Which headers cross the gateway.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, HeaderName,
-    TRANSFER_ENCODING,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body::Body as _;
 
-use super::Peer;
 use crate::body::Body;
-use crate::protocol::context::Context;
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// What a sender may not have removed by naming it in `connection`: the gateway relies on these.
 const KEPT: [HeaderName; 6] = [
@@ -77,23 +72,6 @@ pub(super) fn ends_here(name: &str) -> bool {
         [b'x', b'-', b'f', ..] => name.starts_with("x-forwarded-"),
         [b'x', b'-', b'n', ..] => name.starts_with("x-nsgate-"),
         _ => false,
-    }
-}
-
-/// Tells the catalog for whom the gateway asks.
-pub(super) fn set_peer(headers: &mut HeaderMap, peer: &Peer) {
-    headers.insert(X_FORWARDED_FOR, peer.forwarded_for().clone());
-    headers.insert(FORWARDED, peer.forwarded().clone());
-}
-
-/// Writes the request's context, one header an entry.
-pub(super) fn set_context(headers: &mut HeaderMap, prefix: &str, context: &Context) {
-    for entry in context.iter() {
-        if let Ok(name) = entry.header_name(prefix) {
-            headers.insert(name, entry.header_value().clone());
-        } else {
-            debug_assert!(false, "a configured prefix can begin a header name");
-        }
     }
 }
 

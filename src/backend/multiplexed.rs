@@ -214,7 +214,7 @@ pub(super) async fn attempt(
     pool: &Pool,
     lines: &Multiplexed,
     request: &mut Request<Body>,
-    terms: Terms,
+    terms: Terms<'_>,
 ) -> Outcome {
     let Terms { deadline, anew, .. } = terms;
     let alone = Terms {

@@ -12,14 +12,15 @@ use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body::Body as _;
 
+use super::added::Added;
 use crate::body::Body;
-use crate::plain::{steers, write_number};
+use crate::plain::{steers, write_header, write_number};
 pub(super) use answer::{Whole, read};
 
 /// The longest body of a request, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
 
-/// Whether `request` can be written by [`write`].
+/// Whether `request` can be written by [`write_head`], as far as its headers allow.
 pub(super) fn is_plain(request: &Request<Body>) -> bool {
     let body = request.body();
     let length = body.size_hint().exact();
@@ -29,11 +30,11 @@ pub(super) fn is_plain(request: &Request<Body>) -> bool {
             *request.method(),
             Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::PATCH
         )
-        && !request.headers().keys().any(steers)
 }
 
-/// Appends `request` with this `body` to `out`.
-pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
+/// Appends `request`, but for its body, with what is `added` to it. `false`: it must be written by others, and what `out`
+/// holds is worth nothing.
+pub(super) fn write_head(out: &mut Vec<u8>, request: &Request<Body>, added: Added<'_>) -> bool {
     let path = request.uri().path_and_query();
     let path = path.map_or("/", PathAndQuery::as_str);
     out.extend_from_slice(request.method().as_str().as_bytes());
@@ -41,22 +42,23 @@ pub(super) fn write<B>(out: &mut Vec<u8>, request: &Request<B>, body: &[u8]) {
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     for (name, value) in request.headers() {
-        // What is sent is what counts, and it is said once.
-        if *name == CONTENT_LENGTH {
-            continue;
+        if steers(name) {
+            return false;
         }
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        // Of the length, what is sent is what counts, and it is said once.
+        if *name != CONTENT_LENGTH && !added.has(name.as_str()) {
+            write_header(out, name, value);
+        }
     }
-    if !body.is_empty() || matches!(*request.method(), Method::POST | Method::PUT) {
+    added.write(out);
+    let length = usize::try_from(request.body().size_hint().lower()).unwrap_or_default();
+    if length > 0 || matches!(*request.method(), Method::POST | Method::PUT) {
         out.extend_from_slice(b"content-length: ");
-        write_number(out, body.len());
+        write_number(out, length);
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(body);
+    true
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::HOST;
 use http::uri::{InvalidUri, PathAndQuery, Scheme, Uri};
 use http::{HeaderValue, Request};
 use rustls::ClientConfig;
@@ -90,7 +89,6 @@ impl Pool {
         if !(self.prefix.is_empty() && is_of(request.uri(), path)) {
             *request.uri_mut() = self.target(path)?;
         }
-        request.headers_mut().insert(HOST, self.host.clone());
         Ok(())
     }
 

@@ -2,14 +2,16 @@
 
 mod bearer;
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Version};
+use http::{Extensions, Request, Response, Version};
 use tokio::time::Instant;
 
+use super::added::Added;
 use super::attempt::{Outcome, Terms, attempt};
 use super::credentials::{Credentials, Lent};
 use super::deliver::{Delivery, Manner};
@@ -64,10 +66,12 @@ impl Rest {
             own: matches!(extensions.get(), Some(Authority::Service)),
         };
         let asked = self.delivery.asked(extensions);
-        self.prepare(request);
+        let extensions = take(request.extensions_mut());
+        self.prepare(request, &extensions);
+        let added = Added::of(Learned::of(&extensions), &self.context_prefix);
         let delivery = &self.delivery;
         delivery
-            .deliver(now, deadline, request, manner, asked)
+            .deliver(now, deadline, request, manner, added, asked)
             .await
     }
 
@@ -101,11 +105,13 @@ impl Rest {
     async fn check_one(&self, endpoint: &Endpoint) {
         endpoint.pool.reap();
         let mut request = Request::new(Body::empty());
-        request.extensions_mut().insert(Authority::Service);
-        self.prepare(&mut request);
+        let mut extensions = Extensions::new();
+        extensions.insert(Authority::Service);
+        self.prepare(&mut request, &extensions);
         let answers = endpoint.load.answers();
         let now = Instant::now();
         let terms = Terms {
+            added: Added::default().at(&endpoint.pool.host),
             now,
             deadline: now + self.health.timeout,
             keeps: false,
@@ -135,21 +141,13 @@ impl Rest {
         self.health.interval
     }
 
-    /// Makes the headers the catalog's.
-    fn prepare(&self, request: &mut Request<Body>) {
-        let extensions = std::mem::take(request.extensions_mut());
+    /// Leaves of the headers what is for the catalog, and shows it the token that is for it.
+    fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();
         headers::strip(map, &self.context_prefix);
         self.credentials
             .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
-        let learned = Learned::of(&extensions);
-        if let Some(context) = &learned.context {
-            headers::set_context(map, &self.context_prefix, context);
-        }
-        if let Some(peer) = &learned.peer {
-            headers::set_peer(map, peer);
-        }
     }
 }
 

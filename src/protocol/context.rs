@@ -4,6 +4,7 @@
 //! An entry that exists can travel as a header: its key is a lower-case token (RFC 9110, section 5.1),
 //! its value UTF-8 without control characters and without spaces around it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::iter::once;
 use std::sync::Arc;
@@ -297,11 +298,11 @@ impl Entry {
     ///
     /// # Errors
     /// `prefix` cannot begin a header name.
-    pub fn header_name(&self, prefix: &str) -> Result<HeaderName, InvalidHeaderName> {
+    pub fn header_name(&self, prefix: &str) -> Result<Cow<'_, HeaderName>, InvalidHeaderName> {
         if self.prefix == prefix.len() && self.name.as_str().starts_with(prefix) {
-            return Ok(self.name.clone());
+            return Ok(Cow::Borrowed(&self.name));
         }
-        HeaderName::try_from([prefix, self.key()].concat())
+        HeaderName::try_from([prefix, self.key()].concat()).map(Cow::Owned)
     }
 
     /// Who named it.

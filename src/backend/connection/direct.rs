@@ -13,6 +13,7 @@ use hyper::rt::{Read as _, ReadBuf, Write as _};
 use tokio::time::Instant;
 
 use super::{Broken, Connection, Speaker};
+use crate::backend::added::Added;
 use crate::backend::bell::Bell;
 use crate::backend::dial::Io;
 use crate::backend::plain::{self, Whole};
@@ -34,8 +35,8 @@ thread_local! {
     static ANSWER: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
 }
 
-/// An answer, or what came instead and is for hyper to understand.
-type Heard = Result<Response<Bytes>, Bytes>;
+/// An answer, or what came instead and is for hyper to understand; `None`: the request is for hyper to write.
+type Heard = Result<Response<Bytes>, Option<Bytes>>;
 
 impl Connection {
     /// Sends `request`, which is plain, and waits until `deadline` for what comes. `keeps`: the request may be sent
@@ -43,15 +44,18 @@ impl Connection {
     pub(super) async fn ask(
         &mut self,
         request: &mut Request<Body>,
+        added: Added<'_>,
         keeps: bool,
         deadline: Instant,
     ) -> Result<Heard, Broken> {
-        let mut rest = self.begin(request)?;
+        let Some(mut rest) = self.begin(request, added)? else {
+            return Ok(Err(None));
+        };
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
         let mut headers = room();
         let Some(whole) = plain::read(&heard, &mut headers) else {
             leave(headers);
-            return Ok(Err(heard));
+            return Ok(Err(Some(heard)));
         };
         let Whole {
             status,
@@ -75,24 +79,31 @@ impl Connection {
         !matches!(self.speaker, Speaker::Gone)
     }
 
-    /// Writes what the system takes at once. What is left is nearly always nothing.
-    fn begin(&mut self, request: &mut Request<Body>) -> Result<Vec<u8>, Broken> {
+    /// Writes what the system takes at once. What is left is nearly always nothing. `None`: the request is not plain.
+    fn begin(
+        &mut self,
+        request: &mut Request<Body>,
+        added: Added<'_>,
+    ) -> Result<Option<Vec<u8>>, Broken> {
         let Speaker::Own(io) = &mut self.speaker else {
             return Err(Broken::Unsent("the connection has ended".into()));
         };
-        let body = request.body_mut().take_whole().unwrap_or_default();
         let cx = &mut Context::from_waker(self.bell.waker());
         let outcome = REQUEST.with_borrow_mut(|piece| {
             piece.clear();
-            plain::write(piece, request, &body);
+            if !plain::write_head(piece, request, added) {
+                return Ok(None);
+            }
+            let body = request.body_mut().take_whole().unwrap_or_default();
+            piece.extend_from_slice(&body);
+            *request.body_mut() = Body::full(body);
             match Pin::new(&mut *io).poll_write(cx, piece) {
-                Poll::Ready(Ok(length)) => Ok(piece[length..].to_vec()),
+                Poll::Ready(Ok(length)) => Ok(Some(piece[length..].to_vec())),
                 Poll::Ready(Err(error)) => Err(error),
-                Poll::Pending => Ok(piece.clone()),
+                Poll::Pending => Ok(Some(piece.clone())),
             }
         });
-        *request.body_mut() = Body::full(body);
-        if !matches!((&outcome, &*io), (Ok(rest), Io::Plain(_)) if rest.is_empty()) {
+        if !matches!((&outcome, &*io), (Ok(Some(rest)), Io::Plain(_)) if rest.is_empty()) {
             self.bell.ring();
         }
         outcome.map_err(|error| match io {

@@ -72,7 +72,9 @@ async fn exchange(
     let shelf = Shelf::default();
     let asking = async {
         let mut request = whole();
-        let answer = connection.exchange(&mut request, true, soon()).await;
+        let answer = connection
+            .exchange(&mut request, Added::default(), true, soon())
+            .await;
         let kept = request.into_body().collect_up_to(9).await.unwrap();
         assert_eq!(kept, "whole", "it can be sent again");
         let Ok(response) = answer else {
@@ -170,7 +172,9 @@ async fn what_is_no_answer_is_none_and_may_have_been_acted_on() {
             let _ = server.read_to_end(&mut Vec::new()).await;
         };
         let asking = async {
-            let outcome = connection.exchange(&mut request, true, soon()).await;
+            let outcome = connection
+                .exchange(&mut request, Added::default(), true, soon())
+                .await;
             drop(connection);
             outcome
         };
@@ -187,7 +191,9 @@ async fn a_request_that_was_never_written_is_where_it_was() {
         drop(server);
         // The hang-up comes between the look and the use.
         sleep(Duration::from_millis(50)).await;
-        let outcome = connection.exchange(&mut request, false, soon()).await;
+        let outcome = connection
+            .exchange(&mut request, Added::default(), false, soon())
+            .await;
         assert!(matches!(outcome, Err(Broken::Unsent(_))));
         let body = request.into_body();
         assert_eq!(body.collect_up_to(9).await.unwrap(), "whole");
@@ -204,7 +210,9 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
         let (mut connection, mut server) = pair().await;
         server.write_all(began.as_bytes()).await.unwrap();
         let deadline = Instant::now() + Duration::from_millis(50);
-        let outcome = connection.exchange(&mut request, false, deadline).await;
+        let outcome = connection
+            .exchange(&mut request, Added::default(), false, deadline)
+            .await;
         assert!(matches!(outcome, Err(Broken::Late)));
     }
 }

@@ -13,6 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
 use super::timing::FETCH_TIMEOUT;
+use crate::backend::added::Added;
 use crate::backend::connection::{self, Broken, Connection, Home};
 use crate::backend::dial::Dialer;
 use crate::body::Body;
@@ -67,7 +68,12 @@ impl Channel {
         headers.insert(HOST, self.host.clone());
         headers.insert(CONTENT_LENGTH, length.into());
         let mut connection = Connection::open(self.dialer.dial().await?);
-        let answered = connection.exchange(&mut request, false, Instant::now() + FETCH_TIMEOUT);
+        let answered = connection.exchange(
+            &mut request,
+            Added::default(),
+            false,
+            Instant::now() + FETCH_TIMEOUT,
+        );
         let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
         let body = connection::body(body, Box::new(connection), NotKept);
         let body = body.collect_up_to(MAX_ANSWER).await?;

@@ -4,10 +4,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::answer::FIELDS;
 use super::*;
+use crate::exchange::learned::Learned;
+use crate::exchange::peer::Peer;
 
-fn written(request: &Request<Body>, body: &str) -> String {
-    let mut out = Vec::new();
-    write(&mut out, request, body.as_bytes());
+fn written(request: &Request<Body>) -> String {
+    let (mut out, host) = (Vec::new(), HeaderValue::from_static("h:1"));
+    assert!(write_head(&mut out, request, Added::default().at(&host)));
     String::from_utf8(out).unwrap()
 }
 
@@ -20,30 +22,48 @@ fn read_str(text: &str) -> Option<(Whole, HeaderMap)> {
 #[test]
 fn a_request_is_written_as_the_rfc_spells_it() {
     let mut request = Request::post("/v1/table/a/describe?delimiter=.")
-        .header("host", "h:1")
         .header("x-a", "1")
+        .header("host", "of the client")
         .header("x-a", "2")
         .body(Body::full("{}"))
         .unwrap();
     let head =
-        "POST /v1/table/a/describe?delimiter=. HTTP/1.1\r\nhost: h:1\r\nx-a: 1\r\nx-a: 2\r\n";
-    let expected = format!("{head}content-length: 2\r\n\r\n{{}}");
-    assert_eq!(written(&request, "{}"), expected);
+        "POST /v1/table/a/describe?delimiter=. HTTP/1.1\r\nx-a: 1\r\nx-a: 2\r\nhost: h:1\r\n";
+    let expected = format!("{head}content-length: 2\r\n\r\n");
+    assert_eq!(written(&request), expected);
     // Whatever the headers say: once, and what is sent.
     for said in ["2", "7"] {
         let said = HeaderValue::from_static(said);
         request.headers_mut().append(CONTENT_LENGTH, said);
-        assert_eq!(written(&request, "{}"), expected);
+        assert_eq!(written(&request), expected);
     }
+    *request.body_mut() = Body::empty();
     let expected = format!("{head}content-length: 0\r\n\r\n");
-    assert_eq!(written(&request, ""), expected);
-    let bare = Request::new(Body::empty());
-    assert_eq!(written(&bare, ""), "GET / HTTP/1.1\r\n\r\n");
-    let mut bare = bare;
+    assert_eq!(written(&request), expected);
+    let mut bare = Request::new(Body::empty());
+    assert_eq!(written(&bare), "GET / HTTP/1.1\r\nhost: h:1\r\n\r\n");
     bare.headers_mut().insert(CONTENT_LENGTH, 0.into());
-    assert_eq!(written(&bare, ""), "GET / HTTP/1.1\r\n\r\n");
-    let long = written(&bare, &"x".repeat(10_203));
-    assert!(long.starts_with("GET / HTTP/1.1\r\ncontent-length: 10203\r\n\r\nxxx"));
+    assert_eq!(written(&bare), "GET / HTTP/1.1\r\nhost: h:1\r\n\r\n");
+    *bare.body_mut() = Body::full("x".repeat(10_203));
+    let expected = "GET / HTTP/1.1\r\nhost: h:1\r\ncontent-length: 10203\r\n\r\n";
+    assert_eq!(written(&bare), expected);
+}
+
+#[test]
+fn what_was_added_for_another_connection_is_said_once() {
+    let learned = Learned::from(Peer::new("192.0.2.7:1".parse().unwrap(), false));
+    let host = HeaderValue::from_static("h:1");
+    let added = Added::of(&learned, "x-c-").at(&host);
+    let mut request = Request::new(Body::empty());
+    let before = HeaderValue::from_static("h:2");
+    Added::of(&learned, "x-c-")
+        .at(&before)
+        .insert_into(request.headers_mut());
+    let mut out = Vec::new();
+    assert!(write_head(&mut out, &request, added));
+    let expected = "GET / HTTP/1.1\r\nhost: h:1\r\nx-forwarded-for: 192.0.2.7\r\n\
+                    forwarded: for=192.0.2.7;proto=http\r\n\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
 #[test]
@@ -66,7 +86,7 @@ fn what_is_not_plain_is_left_to_others() {
         let mut request = request("POST", Body::full("x"));
         let name = HeaderName::from_static(name);
         request.headers_mut().insert(name, "x".parse().unwrap());
-        assert!(!is_plain(&request));
+        assert!(!write_head(&mut Vec::new(), &request, Added::default()));
     }
 }
 

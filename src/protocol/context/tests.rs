@@ -51,7 +51,7 @@ fn context_headers_become_entries_and_leave_the_request() {
     assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-ns-ct-other"]);
     let names = context
         .iter()
-        .map(|entry| entry.header_name("x-ns-ctx-").unwrap());
+        .map(|entry| entry.header_name("x-ns-ctx-").unwrap().into_owned());
     assert_eq!(
         names.collect::<Vec<_>>(),
         ["x-ns-ctx-team", "x-ns-ctx-zone"]
