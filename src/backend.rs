@@ -251,6 +251,11 @@ impl Backend {
         }
     }
 
+    /// Whether it reads in a request's [`Learned`], and not in its path, what the path names.
+    pub fn is_told_what(&self) -> bool {
+        !matches!(self.kind, Kind::Rest(_))
+    }
+
     /// How this catalog takes part in batches.
     pub fn batch_mode(&self) -> BatchMode {
         self.batch

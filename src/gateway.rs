@@ -111,13 +111,11 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: R) -> Self::Future {
+    fn call(&mut self, request: R) -> Self::Future {
         let shared = Arc::clone(&self.shared);
         // Memory first: the future is large, and would be moved whole from where it is made.
         let memory = Box::new_uninit();
-        let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, async move {
-            shared.serve(&shared.world, request.borrow_mut()).await
-        }));
+        let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, shared.serve(request)));
         answer
     }
 }
@@ -125,31 +123,39 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
 impl Shared {
     /// Every request pays for the largest future that it may await: on the way of the common ones `request` stays where
     /// it is until it is sent, and what is rare is boxed.
-    async fn serve(
-        &self,
-        world: &Arc<World>,
-        request: &mut Request<Body>,
-    ) -> Result<Response<Body>, Error> {
+    async fn serve<R>(self: Arc<Self>, mut request: R) -> Result<Response<Body>, Error>
+    where
+        R: BorrowMut<Request<Body>>,
+    {
         use Operation as Op;
-        let learned = Learned::of(request.extensions());
+        let (shared, world) = (&*self, &self.world);
+        let request = request.borrow_mut();
+        let learned = Learned::more(request.extensions_mut());
         let operation = known("operation", learned.operation)?;
+        // Most requests are sent on to catalogs that read it in the path: they are spared another reference to it.
         let id = match operation.kind() {
-            Some(_) => known("identifier", learned.identifier.clone())?,
+            Some(_) => known("identifier", learned.identifier.take())?,
             None => Identifier::root(),
         };
         let partly = || request.extensions().get::<Rights>().is_some();
-        if listing::concerns(&world.routes, operation, &id, partly) {
-            return Box::pin(tree::answer(self, world, &id, take(request))).await;
+        let concerns_tree = listing::concerns(&world.routes, operation, &id, partly);
+        let whole = |request: &mut Request<Body>| {
+            let learned = Learned::more(request.extensions_mut());
+            learned.identifier = operation.kind().map(|_| id.clone());
+            take(request)
+        };
+        if concerns_tree {
+            return Box::pin(tree::answer(shared, world, &id, whole(request))).await;
         }
         match operation {
             Op::BatchCreateTableVersions | Op::BatchCommitTables => {
-                Box::pin(commit::commit(self, world, take(request))).await
+                Box::pin(commit::commit(shared, world, whole(request))).await
             }
-            Op::RenameTable => Box::pin(rename::rename(self, world, &id, take(request))).await,
+            Op::RenameTable => Box::pin(rename::rename(shared, world, &id, whole(request))).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
-                Box::pin(transaction::serve(self, world, &id, take(request))).await
+                Box::pin(transaction::serve(shared, world, &id, whole(request))).await
             }
-            _ => forward::forward(self, world, operation, &id, request).await,
+            _ => forward::forward(shared, world, operation, &id, request).await,
         }
     }
 }

@@ -9,5 +9,6 @@ pub mod limits;
 pub mod metrics;
 pub mod rate;
 pub mod recognize;
+mod refused;
 pub mod rescue;
 pub mod trace;

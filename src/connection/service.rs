@@ -77,8 +77,7 @@ impl<S> Door<S> {
         S: Service<Request<Body>>,
     {
         let serving = self.pulse.began();
-        let learned = Learned::from(self.peer.clone());
-        request.extensions_mut().insert(learned);
+        Learned::more(request.extensions_mut()).peer = Some(self.peer.clone());
         (self.stack.borrow_mut().call(request), serving)
     }
 }

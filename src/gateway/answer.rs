@@ -28,6 +28,8 @@ pub(super) struct Change<'a> {
     pub(super) asked: &'a Identifier,
     /// As the catalog spells it.
     pub(super) there: &'a Identifier,
+    /// Whether it is called the same there.
+    pub(super) keeps_path: bool,
     pub(super) mount: &'a Mount,
     pub(super) backend: &'a Backend,
 }
@@ -39,7 +41,7 @@ impl Change<'_> {
     }
 
     fn respells(&self) -> bool {
-        !self.mount.keeps_path() && !self.operation.response_id_fields().is_empty()
+        !self.keeps_path && !self.operation.response_id_fields().is_empty()
     }
 
     fn manages(&self) -> bool {

@@ -44,13 +44,16 @@ pub(super) async fn forward(
     let said = admit(shared, world, mount, operation, names, request).await?;
     if let Some(there) = &elsewhere {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
-        Learned::more(request.extensions_mut()).identifier = Some(there.clone());
     }
     let there = elsewhere.as_ref().unwrap_or(id);
+    if backend.is_told_what() && operation.kind().is_some() {
+        Learned::more(request.extensions_mut()).identifier = Some(there.clone());
+    }
     let change = Change {
         operation,
         asked: id,
         there,
+        keeps_path: elsewhere.is_none(),
         mount,
         backend,
     };
@@ -66,9 +69,14 @@ pub(super) async fn forward(
         there,
     };
     let since = owner.since(shared, operation)?;
-    // A response is large, and moved out of each future that it comes through: on the common way there are few.
+    // As `send` does, without a future of its own: a response is large, and moved out of each that it comes through.
     let answer = match Way::of(operation, detailed) {
-        None => send(backend, request).await,
+        None => {
+            let waiting = waiting(backend, request);
+            let outcome = backend.pass(request).await;
+            drop(waiting);
+            outcome.map_err(|failure| failure.into_error(backend.name()))
+        }
         Some(way) => Box::pin(owner.ask(shared, way, request)).await,
     };
     if let Some(since) = since {

@@ -67,19 +67,30 @@ pub(super) async fn admit(
         id,
         index_name: index_name.as_deref(),
     };
-    let mut context = Learned::more(request.extensions_mut()).context.as_mut();
-    let checked = rewrite::request(asked, body, locate, |key, value| match &mut context {
-        Some(context) => Ok(context.add_body(key, value)?),
-        None => Ok(true),
+    let mut adds = false;
+    let checked = rewrite::request(asked, body, locate, |key, value| {
+        adds = true;
+        match &mut Learned::more(request.extensions_mut()).context {
+            Some(context) => Ok(context.add_body(key, value)?),
+            None => Ok(true),
+        }
     })?;
-    let shows = context.filter(|context| context.shows());
-    if let Some(shown) = shows.map(|context| context.shown(Source::Body).collect::<Vec<_>>()) {
-        Exchange::of(request).described(shown);
+    if adds {
+        describe(request);
     }
     *request.body_mut() = Body::full(checked.body);
     Ok(Said {
         with_details: checked.with_details,
     })
+}
+
+/// Tells the exchange what the body added to the context, where that is shown.
+fn describe(request: &mut Request<Body>) {
+    let context = Learned::of(request.extensions()).context.as_ref();
+    let shows = context.filter(|context| context.shows());
+    if let Some(shown) = shows.map(|context| context.shown(Source::Body).collect::<Vec<_>>()) {
+        Exchange::of(request).described(shown);
+    }
 }
 
 /// The index that the route names, decoded; `None` for operations whose route names none.

@@ -9,7 +9,6 @@ mod turn;
 mod verifier;
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +18,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -81,10 +81,8 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<
-        Turn<S::Future>,
-        Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>,
-    >;
+    type Future =
+        Either<Turn<S::Future>, Either<Refused, Pin<Box<dyn Future<Output = Answer> + Send>>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -108,7 +106,7 @@ where
             Ok(Verdict::Later(wait)) => wait,
             Err(refusal) => {
                 self.verifier.count(&refusal);
-                return Either::Right(Either::Left(ready(Err(refusal.into()))));
+                return Either::Right(Either::Left(Refused::with(refusal)));
             }
         };
         // The service that was polled ready is the one to call.

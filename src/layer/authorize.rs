@@ -3,7 +3,6 @@
 //! Requests of the latter kind go on with their caller's [`Rights`].
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
@@ -11,6 +10,7 @@ use futures_util::future::Either;
 use http::{Request, Response, Uri};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::access::{Rights, Rules};
 use crate::body::Body;
 use crate::error::Error;
@@ -65,7 +65,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+    type Future = Either<S::Future, Refused>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -78,7 +78,7 @@ where
         };
         match decided {
             Ok(()) => Either::Left(self.inner.call(request)),
-            Err(error) => Either::Right(ready(Err(error))),
+            Err(error) => Either::Right(Refused::with(error)),
         }
     }
 }

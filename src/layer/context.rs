@@ -3,7 +3,6 @@
 //! The headers themselves go no further. Entries of a body join later, where the body is read.
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{self, Poll};
 
@@ -11,6 +10,7 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::Exchange;
@@ -53,7 +53,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+    type Future = Either<S::Future, Refused>;
 
     fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -62,7 +62,7 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         match take(request.borrow_mut(), &self.rules) {
             Ok(()) => Either::Left(self.inner.call(request)),
-            Err(error) => Either::Right(ready(Err(error))),
+            Err(error) => Either::Right(Refused::with(error)),
         }
     }
 }

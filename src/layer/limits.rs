@@ -4,7 +4,6 @@
 //! when the response has ended, not when it began, because a body that streams costs as long as it streams.
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -13,6 +12,7 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::body::{Body, End};
 use crate::error::Error;
 use crate::exchange::{Exchange, Watcher};
@@ -79,7 +79,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+    type Future = Either<S::Future, Refused>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -88,7 +88,7 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         if !self.places.take() {
             name(request.borrow_mut());
-            return Either::Right(ready(Err(full())));
+            return Either::Right(Refused::with(full()));
         }
         Exchange::of(request.borrow_mut()).served();
         Either::Left(self.inner.call(request))

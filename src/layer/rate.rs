@@ -7,7 +7,6 @@
 mod buckets;
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -22,6 +21,7 @@ use governor::{Quota, RateLimiter};
 use http::{Request, Response};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
@@ -88,7 +88,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+    type Future = Either<S::Future, Refused>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -98,7 +98,7 @@ where
         if let Some(rates) = &self.rates
             && let Err(wait) = rates.take(&Caller::of(request.borrow()))
         {
-            return Either::Right(ready(Err(rates.refuse(wait))));
+            return Either::Right(Refused::with(rates.refuse(wait)));
         }
         Either::Left(self.inner.call(request))
     }

@@ -3,13 +3,13 @@
 //! It comes before authentication, so that a caller without a token learns only which routes exist.
 
 use std::borrow::BorrowMut;
-use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
+use super::refused::Refused;
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -40,7 +40,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, Error>>>;
+    type Future = Either<S::Future, Refused>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.0.poll_ready(cx)
@@ -49,7 +49,7 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         match note(request.borrow_mut()) {
             Ok(()) => Either::Left(self.0.call(request)),
-            Err(error) => Either::Right(ready(Err(error))),
+            Err(error) => Either::Right(Refused::with(error)),
         }
     }
 }

@@ -107,11 +107,13 @@ where
                 answer = Some(result);
             }
         }));
-        let error = match (outcome, answer) {
-            (Ok(()), None) => return Poll::Pending,
-            (Ok(()), Some(Ok(response))) => return Poll::Ready(Ok(response)),
-            (Ok(()), Some(Err(error))) => error,
-            (Err(panic), _) => panicked(panic.as_ref()),
+        if let Err(panic) = outcome {
+            answer = Some(Err(panicked(panic.as_ref())));
+        }
+        let error = match answer {
+            None => return Poll::Pending,
+            Some(Ok(response)) => return Poll::Ready(Ok(response)),
+            Some(Err(error)) => error,
         };
         this.exchange.failed(error.code());
         report(&error, this.exchange);

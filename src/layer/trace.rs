@@ -187,11 +187,11 @@ struct Sent {
 impl Sent {
     fn among(headers: &HeaderMap) -> Self {
         let mut sent = Self::default();
+        // As names: those that the library knows by number differ from these at once.
         for name in headers.keys() {
-            let name = name.as_str();
-            sent.parent |= name == "traceparent";
-            sent.state |= name == "tracestate";
-            sent.id |= name == "x-request-id";
+            sent.parent |= *name == TRACEPARENT;
+            sent.state |= *name == TRACESTATE;
+            sent.id |= *name == REQUEST_ID;
         }
         sent
     }

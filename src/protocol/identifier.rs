@@ -126,6 +126,13 @@ impl Identifier {
         while let [byte, after @ ..] = rest {
             rest = after;
             let mut byte = *byte;
+            // Letters and digits, of which names are made, are behind all that is special.
+            if byte > b'%' && byte != delimiter {
+                joined[length] = byte;
+                length += 1;
+                name_is_empty = false;
+                continue;
+            }
             if byte == b'%' {
                 let [high, low, after @ ..] = rest else {
                     return None;

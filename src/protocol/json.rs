@@ -50,6 +50,10 @@ impl<'a> Document<'a> {
 
     /// Whether there is nothing in it: no bytes, or `null`, which clients send where a body has no meaning.
     pub(super) fn is_nothing(self) -> bool {
+        // What is something begins so, as a rule.
+        if self.text.starts_with('{') {
+            return false;
+        }
         let text = self.text.trim_matches([' ', '\t', '\r', '\n']);
         text.is_empty() || text == "null"
     }

@@ -67,20 +67,19 @@ impl<T: Prefixed> Prefixes<T> {
         let root = self.all.first().filter(|first| first.prefix().is_root());
         let mut longest = root.map(|_| 0);
         let mut hash = index::SEED;
-        for (length, name) in id.names().enumerate() {
-            let left = self.lengths.unbounded_shr(length as u32);
-            if left == 0 {
-                break;
+        let joined = id.joined().as_bytes();
+        let (mut start, mut left) = (0, self.lengths);
+        while left != 0 && start < joined.len() {
+            let name = joined[start..].iter().take_while(|byte| **byte != 0);
+            let end = start + name.count();
+            hash = index::add(hash, &joined[start..end]);
+            if left & 1 == 1 {
+                let prefix = &joined[..end];
+                let is = |place: usize| self.all[place].prefix().joined().as_bytes() == prefix;
+                longest = self.index.find(hash, is).or(longest);
             }
-            hash = index::add(hash, name.as_bytes());
-            if left & 1 == 0 {
-                continue;
-            }
-            let is = |place: usize| {
-                let prefix = self.all[place].prefix();
-                id.starts_with(prefix) && prefix.len() == length + 1
-            };
-            longest = self.index.find(hash, is).or(longest);
+            left >>= 1;
+            start = end + 1;
         }
         longest
     }

@@ -123,9 +123,32 @@ fn unlisted<'a>(
     })
 }
 
+/// Whether a look at each byte shows that nothing makes it mean different things.
+fn is_plain(path: &[u8]) -> bool {
+    let (Some((&first, behind)), Some(&last)) = (path.split_first(), path.last()) else {
+        return false;
+    };
+    // Without a branch, so that it is done for many bytes at once.
+    let is_doubtful = |before: u8, byte: u8| {
+        let begins = before == b'/';
+        (byte == b';')
+            | (byte == b'\\')
+            | begins & ((byte == b'/') | (byte == b'.') | (byte == b'%'))
+    };
+    let pairs = path.iter().zip(behind);
+    let doubtful = pairs.fold(is_doubtful(b'/', first), |doubtful, (&before, &byte)| {
+        doubtful | is_doubtful(before, byte)
+    });
+    !doubtful && last != b'/'
+}
+
 /// What makes a path mean different things to different servers, if anything does.
 fn ambiguity(path: &str) -> Option<&'static str> {
     let path = path.as_bytes();
+    if is_plain(path) { None } else { doubt(path) }
+}
+
+fn doubt(path: &[u8]) -> Option<&'static str> {
     if memchr::memchr2(b';', b'\\', path).is_some() {
         return Some("the path has a `;` or a `\\`: send them percent-encoded");
     }

@@ -83,6 +83,7 @@ macro_rules! operations {
             /// Every operation of the contract, in the contract's order.
             pub const LISTED: [Self; 54] = [$(Self::$variant,)*];
 
+            #[inline]
             fn facts(self) -> &'static Facts {
                 match self {
                     $(Self::$variant => { static FACTS: Facts = Facts {

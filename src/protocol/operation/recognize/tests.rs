@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Kind, Operation, Target, Unrecognized, recognize};
+use super::{Kind, Operation, Target, Unrecognized, doubt, is_plain, recognize};
 use crate::protocol::operation::{Access, Payload};
 
 const CONTRACT: &str = include_str!("../operations.tsv");
@@ -173,4 +173,22 @@ fn a_path_that_servers_read_differently_is_refused() {
     for path in names_with_dots_and_slashes {
         assert!(recognize(&Method::POST, path).is_ok(), "{path}");
     }
+}
+
+#[test]
+fn no_path_with_which_something_is_wrong_looks_plain() {
+    const BYTES: &[u8] = b"a/.%2e;\\";
+    const LONGEST: u32 = 5;
+    let mut plain = 0;
+    for length in 0..=LONGEST {
+        for number in 0..BYTES.len().pow(length) {
+            let digit = |place| number / BYTES.len().pow(place) % BYTES.len();
+            let path: Vec<_> = (0..length).map(|place| BYTES[digit(place)]).collect();
+            if is_plain(&path) {
+                assert_eq!(doubt(&path), None, "{}", path.escape_ascii());
+                plain += 1;
+            }
+        }
+    }
+    assert!(plain > 1000, "{plain}");
 }
