@@ -69,7 +69,8 @@ fn judge(token: &str) -> Option<Map<String, Value>> {
 
 /// Reads a token; what is read is what any other reader would see.
 fn read(token: &str) -> Option<Unverified<'_>> {
-    let read = match Unverified::read(token, &Headers::default()) {
+    let known = Headers::default();
+    let read = match Unverified::read(token, &known) {
         Ok(read) => read,
         Err(refusal) => {
             // They become a part of a quoted string in a header.
@@ -80,6 +81,10 @@ fn read(token: &str) -> Option<Unverified<'_>> {
             return None;
         }
     };
+    let (encoded, kept) = read.unknown_header().expect("the first one");
+    known.keep(encoded, kept);
+    let again = Unverified::read(token, &known).expect("it was read before");
+    assert_eq!(again.header(), read.header(), "a header that is known");
     let parts: Vec<&str> = token.split('.').collect();
     let [header, payload, signature] = parts[..] else {
         panic!("not three parts")

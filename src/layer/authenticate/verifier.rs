@@ -185,3 +185,65 @@ fn certificate<B>(request: &Request<B>) -> Option<&str> {
 fn holder<B>(request: &Request<B>) -> Option<&Principal> {
     Learned::of(request.extensions()).peer.as_ref()?.holder()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
+
+    use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    use super::*;
+    use crate::config::{self, Algorithm, Auth, KeySource};
+    use crate::keys::SystemClock;
+    use crate::metrics::Metrics;
+
+    async fn verifier(pair: &Ed25519KeyPair) -> Verifier {
+        let folder = tempfile::tempdir().unwrap();
+        let x = URL_SAFE_NO_PAD.encode(pair.public_key());
+        let set = format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{x}"}}]}}"#);
+        std::fs::write(folder.path().join("keys.json"), set).unwrap();
+        let mut issuer = config::Issuer::new("https://one.test", "catalog");
+        issuer.algorithms = vec![Algorithm::EdDSA];
+        issuer.keys.source = KeySource::File(folder.path().join("keys.json"));
+        let auth = Auth {
+            issuers: vec![issuer],
+            anonymous: false,
+        };
+        let metrics = Metrics::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let keys = Keys::new(&auth, &clock, metrics.auth()).unwrap();
+        keys.issuers()[0].refresh().await;
+        Verifier::new(&keys, clock, metrics.auth().clone())
+    }
+
+    #[tokio::test]
+    async fn only_a_verified_token_makes_its_header_known() {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let verifier = verifier(&pair).await;
+        let claims = r#"{"iss":"https://one.test","aud":"catalog","exp":9999999999}"#;
+        let signed = [r#"{"alg":"EdDSA"}"#, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let signed = signed.join(".");
+        let token = |signature: &[u8]| format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
+        let (good, forged) = (
+            token(pair.sign(signed.as_bytes()).as_ref()),
+            token(&[7; 64]),
+        );
+        let judge = |token: &str| {
+            let request = Request::builder().header(AUTHORIZATION, format!("Bearer {token}"));
+            verifier.judge(&request.body(()).unwrap(), &mut Last::default())
+        };
+        let unknown = |token: &str| {
+            let read = Unverified::read(token, &verifier.headers).unwrap();
+            read.unknown_header().is_some()
+        };
+        assert!(matches!(judge(&forged), Err(Refusal::Signature)));
+        assert!(unknown(&good));
+        assert!(matches!(judge(&good), Ok(Verdict::Checked(_))));
+        assert!(!unknown(&good));
+        // That the header is known says nothing of the token.
+        assert!(matches!(judge(&forged), Err(Refusal::Signature)));
+        assert!(matches!(judge(&good), Ok(Verdict::Known(_))));
+    }
+}
