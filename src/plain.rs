@@ -61,13 +61,15 @@ pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
     out.push(b'0' + (number % 10) as u8);
 }
 
-/// The fields of a connection's first message, which those that follow nearly repeat: what was understood once need not
+/// The fields of one message of a connection, which those that follow nearly repeat: what was understood once need not
 /// be again. It keeps that message's bytes in memory, and no other's.
 #[derive(Default)]
 pub(crate) struct Fields {
     known: Vec<Field>,
-    /// The first message is over.
+    /// All of them are there.
     complete: bool,
+    /// Those of a later message that were not known.
+    others: usize,
 }
 
 struct Field {
@@ -78,14 +80,14 @@ struct Field {
 }
 
 impl Fields {
-    /// Reads the field of that number, of which `name` and `value` are all, both in `message`.
+    /// Reads the field at `index`, of which `name` and `value` are all, both in `message`.
     pub(crate) fn read(
         &mut self,
-        number: usize,
+        index: usize,
         (name, value): (&[u8], &[u8]),
         message: &Bytes,
     ) -> Option<(HeaderName, HeaderValue)> {
-        let known = self.known.get(number).filter(|known| known.spelled == name);
+        let known = self.known.get(index).filter(|known| known.spelled == name);
         if let Some(known) = known.filter(|known| known.value.as_bytes() == value) {
             return Some((known.name.clone(), known.value.clone()));
         }
@@ -95,7 +97,9 @@ impl Fields {
             None => HeaderName::from_bytes(name).ok()?,
         };
         let value = HeaderValue::from_maybe_shared(message.slice_ref(value)).ok()?;
-        if !self.complete {
+        if self.complete {
+            self.others += 1;
+        } else {
             self.known.push(Field {
                 spelled: message.slice_ref(spelled),
                 name: name.clone(),
@@ -105,8 +109,11 @@ impl Fields {
         Some((name, value))
     }
 
-    /// A message is over.
+    /// A message is over. After one that was mostly different, the next is the one to know.
     pub(crate) fn end(&mut self) {
-        self.complete = true;
+        self.complete = std::mem::take(&mut self.others) <= self.known.len() / 2;
+        if !self.complete {
+            self.known.clear();
+        }
     }
 }

@@ -36,6 +36,7 @@ use super::replay::Replay;
 use super::spare::Spare;
 use crate::body::Body;
 use crate::error::BoxError;
+use crate::plain::Fields;
 pub(super) use streamed::{Home, body};
 
 /// Read ahead of an answer, and held of a request that the catalog does not take, at most.
@@ -49,6 +50,8 @@ pub(super) struct Connection {
     speaker: Speaker,
     bell: Bell,
     patience: Patience,
+    /// What its answers begin with.
+    fields: Fields,
     /// Answers since the last plain one.
     others: u8,
 }
@@ -91,6 +94,7 @@ impl Connection {
             speaker: Speaker::Own(io),
             bell: Bell::new(),
             patience: Patience::default(),
+            fields: Fields::default(),
             others: 0,
         }
     }

@@ -4,8 +4,6 @@
 //! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See [`crate::plain`].
 
 mod answer;
-mod field;
-mod sight;
 
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;

@@ -15,7 +15,7 @@ use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
 use crate::body::Body;
-use crate::plain::{Fields, goes_on, has_body, number, steers, write_number};
+use crate::plain::{Fields, goes_on, has_body, number, steers, write_header, write_number};
 
 /// The longest body of an answer, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
@@ -52,12 +52,12 @@ pub(super) fn read(
     let target = PathAndQuery::from_maybe_shared(bytes.slice_ref(target.as_bytes())).ok()?;
     headers.reserve(head.headers.len());
     let mut length = None;
-    for (number, field) in head.headers.iter().enumerate() {
-        let (name, value) = known.read(number, (field.name.as_bytes(), field.value), bytes)?;
+    for (index, field) in head.headers.iter().enumerate() {
+        let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
         if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
             return None;
         }
-        if name == CONTENT_LENGTH && length.replace(crate::plain::number(field.value)?).is_some() {
+        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
             return None;
         }
         headers.append(name, value);
@@ -108,18 +108,12 @@ pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
         if steers(name) {
             return false;
         }
+        // What is sent is what counts, and it is said once.
         if *name == CONTENT_LENGTH {
-            // What is sent is what counts, and it is said once.
-            if number(value.as_bytes()) != Some(length) {
-                return false;
-            }
             continue;
         }
         dated |= *name == DATE;
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_header(out, name, value);
     }
     out.extend_from_slice(b"content-length: ");
     write_number(out, length);

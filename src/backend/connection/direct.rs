@@ -53,7 +53,7 @@ impl Connection {
         };
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
         let mut headers = room();
-        let Some(whole) = plain::read(&heard, &mut headers) else {
+        let Some(whole) = plain::read(&heard, &mut self.fields, &mut headers) else {
             leave(headers);
             return Ok(Err(Some(heard)));
         };

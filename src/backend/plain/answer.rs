@@ -1,24 +1,17 @@
 //! Reading an answer that is there as a whole.
 
-use std::cell::RefCell;
+use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, StatusCode};
-use memchr::memchr;
+use httparse::{ParserConfig, Status};
 
-use super::field::Field;
-use super::sight::Sight;
-use crate::plain::has_body;
+use crate::backend::headers::ends_here;
+use crate::plain::{Fields, goes_on, has_body, number, steers};
 
 /// Headers of an answer at most.
 pub(super) const FIELDS: usize = 48;
-/// What a line ends with.
-const END: &[u8] = b"\r\n";
-
-thread_local! {
-    static SIGHT: RefCell<Sight> = RefCell::default();
-}
 
 /// An answer, all of it but its headers.
 pub(in crate::backend) struct Whole {
@@ -30,53 +23,44 @@ pub(in crate::backend) struct Whole {
 
 /// The answer that `bytes` are, from its first to its last, with its headers in `headers`, which are empty: those that end
 /// here are not among them. `None`: it is another kind, or there is more of it to come.
-pub(in crate::backend) fn read(bytes: &Bytes, headers: &mut HeaderMap) -> Option<Whole> {
-    SIGHT.with_borrow_mut(|sight| read_by(sight, bytes, headers))
-}
-
-fn read_by(sight: &mut Sight, bytes: &Bytes, headers: &mut HeaderMap) -> Option<Whole> {
-    let (status, mut begin) = status(bytes)?;
+pub(in crate::backend) fn read(
+    bytes: &Bytes,
+    known: &mut Fields,
+    headers: &mut HeaderMap,
+) -> Option<Whole> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut head = httparse::Response::new(&mut []);
+    let parsed =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
+    let Ok(Status::Complete(begin)) = parsed else {
+        return None;
+    };
+    let status = StatusCode::from_u16(head.code?).ok()?;
+    if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
+        return None;
+    }
     let (mut length, mut stays) = (None, true);
-    for _ in 0..=FIELDS {
-        let line = line(&bytes[begin..])?;
-        begin += line.len() + END.len();
-        if line.is_empty() {
-            let end = begin.checked_add(length?)?;
-            let body = (end <= bytes.len()).then(|| bytes.slice(begin..end))?;
-            stays &= end == bytes.len();
-            return Some(Whole {
-                status,
-                body,
-                stays,
-            });
+    for (index, field) in head.headers.iter().enumerate() {
+        let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
+        if name == CONNECTION {
+            stays &= goes_on(field.value)?;
+        } else if steers(&name) {
+            return None;
         }
-        match sight.field(bytes, line)? {
-            Field::Connection { stays: says } => stays &= says,
-            Field::EndsHere => {}
-            Field::Length(said, value) => {
-                if length.replace(said).is_some() {
-                    return None;
-                }
-                headers.append(CONTENT_LENGTH, value);
-            }
-            Field::Other(name, value) => {
-                headers.append(name, value);
-            }
+        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
+            return None;
+        }
+        if !ends_here(name.as_str()) {
+            headers.append(name, value);
         }
     }
-    None
-}
-
-/// The status of an answer that is not known to have no body, and where its headers begin.
-fn status(bytes: &[u8]) -> Option<(StatusCode, usize)> {
-    let line = line(bytes)?;
-    let (code, reason) = line.strip_prefix(b"HTTP/1.1 ")?.split_at_checked(3)?;
-    let status = StatusCode::from_bytes(code).ok()?;
-    let plain = reason.strip_prefix(b" ")? == status.canonical_reason()?.as_bytes();
-    (plain && has_body(status)).then_some((status, line.len() + END.len()))
-}
-
-/// The first line of `bytes`, without its end. Whoever reads the line takes no other one within it.
-fn line(bytes: &[u8]) -> Option<&[u8]> {
-    bytes[..memchr(b'\n', bytes)?].strip_suffix(b"\r")
+    known.end();
+    let end = begin.checked_add(length?)?;
+    let body = (end <= bytes.len()).then(|| bytes.slice(begin..end))?;
+    stays &= end == bytes.len();
+    Some(Whole {
+        status,
+        body,
+        stays,
+    })
 }

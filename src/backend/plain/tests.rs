@@ -6,6 +6,7 @@ use super::answer::FIELDS;
 use super::*;
 use crate::exchange::learned::Learned;
 use crate::exchange::peer::Peer;
+use crate::plain::Fields;
 
 fn written(request: &Request<Body>) -> String {
     let (mut out, host) = (Vec::new(), HeaderValue::from_static("h:1"));
@@ -15,7 +16,11 @@ fn written(request: &Request<Body>) -> String {
 
 fn read_str(text: &str) -> Option<(Whole, HeaderMap)> {
     let mut headers = HeaderMap::new();
-    let whole = read(&Bytes::copy_from_slice(text.as_bytes()), &mut headers)?;
+    let whole = read(
+        &Bytes::copy_from_slice(text.as_bytes()),
+        &mut Fields::default(),
+        &mut headers,
+    )?;
     Some((whole, headers))
 }
 
@@ -150,18 +155,13 @@ fn an_answer_of_which_anything_is_missing_or_unclear_is_not_read() {
     for (from, to) in [
         ("HTTP/1.1", "HTTP/1.0"),
         ("HTTP/1.1", "HTTP/1.1 "),
-        ("HTTP/1.1", "\r\nHTTP/1.1"),
         ("200 OK", "200"),
         ("200 OK", "200 "),
         ("200 OK", "200 OK "),
         ("200 OK", "+20 OK"),
-        ("200 OK\r\n", "200 OK\n"),
         ("200 OK\r\n", "200 OK\r\n folded: x\r\n"),
         ("200 OK\r\n", "200 OK\r\n: x\r\n"),
         ("200 OK\r\n", "200 OK\r\nx\r\n"),
-        ("4\r\n", "4\n"),
-        ("4\r\n\r\n", "4\r\n\n"),
-        ("4\r\n\r\n", "4\n\r\n"),
         ("200 OK", "100 Continue"),
         ("200 OK", "101 Switching Protocols"),
         ("200 OK", "103 Early Hints"),
