@@ -16,7 +16,7 @@ mod versions;
 
 use std::borrow::BorrowMut;
 use std::collections::BTreeSet;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -111,53 +111,84 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: R) -> Self::Future {
+    fn call(&mut self, mut request: R) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        // Memory first: the future is large, and would be moved whole from where it is made.
-        let memory = Box::new_uninit();
-        let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, shared.serve(request)));
-        answer
+        let (operation, id) = match named(request.borrow_mut()) {
+            Ok(named) => named,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
+        if shared.is_forwarded(operation, &id, request.borrow()) {
+            // Memory first: the future is large, and would be moved whole from where it is made.
+            let memory = Box::new_uninit();
+            let answer = forward::forward(shared, operation, id, request);
+            let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, answer));
+            return answer;
+        }
+        Box::pin(shared.serve(operation, id, take(request.borrow_mut())))
     }
 }
 
 impl Shared {
-    /// Every request pays for the largest future that it may await: on the way of the common ones `request` stays where
-    /// it is until it is sent, and what is rare is boxed.
-    async fn serve<R>(self: Arc<Self>, mut request: R) -> Result<Response<Body>, Error>
-    where
-        R: BorrowMut<Request<Body>>,
-    {
+    /// Whether one catalog's answer is all that is asked for, as it nearly always is.
+    fn is_forwarded(&self, operation: Operation, id: &Identifier, request: &Request<Body>) -> bool {
         use Operation as Op;
-        let (shared, world) = (&*self, &self.world);
-        let request = request.borrow_mut();
-        let learned = Learned::more(request.extensions_mut());
-        let operation = known("operation", learned.operation)?;
-        // Most requests are sent on to catalogs that read it in the path: they are spared another reference to it.
-        let id = match operation.kind() {
-            Some(_) => known("identifier", learned.identifier.take())?,
-            None => Identifier::root(),
-        };
+        let is_decided_here = matches!(
+            operation,
+            Op::BatchCreateTableVersions
+                | Op::BatchCommitTables
+                | Op::RenameTable
+                | Op::DescribeTransaction
+                | Op::AlterTransaction
+        );
+        !is_decided_here && !self.concerns_tree(operation, id, request)
+    }
+
+    fn concerns_tree(
+        &self,
+        operation: Operation,
+        id: &Identifier,
+        request: &Request<Body>,
+    ) -> bool {
         let partly = || request.extensions().get::<Rights>().is_some();
-        let concerns_tree = listing::concerns(&world.routes, operation, &id, partly);
-        let whole = |request: &mut Request<Body>| {
-            let learned = Learned::more(request.extensions_mut());
-            learned.identifier = operation.kind().map(|_| id.clone());
-            take(request)
-        };
-        if concerns_tree {
-            return Box::pin(tree::answer(shared, world, &id, whole(request))).await;
+        listing::concerns(&self.world.routes, operation, id, partly)
+    }
+
+    /// Answers everything else.
+    async fn serve(
+        self: Arc<Self>,
+        operation: Operation,
+        id: Identifier,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        use Operation as Op;
+        let (shared, world) = (&self, &self.world);
+        Learned::more(request.extensions_mut()).identifier = operation.kind().map(|_| id.clone());
+        if self.concerns_tree(operation, &id, &request) {
+            return tree::answer(shared, world, &id, request).await;
         }
         match operation {
             Op::BatchCreateTableVersions | Op::BatchCommitTables => {
-                Box::pin(commit::commit(shared, world, whole(request))).await
+                commit::commit(shared, world, request).await
             }
-            Op::RenameTable => Box::pin(rename::rename(shared, world, &id, whole(request))).await,
+            Op::RenameTable => rename::rename(shared, world, &id, request).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
-                Box::pin(transaction::serve(shared, world, &id, whole(request))).await
+                transaction::serve(shared, world, &id, request).await
             }
-            _ => forward::forward(shared, world, operation, &id, request).await,
+            _ => forward::forward(self, operation, id, request).await,
         }
     }
+}
+
+/// What is asked, and what the path names; it is left to the caller to note that again for whoever must know.
+fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> {
+    let learned = Learned::more(request.extensions_mut());
+    let operation = known("operation", learned.operation)?;
+    // Most requests are sent on to catalogs that read it in the path: they are spared another reference to it.
+    let id = match operation.kind() {
+        Some(_) => known("identifier", learned.identifier.take())?,
+        None => Identifier::root(),
+    };
+    Ok((operation, id))
 }
 
 /// What is asked.

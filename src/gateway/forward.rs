@@ -2,6 +2,7 @@
 //!
 //! Where the mount keeps the path, the bytes of path, query and body go upstream as they came.
 
+use std::borrow::BorrowMut;
 use std::mem::take;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::{Change, Changed};
 use super::payload::{self, Said};
-use super::{Shared, World, hold, operation_of, reroot, room, versions};
+use super::{Shared, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
@@ -24,28 +25,38 @@ use crate::protocol::operation::{Kind, Lock, Operation};
 use crate::protocol::query::Query;
 use crate::route::Mount;
 
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
 /// Has the owner of the route's identifier answer.
-pub(super) async fn forward(
-    shared: &Shared,
-    world: &World,
+///
+/// Every request pays for the largest future that it may await, and a response, which is large, is moved out of each that
+/// it comes through: on the way of the common requests there are few, `request` stays where it is until it is sent, and
+/// what is rare is boxed.
+pub(super) async fn forward<R>(
+    shared: Arc<Shared>,
     operation: Operation,
-    id: &Identifier,
-    request: &mut Request<Body>,
-) -> Result<Response<Body>, Error> {
-    let kind = operation.kind().unwrap_or(Kind::Table);
-    let mount = world.routes.owner(id, kind)?;
+    id: Identifier,
+    mut request: R,
+) -> Result<Response<Body>, Error>
+where
+    R: BorrowMut<Request<Body>>,
+{
+    let (shared, world, id) = (&*shared, &*shared.world, &id);
+    let request = request.borrow_mut();
+    let mount = world
+        .routes
+        .owner(id, operation.kind().unwrap_or(Kind::Table))?;
     let backend = world.backend(mount);
     if let Some(exchange) = &Learned::of(request.extensions()).exchange {
         exchange.routed(&mount.namespace);
     }
     room::check(shared.free.as_ref(), world, backend)?;
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
-    let names = (id, elsewhere.as_ref());
-    let said = admit(shared, world, mount, operation, names, request).await?;
-    if let Some(there) = &elsewhere {
+    let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
+    let there = elsewhere.as_ref().unwrap_or(id);
+    if elsewhere.is_some() {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
     }
-    let there = elsewhere.as_ref().unwrap_or(id);
     if backend.is_told_what() && operation.kind().is_some() {
         Learned::more(request.extensions_mut()).identifier = Some(there.clone());
     }
@@ -59,8 +70,7 @@ pub(super) async fn forward(
     };
     let changes = change.is_needed();
     if changes {
-        let identity = HeaderValue::from_static("identity");
-        request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        request.headers_mut().insert(ACCEPT_ENCODING, IDENTITY);
     }
     let detailed = said.with_details || asks_for_details(operation, request);
     let owner = Owner {
@@ -69,23 +79,25 @@ pub(super) async fn forward(
         there,
     };
     let since = owner.since(shared, operation)?;
-    // As `send` does, without a future of its own: a response is large, and moved out of each that it comes through.
-    let answer = match Way::of(operation, detailed) {
+    let response = match Way::of(operation, detailed) {
+        // As `send` does, without a future of its own.
         None => {
             let waiting = waiting(backend, request);
             let outcome = backend.pass(request).await;
             drop(waiting);
-            outcome.map_err(|failure| failure.into_error(backend.name()))
+            owner.check(shared, since)?;
+            match outcome {
+                Ok(response) if !changes => return Ok(response),
+                Ok(response) => response,
+                Err(failure) => return Err(failure.into_error(backend.name())),
+            }
         }
-        Some(way) => Box::pin(owner.ask(shared, way, request)).await,
+        Some(way) => Box::pin(owner.ask(shared, way, since, request)).await?,
     };
-    if let Some(since) = since {
-        owner.check(shared, since)?;
-    }
     if !changes {
-        return answer;
+        return Ok(response);
     }
-    match change.apply(answer?)? {
+    match change.apply(response)? {
         Changed::Whole(response) => Ok(response),
         Changed::Partly(head, rest) => {
             Box::pin(change.finish(head, *rest, shared.answer_timeout)).await
@@ -148,7 +160,8 @@ impl Owner<'_> {
     }
 
     /// Whether a reader who has asked the catalog after `since` may have the answer.
-    fn check(&self, shared: &Shared, since: Moment) -> Result<(), Error> {
+    fn check(&self, shared: &Shared, since: Option<Moment>) -> Result<(), Error> {
+        let Some(since) = since else { return Ok(()) };
         let names = shared.batches.names();
         match names.check(since, || hold::key(self.backend, self.there)) {
             Ok(()) => Ok(()),
@@ -167,12 +180,13 @@ impl Owner<'_> {
         &self,
         shared: &Shared,
         way: Way,
+        since: Option<Moment>,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
-        match way {
+        let answer = match way {
             Way::Versions => {
                 let _waiting = waiting(backend, request);
                 batches.list_versions(backend, key(), take(request)).await
@@ -187,11 +201,15 @@ impl Owner<'_> {
                 list_tables(batches, backend, there, take(request)).await
             }
             Way::Create => versions::create(shared, backend, there, request).await,
-            Way::Holding(operation) => {
-                let held = hold::take(batches, backend, operation, there).await?;
-                Ok(hold::keep(send(backend, request).await?, held))
-            }
-        }
+            Way::Holding(operation) => match hold::take(batches, backend, operation, there).await {
+                Ok(held) => send(backend, request)
+                    .await
+                    .map(|response| hold::keep(response, held)),
+                Err(error) => Err(error),
+            },
+        };
+        self.check(shared, since)?;
+        answer
     }
 }
 
@@ -251,7 +269,6 @@ fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
 /// `id`; the catalog calls it `there`, where that is another name.
 async fn admit(
     shared: &Shared,
-    world: &World,
     mount: &Arc<Mount>,
     operation: Operation,
     (id, there): (&Identifier, Option<&Identifier>),
@@ -261,7 +278,7 @@ async fn admit(
         if other == id {
             return Ok(there.cloned());
         }
-        let owner = world.routes.find(other);
+        let owner = shared.world.routes.find(other);
         if !owner.is_some_and(|owner| Arc::ptr_eq(owner, mount)) {
             let message = format!("{id} and {other} do not belong to the same mount");
             return Err(Error::new(Code::Unsupported, message));

@@ -18,14 +18,14 @@ use crate::protocol::operation::{Access, Operation};
 
 /// Answers for the gateway's own batches; for others asks the mounted backends in turn until one does not say 404.
 pub(super) async fn serve(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     world: &World,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     if id.len() > 1 {
-        return forward::forward(shared, world, operation, id, &mut request).await;
+        return forward::forward(Arc::clone(shared), operation, id.clone(), request).await;
     }
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;

@@ -155,14 +155,20 @@ impl Context {
             most: rules.most,
             shown: rules.shown.clone(),
         };
-        let mut matching = headers
-            .keys()
-            .filter_map(|name| rules.prefix_of(name).map(|prefix| (name.clone(), prefix)));
-        let Some(first) = matching.next() else {
+        // Memory for those that follow a first one only where there are any.
+        let (mut first, mut others) = (None, Vec::new());
+        for name in headers.keys() {
+            let Some(prefix) = rules.prefix_of(name) else {
+                continue;
+            };
+            match &first {
+                None => first = Some((name.clone(), prefix)),
+                Some(_) => others.push((name.clone(), prefix)),
+            }
+        }
+        let Some(first) = first else {
             return Ok(context);
         };
-        // Memory for those that follow a first one only where there are any.
-        let others: Vec<_> = matching.collect();
         let taken = others.len() + 1;
         context.client = Vec::with_capacity(taken.min(rules.most.entries));
         for (name, prefix) in once(first).chain(others) {
