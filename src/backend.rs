@@ -219,9 +219,13 @@ impl Backend {
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = Learned::of(request.extensions()).operation;
         let began = Instant::now();
+        let mut now = began;
         let limit = self.limit(operation);
-        let outcome = self.kind.pass(began, limit, request).await;
-        self.count(operation, began);
+        let outcome = self.kind.pass(&mut now, limit, request).await;
+        if outcome.is_err() {
+            now = Instant::now();
+        }
+        self.count(operation, now - began);
         outcome
     }
 
@@ -231,7 +235,7 @@ impl Backend {
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
         let outcome = self.kind.ask(began, limit, ask).await;
-        self.count(Some(operation), began);
+        self.count(Some(operation), began.elapsed());
         outcome
     }
 
@@ -312,30 +316,39 @@ impl Backend {
         }
     }
 
-    fn count(&self, operation: Option<Operation>, began: Instant) {
+    fn count(&self, operation: Option<Operation>, took: Duration) {
         if let Some(operation) = operation {
-            self.metrics.asked(operation, began.elapsed());
+            self.metrics.asked(operation, took);
         }
     }
 }
 
 impl Kind {
+    /// It is `now`, and later when there is an answer.
     async fn pass(
         &self,
-        began: Instant,
+        now: &mut Instant,
         limit: Duration,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self {
-            Self::Rest(rest) => rest.pass(began, began + limit, request).await,
+            Self::Rest(rest) => {
+                let deadline = *now + limit;
+                rest.pass(now, deadline, request).await
+            }
             #[cfg(feature = "dir")]
             Self::Dir(dir) => {
                 Learned::spread(request.extensions_mut());
-                Box::pin(dir.send_within(limit, take(request))).await
+                let outcome = Box::pin(dir.send_within(limit, take(request))).await;
+                *now = Instant::now();
+                outcome
             }
             Self::Own(catalog) => {
                 Learned::spread(request.extensions_mut());
-                Box::pin(catalog::send_within(&**catalog, limit, take(request))).await
+                let asking = catalog::send_within(&**catalog, limit, take(request));
+                let outcome = Box::pin(asking).await;
+                *now = Instant::now();
+                outcome
             }
         }
     }

@@ -25,13 +25,13 @@ impl Kind {
     /// See [`super::Backend::ask`]. The time limit covers the whole answer.
     pub(super) async fn ask(
         &self,
-        began: Instant,
+        mut now: Instant,
         limit: Duration,
         ask: Ask,
     ) -> Result<Answer, Failure> {
-        let deadline = began + limit;
+        let deadline = now + limit;
         let mut request = request(ask).map_err(Failure::NotSent)?;
-        let (head, body) = self.pass(began, limit, &mut request).await?.into_parts();
+        let (head, body) = self.pass(&mut now, limit, &mut request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(Answer {
             status: head.status,

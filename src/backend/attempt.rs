@@ -43,10 +43,10 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// The body, which keeps `home` until it ends.
-    pub(super) fn into_body<H: Home>(self, home: H) -> Body {
+    /// The body, which keeps `home` until it ends. It is `now`.
+    pub(super) fn into_body<H: Home>(self, home: H, now: Instant) -> Body {
         match self {
-            Self::Alone(body, connection) => connection::body(body, connection, home),
+            Self::Alone(body, connection) => connection::body(body, connection, home, now),
             Self::Stream(body) => Body::stream(body.kept(home)),
         }
     }

@@ -57,13 +57,17 @@ impl Bell {
 
     /// Wakes nobody until somebody waits.
     pub(super) fn hush(&mut self) {
-        if std::mem::take(&mut self.awaited) {
+        // Whoever rang has taken the waker with it.
+        if std::mem::take(&mut self.awaited) && !self.rung.since_last.load(Ordering::Acquire) {
             self.rung.task.take();
         }
     }
 
     /// Has the task wait for the next time it rings.
     pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
+        if self.rung.since_last.load(Ordering::Acquire) {
+            return cx.waker().wake_by_ref();
+        }
         self.awaited = true;
         self.rung.task.register(cx.waker());
         if self.rung.since_last.load(Ordering::Acquire) {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::uri::PathAndQuery;
 use http::{Extensions, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -93,19 +92,18 @@ impl Delivery {
         Asked::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Tries until there is an answer worth passing on, or nothing more to try. It is `now`. Nothing that
-    /// matters is left of the request.
+    /// Tries until there is an answer worth passing on, or nothing more to try. It is `now`, and later when it is over.
+    /// Nothing that matters is left of the request.
     pub(super) async fn deliver(
         &self,
-        mut now: Instant,
+        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
         manner: Manner,
         added: Added<'_>,
         asked: Option<Box<Asked>>,
     ) -> Result<Response<Body>, Failure> {
-        let path = request.uri().path_and_query().cloned();
-        let path = path.unwrap_or(PathAndQuery::from_static("/"));
+        let mut path = None;
         let mut course = Course::new(self, request, manner);
         loop {
             let (index, pass) = match self.endpoints.choose(course.wish(manner)) {
@@ -114,13 +112,13 @@ impl Delivery {
             };
             let flight = Flight::begin(self.endpoints.get(index), pass, manner.quick);
             let pool = &flight.endpoint.pool;
-            if let Err(error) = pool.address(request, &path) {
+            if let Err(error) = pool.address(request, &mut path) {
                 return Err(Failure::NotSent(error.into()));
             }
             let keeps = course.keeps();
             let terms = Terms {
                 added: added.at(&pool.host),
-                now,
+                now: *now,
                 deadline,
                 keeps,
                 anew: course.anew,
@@ -128,13 +126,16 @@ impl Delivery {
             let one = asked.as_ref();
             let one = one.map(|asked| asked.begin(request, &pool.host, course.tries));
             let outcome = attempt(pool, request, terms).await;
+            *now = Instant::now();
             if let Some(mut one) = one {
                 one.end(&outcome);
             }
             course.tried |= 1 << index;
             course.tries += 1;
             let next = match outcome {
-                Outcome::Answered(response) => course.answered(index, flight, keeps, response),
+                Outcome::Answered(response) => {
+                    course.answered(index, flight, keeps, response, *now)
+                }
                 Outcome::Unsent(cause) => course.unsent(flight, cause),
                 Outcome::Refused(cause) => ControlFlow::Break(course.end(Failure::NotSent(cause))),
                 Outcome::Lost { cause, pooled } => course.lost(flight, keeps, cause, pooled),
@@ -143,13 +144,12 @@ impl Delivery {
             if let ControlFlow::Break(outcome) = next {
                 return outcome;
             }
-            now = Instant::now();
             if let Some(wait) = course.wait.take() {
-                if now + wait >= deadline {
+                if *now + wait >= deadline {
                     return course.last();
                 }
                 Box::pin(sleep(wait)).await;
-                now = Instant::now();
+                *now = Instant::now();
             }
         }
     }
@@ -190,6 +190,7 @@ impl<'a> Course<'a> {
         mut flight: Flight,
         keeps: bool,
         response: Response<Answer>,
+        now: Instant,
     ) -> Next {
         let verdict = retry::judge(response.status());
         flight.answered(verdict);
@@ -197,7 +198,7 @@ impl<'a> Course<'a> {
         if verdict == Verdict::Well {
             endpoints.convict(self.doubted & !(1 << index));
         }
-        let response = received(response, flight);
+        let response = received(response, flight, now);
         // 500 may be the catalog's word for a request that it cannot do: asking the same address again tells nothing.
         let may_better = verdict != Verdict::Well
             && !response.headers().contains_key(RETRY_AFTER)
@@ -304,10 +305,10 @@ impl<'a> Course<'a> {
     }
 }
 
-fn received(mut response: Response<Answer>, flight: Flight) -> Response<Body> {
+fn received(mut response: Response<Answer>, flight: Flight, now: Instant) -> Response<Body> {
     // Where it was all there, they were never kept.
     if !matches!(response.body(), Answer::Alone(Came::Whole(_), _)) {
         headers::strip(response.headers_mut(), "");
     }
-    response.map(|answer| answer.into_body(flight))
+    response.map(|answer| answer.into_body(flight, now))
 }

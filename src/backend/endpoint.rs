@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 use rustls::ClientConfig;
+use tokio::time::Instant;
 
 use super::balance::Load;
 use super::breaker::{Breaker, Pass, State};
@@ -267,7 +268,7 @@ impl Drop for Flight {
 }
 
 impl Home for Flight {
-    fn give_back(&self, connection: Box<Connection>) {
-        self.endpoint.pool.give_back(connection);
+    fn give_back(&self, connection: Box<Connection>, now: Instant) {
+        self.endpoint.pool.give_back(connection, now);
     }
 }

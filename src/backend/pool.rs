@@ -79,16 +79,21 @@ impl Pool {
         })
     }
 
-    /// Makes `request` one for `path` below this address.
+    /// Makes `request` one for this address. `path` is what it was for before it was at any where that is another; it is
+    /// filled in when needed.
     pub(super) fn address(
         &self,
         request: &mut Request<Body>,
-        path: &PathAndQuery,
+        path: &mut Option<PathAndQuery>,
     ) -> Result<(), InvalidUri> {
-        // It may be what it was asked with.
-        if !(self.prefix.is_empty() && is_of(request.uri(), path)) {
-            *request.uri_mut() = self.target(path)?;
+        if self.prefix.is_empty() && path.is_none() && is_path(request.uri()) {
+            return Ok(());
         }
+        let path = path.get_or_insert_with(|| {
+            let path = request.uri().path_and_query().cloned();
+            path.unwrap_or(PathAndQuery::from_static("/"))
+        });
+        *request.uri_mut() = self.target(path)?;
         Ok(())
     }
 
@@ -136,9 +141,8 @@ impl Pool {
         }
     }
 
-    /// Takes back a connection whose answer is over.
-    pub(super) fn give_back(&self, connection: Box<Connection>) {
-        let since = Instant::now();
+    /// Takes back a connection whose answer is over `since` this moment.
+    pub(super) fn give_back(&self, connection: Box<Connection>, since: Instant) {
         let shelf = self.shelf();
         let mut idle = shelf.lock();
         let surplus = if idle.len() >= shelf.max {
@@ -165,9 +169,9 @@ impl Pool {
     }
 }
 
-/// Whether `uri` is `path` and nothing else.
-fn is_of(uri: &Uri, path: &PathAndQuery) -> bool {
-    uri.scheme().is_none() && uri.authority().is_none() && uri.path_and_query() == Some(path)
+/// Whether `uri` is a path, with or without a query, and nothing else.
+fn is_path(uri: &Uri) -> bool {
+    uri.scheme().is_none() && uri.authority().is_none() && uri.path_and_query().is_some()
 }
 
 impl Shelf {
@@ -188,7 +192,31 @@ fn shelves(max_idle: usize, workers: usize) -> Box<[Shelf]> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
+
+    #[test]
+    fn a_request_goes_from_address_to_address_as_what_it_was() {
+        let config = crate::config::RestConfig::new("http://a".parse().unwrap());
+        let pool = |uri: &str| Pool::new(&uri.parse().unwrap(), None, &config.pool, false).unwrap();
+        let addresses = [
+            ("http://a", "/v1/t?x=1"),
+            ("http://b/base/", "/base/v1/t?x=1"),
+            ("http://c", "/v1/t?x=1"),
+            ("http://d/other", "/other/v1/t?x=1"),
+        ];
+        for begin in ["/v1/t?x=1", "http://elsewhere/v1/t?x=1"] {
+            for skipped in 0..addresses.len() {
+                let mut request = Request::new(Body::empty());
+                *request.uri_mut() = begin.parse().unwrap();
+                let mut path = None;
+                for (address, expected) in &addresses[skipped..] {
+                    pool(address).address(&mut request, &mut path).unwrap();
+                    assert_eq!(request.uri(), expected);
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_workers_shelves_have_room_for_as_many_as_there_may_be() {

@@ -51,10 +51,11 @@ impl Rest {
         })
     }
 
-    /// With the token that is there for it. It is `now`; the response's headers come until `deadline`.
+    /// With the token that is there for it. It is `now`, and later when it is over; the response's headers come until
+    /// `deadline`.
     pub(super) async fn send_within(
         &self,
-        now: Instant,
+        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
@@ -117,7 +118,8 @@ impl Rest {
             keeps: false,
             anew: false,
         };
-        let outcome = match endpoint.pool.address(&mut request, &self.health_path) {
+        let mut path = Some(self.health_path.clone());
+        let outcome = match endpoint.pool.address(&mut request, &mut path) {
             Ok(()) => attempt(&endpoint.pool, &mut request, terms).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };

@@ -1,13 +1,14 @@
 //! What a request is made of once more, where whoever sends it takes it apart.
 
-use http::{HeaderName, HeaderValue, Method, Request};
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::body::Body;
 
-/// All of a request but its address. Without an index of its headers, which would cost every request more than the few
+/// All of a request. Without an index of its headers, which would cost every request more than the few
 /// that are sent again are worth.
 pub(super) struct Spare {
     method: Method,
+    uri: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Body,
 }
@@ -19,6 +20,7 @@ impl Spare {
         Some(Self {
             body: request.body().copy()?,
             method: request.method().clone(),
+            uri: request.uri().clone(),
             headers: headers
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
@@ -29,6 +31,7 @@ impl Spare {
     pub(super) fn restore(self, request: &mut Request<Body>) {
         *request = Request::new(self.body);
         *request.method_mut() = self.method;
+        *request.uri_mut() = self.uri;
         let headers = request.headers_mut();
         for (name, value) in self.headers {
             headers.append(name, value);

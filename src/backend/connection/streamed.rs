@@ -6,23 +6,29 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use super::{Came, Connection};
 use crate::body::Body;
 
 /// Where a connection goes when its response is over.
 pub(in crate::backend) trait Home: Send + Unpin + 'static {
-    /// Takes it back.
-    fn give_back(&self, connection: Box<Connection>);
+    /// Takes it back, `now`.
+    fn give_back(&self, connection: Box<Connection>, now: Instant);
 }
 
 /// The body of a response that came over `connection`, which goes `home` when it is over: in memory if all of it came
-/// with the headers, as most do.
-pub(in crate::backend) fn body<H: Home>(came: Came, connection: Box<Connection>, home: H) -> Body {
+/// with the headers, as most do. It is `now`.
+pub(in crate::backend) fn body<H: Home>(
+    came: Came,
+    connection: Box<Connection>,
+    home: H,
+    now: Instant,
+) -> Body {
     match came {
         Came::Whole(bytes) => {
             if connection.stays() {
-                home.give_back(connection);
+                home.give_back(connection, now);
             }
             Body::full(bytes)
         }
@@ -76,7 +82,7 @@ impl<H: Home> Streamed<H> {
             && connection.is_usable()
         {
             connection.take_back();
-            self.home.give_back(connection);
+            self.home.give_back(connection, Instant::now());
         }
     }
 }

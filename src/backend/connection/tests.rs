@@ -51,7 +51,7 @@ fn has_nothing(server: &TcpStream) -> bool {
 struct Shelf(std::sync::Arc<std::sync::Mutex<Option<Box<Connection>>>>);
 
 impl Home for Shelf {
-    fn give_back(&self, connection: Box<Connection>) {
+    fn give_back(&self, connection: Box<Connection>, _: Instant) {
         *self.0.lock().unwrap() = Some(connection);
     }
 }
@@ -81,7 +81,12 @@ async fn exchange(
             panic!("no answer to {parts:?}");
         };
         let status = response.status().as_u16();
-        let body = body(response.into_body(), connection, shelf.clone());
+        let body = body(
+            response.into_body(),
+            connection,
+            shelf.clone(),
+            Instant::now(),
+        );
         let body = body.collect_up_to(99).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
     };

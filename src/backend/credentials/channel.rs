@@ -75,14 +75,14 @@ impl Channel {
             Instant::now() + FETCH_TIMEOUT,
         );
         let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
-        let body = connection::body(body, Box::new(connection), NotKept);
+        let body = connection::body(body, Box::new(connection), NotKept, Instant::now());
         let body = body.collect_up_to(MAX_ANSWER).await?;
         Ok(HttpResponse::from_parts(head, body.into()))
     }
 }
 
 impl Home for NotKept {
-    fn give_back(&self, connection: Box<Connection>) {
+    fn give_back(&self, connection: Box<Connection>, _: Instant) {
         drop(connection);
     }
 }

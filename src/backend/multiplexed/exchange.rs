@@ -38,21 +38,18 @@ pub(super) async fn exchange(
 ) -> Result<Response<Inflow>, Broken> {
     let sender = slot.sender().ready().await;
     let mut sender = sender.map_err(|error| Broken::Unsent(error.into()))?;
-    let unsent = Unsent {
-        spare: Spare::of(request),
-        uri: request.uri().clone(),
-    };
+    let spare = Spare::of(request);
     let (head, body) = addressed(lines, take(request));
     let (answer, stream) = match sender.send_request(head, body.is_end_stream()) {
         Ok(opened) => opened,
-        Err(error) => return Err(unsent.restore(request, error)),
+        Err(error) => return Err(unsent(spare, request, error)),
     };
     drop(sender);
     let mut sending = (!body.is_end_stream()).then(|| Outflow::new(body, stream));
     let response = match answered(answer, &mut sending).await {
         Ok(response) => response,
         Err(Ended::Stream(error)) if is_unprocessed(&error) => {
-            return Err(unsent.restore(request, error));
+            return Err(unsent(spare, request, error));
         }
         Err(Ended::Stream(error)) => return Err(Broken::Lost(error.into())),
         Err(Ended::Body(error)) => return Err(Broken::Lost(error)),
@@ -63,21 +60,13 @@ pub(super) async fn exchange(
     Ok(Response::from_parts(head, body))
 }
 
-/// What makes the request once more.
-struct Unsent {
-    spare: Option<Spare>,
-    uri: Uri,
-}
-
-impl Unsent {
-    fn restore(self, request: &mut Request<Body>, error: h2::Error) -> Broken {
-        let Some(spare) = self.spare else {
-            return Broken::Refused(error.into());
-        };
-        spare.restore(request);
-        *request.uri_mut() = self.uri;
-        Broken::Unsent(error.into())
-    }
+/// Makes the request once more, if `spare` is what it is made of.
+fn unsent(spare: Option<Spare>, request: &mut Request<Body>, error: h2::Error) -> Broken {
+    let Some(spare) = spare else {
+        return Broken::Refused(error.into());
+    };
+    spare.restore(request);
+    Broken::Unsent(error.into())
 }
 
 /// The catalog's word that nobody looked at the request: it refused the stream, or is going away and says that it came

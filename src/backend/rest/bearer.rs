@@ -13,18 +13,22 @@ use crate::exchange::learned::Learned;
 use crate::protocol::operation::Access;
 
 impl Rest {
-    /// See [`crate::backend::Backend::pass`]. It is `now`; the response's headers come until
+    /// See [`crate::backend::Backend::pass`]. It is `now`, and later when it is over; the response's headers come until
     /// `deadline`.
     pub(in crate::backend) async fn pass(
         &self,
-        now: Instant,
+        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self.token(request) {
             None => self.send_within(now, deadline, request).await,
             // Boxed since it would make the future of every request large.
-            Some(found) => Box::pin(self.send_with(found, deadline, request)).await,
+            Some(found) => {
+                let outcome = Box::pin(self.send_with(found, deadline, request)).await;
+                *now = Instant::now();
+                outcome
+            }
         }
     }
 
@@ -48,7 +52,9 @@ impl Rest {
             spare = copy(request);
         }
         request.extensions_mut().insert(lent.clone());
-        let response = self.send_within(Instant::now(), deadline, request).await?;
+        let response = self
+            .send_within(&mut Instant::now(), deadline, request)
+            .await?;
         if response.status() != StatusCode::UNAUTHORIZED || !lent.refused() {
             return Ok(response);
         }
@@ -63,7 +69,8 @@ impl Rest {
         };
         spare.extensions_mut().insert(lent);
         drop(response);
-        self.send_within(Instant::now(), deadline, &mut spare).await
+        self.send_within(&mut Instant::now(), deadline, &mut spare)
+            .await
     }
 }
 

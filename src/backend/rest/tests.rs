@@ -49,7 +49,7 @@ impl Kind {
         limit: Duration,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        self.pass(Instant::now(), limit, &mut request).await
+        self.pass(&mut Instant::now(), limit, &mut request).await
     }
 }
 
