@@ -87,6 +87,9 @@ impl Fields {
         (name, value): (&[u8], &[u8]),
         message: &Bytes,
     ) -> Option<(HeaderName, HeaderValue)> {
+        if index == 0 {
+            self.begin();
+        }
         let known = self.known.get(index).filter(|known| known.spelled == name);
         if let Some(known) = known.filter(|known| known.value.as_bytes() == value) {
             return Some((known.name.clone(), known.value.clone()));
@@ -109,11 +112,47 @@ impl Fields {
         Some((name, value))
     }
 
+    /// Of a message that was given up before its end nothing is kept.
+    fn begin(&mut self) {
+        self.others = 0;
+        if !self.complete {
+            self.known.clear();
+        }
+    }
+
     /// A message is over. After one that was mostly different, the next is the one to know.
     pub(crate) fn end(&mut self) {
         self.complete = std::mem::take(&mut self.others) <= self.known.len() / 2;
         if !self.complete {
             self.known.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    #[test]
+    fn of_messages_that_were_given_up_nothing_is_kept() {
+        let mut fields = Fields::default();
+        let message = Bytes::from_static(b"a: 1 b: 2");
+        let (first, second) = (
+            (&message[..1], &message[3..4]),
+            (&message[5..6], &message[8..]),
+        );
+        for _ in 0..3 {
+            fields.read(0, first, &message).unwrap();
+            fields.read(1, second, &message).unwrap();
+        }
+        fields.end();
+        assert_eq!(fields.known.len(), 2);
+        for _ in 0..3 {
+            fields.read(0, second, &message).unwrap();
+        }
+        fields.read(0, first, &message).unwrap();
+        fields.end();
+        assert!(fields.complete, "only the last one counts");
     }
 }
