@@ -102,8 +102,9 @@ mod tests {
         let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
         let context = Context::take(&mut headers, &rules, ClaimEntries::default());
         Learned {
+            peer: Some(peer),
             context: Some(context.unwrap()),
-            ..Learned::from(peer)
+            ..Learned::default()
         }
     }
 

@@ -112,8 +112,9 @@ impl Connection {
         }
     }
 
-    /// Sends `request` with what is `added` to it and waits for the response's headers until `deadline`. `keeps`: the request may be sent again
-    /// afterwards, if its body is in memory; otherwise nothing that matters is left of it, unless it is unsent.
+    /// Sends `request` with what is `added` to it and waits for the response's headers until `deadline`. `keeps`: the
+    /// request may be sent again afterwards, if its body is in memory; otherwise nothing that matters is left of it,
+    /// unless it is unsent.
     pub(super) async fn exchange(
         &mut self,
         request: &mut Request<Body>,

@@ -39,14 +39,6 @@ static NOTHING: Learned = Learned {
 };
 
 impl Learned {
-    /// Of a request that came in over a connection with this peer.
-    pub fn from(peer: Peer) -> Self {
-        Self {
-            peer: Some(peer),
-            ..Self::default()
-        }
-    }
-
     /// What is known of a request with these extensions.
     pub fn of(extensions: &Extensions) -> &Self {
         extensions.get().unwrap_or(&NOTHING)

@@ -56,7 +56,10 @@ fn a_request_is_written_as_the_rfc_spells_it() {
 
 #[test]
 fn what_was_added_for_another_connection_is_said_once() {
-    let learned = Learned::from(Peer::new("192.0.2.7:1".parse().unwrap(), false));
+    let learned = Learned {
+        peer: Some(Peer::new("192.0.2.7:1".parse().unwrap(), false)),
+        ..Learned::default()
+    };
     let host = HeaderValue::from_static("h:1");
     let added = Added::of(&learned, "x-c-").at(&host);
     let mut request = Request::new(Body::empty());
