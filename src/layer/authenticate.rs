@@ -5,6 +5,7 @@
 //! only one whose key is unknown waits, for at most the time of one fetch.
 
 mod memory;
+mod seen;
 mod turn;
 mod verifier;
 

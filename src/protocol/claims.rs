@@ -4,36 +4,50 @@
 
 use std::sync::OnceLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::principal::TLS_SUBJECT;
 
-/// Every claim of a token, and [`TLS_SUBJECT`].
-#[derive(Debug, Default)]
+/// Every claim of a token, and [`TLS_SUBJECT`]. What it is made of lets in whoever shows it, so that nothing prints it.
+#[derive(Default)]
 pub struct Claims {
-    /// The token's payload; empty where there is no token.
-    json: Vec<u8>,
+    /// As it came; empty where there is none.
+    token: Box<str>,
     certificate: Option<Box<str>>,
     read: OnceLock<Map<String, Value>>,
 }
 
 impl Claims {
-    /// The claims of a payload that is known to be a JSON object without repeated members, with the subject of the
-    /// certificate that it came with.
-    pub fn new(json: Vec<u8>, certificate: Option<&str>) -> Self {
+    /// The claims of a token that was read and verified, or of none, with the subject of the certificate that it came
+    /// with.
+    pub fn new(token: &str, certificate: Option<&str>) -> Self {
         Self {
-            json,
+            token: token.into(),
             certificate: certificate.map(Into::into),
             read: OnceLock::new(),
         }
+    }
+
+    /// The token, as it came; empty where there is none.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The subject of the certificate that it came with.
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.as_deref()
     }
 
     /// All of them. A token's own claim by the name of [`TLS_SUBJECT`] is none.
     pub fn all(&self) -> &Map<String, Value> {
         self.read.get_or_init(|| {
             // Without a token there is nothing to read, and nothing is claimed.
-            let claims = serde_json::from_slice(&self.json).unwrap_or_default();
-            with_certificate(claims, self.certificate.as_deref())
+            let payload = self.token.split('.').nth(1).unwrap_or_default();
+            let payload = URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();
+            let claims = serde_json::from_slice(&payload).unwrap_or_default();
+            with_certificate(claims, self.certificate())
         })
     }
 }
@@ -67,19 +81,20 @@ mod tests {
 
     #[test]
     fn only_the_connection_has_a_word_on_its_certificate() {
-        let token = br#"{"a":["b"],"tls.subject":"CN=forged"}"#;
-        let cases: [(&[u8], _, _); 4] = [
+        let payload = URL_SAFE_NO_PAD.encode(r#"{"a":["b"],"tls.subject":"CN=forged"}"#);
+        let token = &format!("h.{payload}.s");
+        let cases: [(&str, _, _); 4] = [
             (token, None, json!({"a": ["b"]})),
             (
                 token,
                 Some("CN=c"),
                 json!({"a": ["b"], "tls.subject": "CN=c"}),
             ),
-            (b"", Some("CN=c"), json!({"tls.subject": "CN=c"})),
-            (b"", None, json!({})),
+            ("", Some("CN=c"), json!({"tls.subject": "CN=c"})),
+            ("", None, json!({})),
         ];
-        for (json, certificate, expected) in cases {
-            let claims = Claims::new(json.to_vec(), certificate);
+        for (token, certificate, expected) in cases {
+            let claims = Claims::new(token, certificate);
             assert_eq!(Some(claims.all()), expected.as_object());
         }
     }

@@ -42,7 +42,7 @@ impl Principal {
     pub fn certified(subject: &str) -> Self {
         Self::new(Identity {
             subject: subject.into(),
-            claims: Claims::new(Vec::new(), Some(subject)),
+            claims: Claims::new("", Some(subject)),
             ..Identity::default()
         })
     }
@@ -65,6 +65,11 @@ impl Principal {
     /// `sub` of the token, unique within its issuer only; without a token, the certificate's subject.
     pub fn subject(&self) -> &Arc<str> {
         &self.0.subject
+    }
+
+    /// What the caller showed: its token, as it came, and the subject of its certificate.
+    pub fn shown(&self) -> (&str, Option<&str>) {
+        (self.0.claims.token(), self.0.claims.certificate())
     }
 
     /// Every claim of the token, and [`TLS_SUBJECT`].

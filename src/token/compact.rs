@@ -13,6 +13,7 @@ pub const MAX_BYTES: usize = 16 << 10;
 
 /// A token that has been read and proves nothing yet.
 pub struct Unverified<'a> {
+    text: &'a str,
     header: Arc<Header>,
     /// The text of a header that was not known.
     new: Option<&'a str>,
@@ -44,6 +45,7 @@ impl<'a> Unverified<'a> {
             "its payload is not a JSON object without repeated members",
         ))?;
         Ok(Self {
+            text: token,
             header,
             new,
             payload,
@@ -51,6 +53,11 @@ impl<'a> Unverified<'a> {
             signed,
             signature: decode(signature)?,
         })
+    }
+
+    /// As it came.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
     }
 
     /// How it says it was signed.

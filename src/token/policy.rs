@@ -89,12 +89,12 @@ impl Policy {
         let key = keys
             .find(|key| key.has_signed(&token))
             .ok_or(Refusal::Signature)?;
+        let all = claims::Claims::new(token.text(), certificate);
         let (mut claims, payload) = token.into_claims();
         let until = self.check_times(&mut claims, now)?;
         self.check_audience(&claims)?;
         let named = with_certificate(self.named(&payload), certificate);
         self.check_required(&named)?;
-        let all = claims::Claims::new(payload, certificate);
         Ok(Verified {
             principal: self.principal(claims, &named, all)?,
             until,

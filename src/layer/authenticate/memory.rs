@@ -1,5 +1,10 @@
 //! Tokens that were verified, so that a busy client costs one signature check.
 //!
+//! Some clients have a new token for every request. These must not push out those of busy clients, nor fill memory with
+//! what is never shown again: what was shown once has a small place of its own, and only what is shown again moves to
+//! the large one. If there were too many new ones in between, it is verified once more, and is then known to be
+//! [`Seen`].
+//!
 //! They are kept as they came. A token is known only if each of its bytes, and of the subject of the certificate that
 //! it comes with, is that of one which was verified: no forgery can meet a remembered token, for there is nothing to
 //! meet but the token itself. What finds it is a hash of the end of its signature, which no two tokens share by
@@ -14,13 +19,19 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Weighter};
 
+use super::seen::Seen;
 use crate::protocol::principal::Principal;
 use crate::token::Verified;
 
-/// What all remembered tokens may take, in bytes, roughly.
-const CAPACITY: u64 = 64 << 20;
-/// Tokens at first; the table grows with need.
-const EXPECTED: usize = 4096;
+/// What all remembered tokens may take, in bytes, roughly: some 100,000 of them. Those whose claims a rule looks at take
+/// up to three times as much.
+const CAPACITY: u64 = 128 << 20;
+/// The same for those that were shown once.
+const ONCE: u64 = 1 << 20;
+/// Tokens at first; the tables grow with need.
+const EXPECTED: usize = 1024;
+/// What a token takes beside its text, in bytes, roughly.
+const BESIDE: u64 = 448;
 /// So many bytes at the end of a token find it: 192 bits of its signature.
 const END: usize = 32;
 
@@ -28,6 +39,9 @@ const END: usize = 32;
 pub(super) struct Memory {
     /// By what finds them. The table has that at hand: it never looks at a token to move it, or to let it go.
     known: Cache<u64, Known, Weight>,
+    /// Those that were shown once.
+    once: Cache<u64, Known, Weight>,
+    seen: Seen,
     hasher: DefaultHashBuilder,
 }
 
@@ -41,13 +55,7 @@ pub(super) struct Shown<'a> {
 
 /// A token that was verified. A clone costs one reference count.
 #[derive(Clone)]
-pub(super) struct Known(Arc<Remembered>);
-
-struct Remembered {
-    token: Box<str>,
-    certificate: Option<Box<str>>,
-    verified: Verified,
-}
+pub(super) struct Known(Arc<Verified>);
 
 #[derive(Clone)]
 struct Weight;
@@ -56,6 +64,8 @@ impl Memory {
     pub(super) fn new() -> Self {
         Self {
             known: Cache::with_weighter(EXPECTED, CAPACITY, Weight),
+            once: Cache::with_weighter(EXPECTED, ONCE, Weight),
+            seen: Seen::default(),
             hasher: DefaultHashBuilder::default(),
         }
     }
@@ -63,26 +73,33 @@ impl Memory {
     /// What was remembered of what is shown, if it is still good at `now` (since the epoch).
     pub(super) fn recall(&self, shown: Shown<'_>, now: Duration) -> Option<Known> {
         let place = self.hasher.hash_one(shown);
-        let known = self.known.get(&place)?;
-        if !known.is(shown.token.as_bytes(), shown.certificate) {
-            return None;
-        }
-        if known.is_good(now) {
+        if let Some(known) = self.known.get(&place) {
+            let known = known.by(shown)?;
+            if !known.is_good(now) {
+                self.known.remove(&place);
+                return None;
+            }
             return Some(known);
         }
-        self.known.remove(&place);
-        None
+        let known = self.once.get(&place)?.by(shown)?;
+        self.once.remove(&place);
+        if !known.is_good(now) {
+            return None;
+        }
+        self.known.insert(place, known.clone());
+        Some(known)
     }
 
     /// Remembers what was shown and verified.
-    pub(super) fn remember(&self, shown: Shown<'_>, verified: Verified) -> Known {
-        let known = Known(Arc::new(Remembered {
-            token: shown.token.into(),
-            certificate: shown.certificate.map(Into::into),
-            verified,
-        }));
-        self.known
-            .insert(self.hasher.hash_one(shown), known.clone());
+    pub(super) fn remember(&self, verified: Verified) -> Known {
+        let known = Known(Arc::new(verified));
+        let (token, certificate) = known.principal().shown();
+        let place = self.hasher.hash_one(Shown { token, certificate });
+        let home = match self.seen.again(place) {
+            true => &self.known,
+            false => &self.once,
+        };
+        home.insert(place, known.clone());
         known
     }
 }
@@ -90,18 +107,24 @@ impl Memory {
 impl Known {
     /// Whether it is this token, with this certificate.
     pub(super) fn is(&self, token: &[u8], certificate: Option<&str>) -> bool {
-        let known = self.0.token.as_bytes();
-        end(known) == end(token) && known == token && self.0.certificate.as_deref() == certificate
+        let (known, by) = self.principal().shown();
+        let known = known.as_bytes();
+        end(known) == end(token) && known == token && by == certificate
+    }
+
+    /// Itself, where it is what is shown.
+    fn by(self, shown: Shown<'_>) -> Option<Self> {
+        self.is(shown.token.as_bytes(), shown.certificate)
+            .then_some(self)
     }
 
     /// Whether it is still good at `now`.
     pub(super) fn is_good(&self, now: Duration) -> bool {
-        let verified = &self.0.verified;
-        now < verified.until && !verified.key.is_retired()
+        now < self.0.until && !self.0.key.is_retired()
     }
 
     pub(super) fn principal(&self) -> &Principal {
-        &self.0.verified.principal
+        &self.0.principal
     }
 }
 
@@ -121,12 +144,8 @@ impl Hash for Shown<'_> {
 
 impl Weighter<u64, Known> for Weight {
     fn weight(&self, _: &u64, known: &Known) -> u64 {
-        let Remembered {
-            token, certificate, ..
-        } = &*known.0;
-        let length = token.len() + certificate.as_ref().map_or(0, |subject| subject.len());
-        // Claims in memory take about three times their JSON; and there is the token itself.
-        512 + 4 * length as u64
+        let (token, certificate) = known.principal().shown();
+        BESIDE + (token.len() + certificate.map_or(0, str::len)) as u64
     }
 }
 
@@ -136,6 +155,8 @@ mod tests {
 
     use super::*;
     use crate::config::Algorithm;
+    use crate::protocol::claims::Claims;
+    use crate::protocol::principal::Identity;
     use crate::token::{Jwk, Key};
 
     const NOW: Duration = Duration::from_secs(1000);
@@ -149,9 +170,12 @@ mod tests {
         Arc::new(jwk.key(&[Algorithm::EdDSA]).unwrap())
     }
 
-    fn verified(subject: &str, key: &Arc<Key>) -> Verified {
+    fn verified(shown: Shown<'_>, key: &Arc<Key>) -> Verified {
         Verified {
-            principal: Principal::certified(subject),
+            principal: Principal::new(Identity {
+                claims: Claims::new(shown.token, shown.certificate),
+                ..Identity::default()
+            }),
             until: LATER,
             key: Arc::clone(key),
         }
@@ -168,13 +192,17 @@ mod tests {
         known.is(shown.token.as_bytes(), shown.certificate) && known.is_good(now)
     }
 
+    impl Memory {
+        fn remembers(&self, shown: Shown<'_>) -> bool {
+            self.recall(shown, NOW).is_some()
+        }
+    }
+
     #[test]
     fn a_token_is_known_by_every_byte_of_it() {
         let (memory, key) = (Memory::new(), key());
         let token = format!("{}.{}.{}", "h".repeat(40), "p".repeat(300), "s".repeat(86));
-        let known = memory.remember(by(&token), verified("a", &key));
-        assert!(fits(&known, by(&token), NOW));
-        assert!(memory.recall(by(&token), NOW).is_some());
+        let known = memory.remember(verified(by(&token), &key));
         let mut others: Vec<String> = (0..token.len())
             .map(|at| format!("{}x{}", &token[..at], &token[at + 1..]))
             .collect();
@@ -186,9 +214,14 @@ mod tests {
             token[token.len() - END..].to_owned(),
             String::new(),
         ]);
-        for other in others {
-            assert!(!fits(&known, by(&other), NOW), "{other}");
-            assert!(memory.recall(by(&other), NOW).is_none(), "{other}");
+        // In the place for those that were shown once, and in the other.
+        for _ in 0..2 {
+            for other in &others {
+                assert!(!fits(&known, by(other), NOW), "{other}");
+                assert!(!memory.remembers(by(other)), "{other}");
+            }
+            assert!(fits(&known, by(&token), NOW));
+            assert!(memory.remembers(by(&token)));
         }
     }
 
@@ -198,62 +231,103 @@ mod tests {
         let end = "s".repeat(END);
         let both = ["a", "b"].map(|start| format!("{start}{end}"));
         for token in &both {
-            let known = memory.remember(by(token), verified(token, &key));
-            assert_eq!(&**known.principal().subject(), token);
-            let again = memory.recall(by(token), NOW).unwrap();
-            assert_eq!(&**again.principal().subject(), token);
+            memory.remember(verified(by(token), &key));
+            assert!(memory.remembers(by(token)));
         }
         // Neither passes for the other: the first one has to be verified again.
-        assert!(memory.recall(by(&both[0]), NOW).is_none());
+        assert!(!memory.remembers(by(&both[0])));
     }
 
     #[test]
     fn a_token_is_known_only_with_the_certificate_it_came_with() {
-        let (memory, key) = (Memory::new(), key());
+        let key = key();
         let shown = |certificate| Shown {
             token: "a.b.c",
             certificate,
         };
         let all = [None, Some(""), Some("CN=a"), Some("CN=b")];
         for certificate in all {
-            let known = memory.remember(shown(certificate), verified("a", &key));
+            let memory = Memory::new();
+            let known = memory.remember(verified(shown(certificate), &key));
             for other in all {
                 assert_eq!(fits(&known, shown(other), NOW), other == certificate);
+                assert_eq!(memory.remembers(shown(other)), other == certificate);
             }
-            assert!(memory.recall(shown(certificate), NOW).is_some());
-            let place = memory.hasher.hash_one(shown(certificate));
-            memory.known.remove(&place);
-            assert!(memory.recall(shown(certificate), NOW).is_none());
         }
     }
 
     #[test]
     fn nothing_is_known_past_its_time_or_its_key() {
+        for shown_again in [false, true] {
+            let (memory, key) = (Memory::new(), key());
+            let remember = || {
+                let known = memory.remember(verified(by("a.b.c"), &key));
+                assert!(!shown_again || memory.remembers(by("a.b.c")));
+                known
+            };
+            assert!(!fits(&remember(), by("a.b.c"), LATER));
+            assert!(memory.recall(by("a.b.c"), LATER).is_none());
+            // What was found to be too old is gone, whatever the clock says next.
+            assert!(!memory.remembers(by("a.b.c")));
+            let known = remember();
+            key.retire();
+            assert!(!fits(&known, by("a.b.c"), NOW));
+            assert!(!memory.remembers(by("a.b.c")));
+        }
+    }
+
+    #[test]
+    fn tokens_that_are_shown_once_push_out_none_that_are_shown_again() {
         let (memory, key) = (Memory::new(), key());
-        let known = memory.remember(by("a.b.c"), verified("a", &key));
-        assert!(!fits(&known, by("a.b.c"), LATER));
-        assert!(memory.recall(by("a.b.c"), LATER).is_none());
-        // What was found to be too old is gone, whatever the clock says next.
-        assert!(memory.recall(by("a.b.c"), NOW).is_none());
-        let known = memory.remember(by("a.b.c"), verified("a", &key));
-        key.retire();
-        assert!(!fits(&known, by("a.b.c"), NOW));
-        assert!(memory.recall(by("a.b.c"), NOW).is_none());
+        let token = |name: &str, number: u64| format!("{number:0>700}{name}");
+        let busy: Vec<String> = (0..2000).map(|number| token("busy", number)).collect();
+        for token in &busy {
+            memory.remember(verified(by(token), &key));
+            assert!(memory.remembers(by(token)));
+        }
+        for number in 0..20_000 {
+            memory.remember(verified(by(&token("once", number)), &key));
+        }
+        assert!(busy.iter().all(|token| memory.remembers(by(token))));
+        let once = memory.once.len() as u64;
+        assert!((1..=ONCE / 700).contains(&once), "{once}");
+        assert_eq!(memory.known.len(), busy.len());
+    }
+
+    #[test]
+    fn what_comes_back_late_is_verified_twice_and_not_again() {
+        let (memory, key) = (Memory::new(), key());
+        // Far more than are kept that were shown once.
+        let tokens: Vec<String> = (0..10_000)
+            .map(|number| format!("{number:0>700}"))
+            .collect();
+        let mut rounds = [0; 3];
+        for verified_now in &mut rounds {
+            for token in &tokens {
+                if !memory.remembers(by(token)) {
+                    memory.remember(verified(by(token), &key));
+                    *verified_now += 1;
+                }
+            }
+        }
+        let [first, second, third] = rounds;
+        assert_eq!(first, tokens.len());
+        assert!(second > tokens.len() / 2, "{second}");
+        // But for those whose marks fell on one another.
+        assert!(third < tokens.len() / 50, "{third}");
     }
 
     #[test]
     fn what_is_remembered_is_bounded_by_its_bytes() {
         let (memory, key) = (Memory::new(), key());
         let length = 20_000;
-        for number in 0..4000 {
+        for number in 0..8000 {
             let token = format!("{number:0>length$}");
-            memory.remember(by(&token), verified("a", &key));
+            memory.remember(verified(by(&token), &key));
+            memory.recall(by(&token), NOW);
         }
-        assert!(memory.known.weight() <= CAPACITY);
         let kept = memory.known.len() as u64;
-        assert!(
-            (1..=CAPACITY / (4 * length as u64)).contains(&kept),
-            "{kept}"
-        );
+        assert!((1..=CAPACITY / length as u64).contains(&kept), "{kept}");
+        assert!(memory.known.weight() <= CAPACITY && memory.once.weight() <= ONCE);
     }
 }

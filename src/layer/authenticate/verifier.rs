@@ -142,7 +142,7 @@ impl Verifier {
         if let Some((encoded, header)) = header {
             self.headers.keep(encoded, header);
         }
-        let known = self.memory.remember(shown, verified);
+        let known = self.memory.remember(verified);
         Ok(known.principal().clone())
     }
 }

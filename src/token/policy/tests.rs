@@ -35,7 +35,7 @@ fn principal(context: &[(&str, &str)], claims: &Value) -> Result<Principal, Refu
     let policy = policy(|issuer| issuer.context = pairs.collect());
     let payload = claims.to_string().into_bytes();
     let named = policy.named(&payload);
-    let all = claims::Claims::new(payload, None);
+    let all = claims::Claims::new("", None);
     policy.principal(read(claims), &named, all)
 }
 
