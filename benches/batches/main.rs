@@ -22,6 +22,11 @@ mod table;
 
 use table::Table;
 
+/// As the program's.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// What is measured, in the order of the table.
 const ALL: [&str; 10] = [
     "single",

@@ -16,7 +16,8 @@ const SLOW: [Duration; 2] = [Duration::from_millis(35), Duration::from_millis(50
 const SIZES: [usize; 3] = [2, 4, 8];
 
 const CLIENTS: usize = 64;
-/// Batches of each client, of each size.
+const TURNS: usize = 3;
+/// Batches of each client, of each size, in a turn.
 const EACH: u64 = 24;
 /// Not counted: the clients began together.
 const WARM_UP: u64 = 4;
@@ -81,56 +82,65 @@ async fn one_client(table: &mut Table) {
 
 /// Each client asks for its next batch at once; one more asks the slowest catalog by itself meanwhile.
 async fn many_clients(table: &mut Table) {
-    let catalogs = catalogs();
-    let mut medians = Vec::new();
-    for size in SIZES {
-        for catalog in &catalogs {
-            catalog.seed("alone", 1);
-            (0..CLIENTS).for_each(|client| catalog.seed(format!("t{client}"), 1));
+    let mut sizes = SIZES.map(|_| (Times::default(), Times::default()));
+    // In turn, so that what the machine does meanwhile is done to all of them.
+    for _ in 0..TURNS {
+        for ((batches, slowest), size) in sizes.iter_mut().zip(SIZES) {
+            crowd(size, batches, slowest).await;
         }
-        let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
-        let mut clients = JoinSet::new();
-        for client in 0..CLIENTS {
-            let house = Arc::clone(&house);
-            clients.spawn(async move {
-                // Not in step with each other.
-                tokio::time::sleep(SLOW[0] * client as u32 / 32).await;
-                let mut times = Times::default();
-                for round in 0..EACH {
-                    let began = Instant::now();
-                    house.batch(size, &format!("t{client}"), 2 + round).await;
-                    if round >= WARM_UP {
-                        times.add(began.elapsed());
-                    }
-                }
-                times
-            });
-        }
-        let mut slowest = Times::default();
-        for round in 0..EACH {
-            slowest.add(itself(&house, 2 + round).await);
-        }
-        let mut times = Times::default();
-        for client in clients.join_all().await {
-            times.extend(client);
-        }
-        house.close().await;
-        let over = millis(times.median()) - millis(slowest.median());
+    }
+    let [two, .., eight] = sizes
+        .each_ref()
+        .map(|(batches, _)| millis(batches.median()));
+    for ((batches, slowest), size) in sizes.iter().zip(SIZES) {
+        let over = millis(batches.median()) - millis(slowest.median());
         table.at_most(
             &format!("a batch over {size} catalogs over that, {CLIENTS} clients at a time"),
             over,
             5.0,
             "ms",
         );
-        medians.push(millis(times.median()));
     }
-    let grown = medians[2] - medians[0];
     table.at_most(
         &format!("8 catalogs over 2, {CLIENTS} clients at a time"),
-        grown,
+        eight - two,
         1.0,
         "ms",
     );
+}
+
+/// The times of every client's batches over so many catalogs, and of what the slowest takes by itself.
+async fn crowd(size: usize, batches: &mut Times, slowest: &mut Times) {
+    let catalogs = catalogs();
+    for catalog in &catalogs {
+        catalog.seed("alone", 1);
+        (0..CLIENTS).for_each(|client| catalog.seed(format!("t{client}"), 1));
+    }
+    let house = Arc::new(House::new(&catalogs, BatchConfig::default()));
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let house = Arc::clone(&house);
+        clients.spawn(async move {
+            // Not in step with each other.
+            tokio::time::sleep(SLOW[0] * client as u32 / 32).await;
+            let mut times = Times::default();
+            for round in 0..EACH {
+                let began = Instant::now();
+                house.batch(size, &format!("t{client}"), 2 + round).await;
+                if round >= WARM_UP {
+                    times.add(began.elapsed());
+                }
+            }
+            times
+        });
+    }
+    for round in 0..EACH {
+        slowest.add(itself(&house, 2 + round).await);
+    }
+    for times in clients.join_all().await {
+        batches.extend(times);
+    }
+    house.close().await;
 }
 
 /// What the slowest catalog takes for a validation and a create.
