@@ -6,6 +6,7 @@ from loads.arrow import Arrow
 from loads.http2 import Http2
 from loads.idle import Idle
 from loads.plain import Plain
+from loads.steady import Steady
 from machine import CORES
 
 FRESH_TOKENS = 120_000
@@ -24,8 +25,6 @@ class Subject:
     site: dict = dataclasses.field(default_factory=dict)
     # Of the processor, in cores.
     quota: float | None = None
-    # The catalog of the Arrow bodies.
-    bulk: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +65,22 @@ def warm():
         Bound("nsgate", "traefik", None), Bound("nsgate", "caddy", None),
         Bound("nsgate", "before", None), Bound("nsgate", "haproxy", 1.0, "p99"), Bound("nsgate", "nginx", None, "p99"),
     ]
+
+
+def steady():
+    subjects, bounds = [], []
+    # A label for each rate; 0 is the closed loop.
+    for rate, label in ((10_000, "10,000"), (25_000, "25,000"), (0, "in turn")):
+        names = ["nginx", "haproxy", "pingora", "bare-cores", "before", "nsgate"]
+        if rate == 10_000:
+            # These do not come to 25,000.
+            names[2:2] = ["haproxy-jwt", "envoy-jwt-cache"]
+        subjects += [Subject(f"{name}, {label}", name, Steady(rate)) for name in names]
+        for name in ("haproxy", "nginx", "bare-cores"):
+            bound = 1.0 if name == "haproxy" else None
+            ours, theirs = f"nsgate, {label}", f"{name}, {label}"
+            bounds += [Bound(ours, theirs, bound, "p99"), Bound(ours, theirs, None, "calm")]
+    return subjects, bounds
 
 
 def tokens():
@@ -147,9 +162,9 @@ def arrow():
     subjects, bounds = [], []
     for way, up in (("up", True), ("down", False)):
         for name in ("nginx", "haproxy", "bare-cores", "before", "nsgate"):
-            subjects.append(Subject(f"{name}, {way}", name, Arrow(up), {"streaming": True}, bulk=True))
+            subjects.append(Subject(f"{name}, {way}", name, Arrow(up), {"streaming": True}))
         large = f"nginx, 256k, {way}"
-        subjects.append(Subject(large, "nginx", Arrow(up), {"streaming": True, "piece": "256k"}, bulk=True))
+        subjects.append(Subject(large, "nginx", Arrow(up), {"streaming": True, "piece": "256k"}))
         bounds += [Bound(f"nsgate, {way}", f"nginx, {way}", 1.1), Bound(f"nsgate, {way}", large, 1.1),
                    Bound(f"nsgate, {way}", None, 64.0, "memory")]
     return subjects, bounds
@@ -196,7 +211,8 @@ def log():
 
 ALL = {
     "warm": ("describe-table, one token seen before, 64 connections", warm),
-    "tokens": ("the same with 1,000 tokens, and with ES256", tokens),
+    "steady": ("so many requests a second, evenly: how long they take", steady),
+    "tokens": ("describe-table with 1,000 tokens, and with ES256", tokens),
     "fresh": ("every token seen for the first time", fresh),
     "reroot": ("a mount at another name of the catalog: path and body rewritten", reroot),
     "mounts": ("100,000 mounts instead of 10", mounts),

@@ -3,9 +3,7 @@
 import contextlib
 import dataclasses
 import http.client
-import os
 import statistics
-import sys
 import time
 
 import loads
@@ -16,8 +14,6 @@ from loads import http2
 from parties import nginx
 from quota import Quota
 from sites import Site
-
-BULK = os.path.join(os.path.dirname(__file__), "loads", "bulk.py")
 
 
 @dataclasses.dataclass
@@ -30,6 +26,8 @@ class Sample:
     rate: float
     p50: float | None
     p99: float | None
+    p999: float | None
+    calm: float | None
     memory: float
     # KiB that each unit keeps, where that is asked for.
     each: float | None
@@ -66,7 +64,8 @@ def measure(subject, seconds, folder, keys):
         whole = isinstance(subject.load, loads.arrow.Arrow) and server.party
         return Sample(
             user / done.units * 1e6, system / done.units * 1e6, (user + system) / done.units * 1e6, done.rate,
-            done.p50, done.p99, server.memory("VmHWM" if whole else "VmRSS"), getattr(server, "each", None),
+            done.p50, done.p99, done.p999, done.calm, server.memory("VmHWM" if whole else "VmRSS"),
+            getattr(server, "each", None),
             (user + system) * done.rate / done.units,
         )
 
@@ -75,12 +74,11 @@ def start(subject, folder, keys, running):
     """The catalog, and the party before it; all of them end with `running`."""
     cores = CORES if subject.quota else None
     catalog = free_port()
-    if subject.bulk:
-        command = [sys.executable, "-B", BULK, str(catalog), folder]
-        environment = {"PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
+    if hasattr(subject.load, "catalog"):
+        command = subject.load.catalog(catalog, folder)
     else:
-        command, environment = nginx.catalog(folder, catalog, subject.site.get("catalog_http2", False)), None
-    behind = running.enter_context(Server("catalog", command, catalog, cores or CATALOG_CORES, folder, environment))
+        command = nginx.catalog(folder, catalog, subject.site.get("catalog_http2", False))
+    behind = running.enter_context(Server("catalog", command, catalog, cores or CATALOG_CORES, folder))
     site = Site(folder, free_port(), catalog, keys, **subject.site, admin=free_port())
     begin, _ = parties.ALL[subject.party]
     if begin is None:

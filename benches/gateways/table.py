@@ -8,7 +8,7 @@ import subprocess
 import machine
 from parties import envoy
 
-FIGURES = {"cpu": "CPU", "rate": "rate", "p99": "p99", "each": "KiB each", "memory": "resident MiB"}
+FIGURES = {"cpu": "CPU", "rate": "rate", "p99": "p99", "calm": "p99 calm", "each": "KiB each", "memory": "resident MiB"}
 
 
 def show_machine():
@@ -48,13 +48,14 @@ def show(name, what, subjects, measured, bounds, asked):
     unit = subjects[0].load.unit if subjects else ""
     print(f"\n[{name}] {what}; {asked.rounds} rounds of {asked.seconds} s, medians")
     print(f"{'':24}{'CPU µs/' + unit:>14}{'user':>10}{'system':>10}{unit + 's/s':>14}{'p50 ms':>9}{'p99 ms':>9}"
-          f"{'MiB':>8}{'KiB each':>10}{'busy':>6}")
+          f"{'p99.9 ms':>10}{'calm ms':>9}{'MiB':>8}{'KiB each':>10}{'busy':>6}")
     for subject in subjects:
         median = measured[subject.label].median
         spread = f"{median('busy'):.0%}"
         print(f"{subject.label:24}{number(median('cpu')):>14}{number(median('user')):>10}{number(median('system')):>10}"
-              f"{number(median('rate')):>14}{number(median('p50'), 2):>9}{number(median('p99'), 2):>9}"
-              f"{number(median('memory')):>8}{number(median('each')):>10}{spread:>6}")
+              f"{number(median('rate')):>14}{millis(median('p50')):>9}{millis(median('p99')):>9}"
+              f"{millis(median('p999')):>10}{millis(median('calm')):>9}{number(median('memory')):>8}"
+              f"{number(median('each')):>10}{spread:>6}")
     for bound in bounds:
         judge(bound, measured)
     print(flush=True)
@@ -66,6 +67,11 @@ def number(value, places=None):
     if places is None:
         places = 0 if value >= 1000 else 1
     return f"{value:,.{places}f}"
+
+
+def millis(value):
+    """Three digits or so, of tenths as of tens."""
+    return number(value, 3 if value is not None and value < 1 else 2)
 
 
 def judge(bound, measured):

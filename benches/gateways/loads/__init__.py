@@ -1,4 +1,7 @@
-"""What is asked of a party: each load has `run(server, seconds)`, which answers with a `Done`."""
+"""What is asked of a party: each load has `run(server, seconds)`, which answers with a `Done`.
+
+One that needs a catalog of its own has `catalog(port, folder)` as well, the command that starts it.
+"""
 
 import dataclasses
 
@@ -13,6 +16,9 @@ class Done:
     # Of a request, in milliseconds; none where they mean nothing.
     p50: float | None = None
     p99: float | None = None
+    p999: float | None = None
+    # The p99 of the median tenth of a second.
+    calm: float | None = None
 
 
 # One description of a table: path and body.

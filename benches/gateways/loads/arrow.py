@@ -1,11 +1,15 @@
 """Arrow bodies of 1 GiB, up and down, one at a time. Neither end copies them: what is left is the party's work."""
 
+import os
 import socket
+import sys
 import time
 
 from loads import Done
 from loads.bulk import ARROW, GIB, PIECE, discard, head_of, patient, send_zeros, zeros
 from machine import Failed
+
+BULK = os.path.join(os.path.dirname(__file__), "bulk.py")
 
 
 class Arrow:
@@ -15,6 +19,9 @@ class Arrow:
 
     def __init__(self, up):
         self.up = up
+
+    def catalog(self, port, folder):
+        return [sys.executable, "-B", BULK, str(port), folder]
 
     def run(self, server, seconds, warm_up=False):
         size = PIECE if warm_up else GIB

@@ -1,0 +1,301 @@
+//! Requests that are due at even times, whatever became of those before them; or each as soon as its connection is free.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::http;
+use crate::wire::Wire;
+
+/// Until every connection has had one answer.
+const WARMING: Duration = Duration::from_secs(10);
+/// After the end, for what is still to be answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What was sent that much after it could have been was late by the load's own fault.
+const LATE: Duration = Duration::from_micros(100);
+/// A part is long enough for a p99 of its own at a thousand requests.
+const PART: Duration = Duration::from_millis(100);
+/// Bytes of a request: as many as a connection takes at once.
+const REQUEST: usize = 8 << 10;
+/// Nanoseconds. The histogram is right to three digits.
+const LONGEST: u64 = 100_000_000_000;
+
+/// What is asked of a load.
+pub struct Plan {
+    port: u16,
+    connections: u64,
+    /// Requests a second; 0 is a closed loop.
+    rate: u64,
+    seconds: u64,
+    request: Vec<u8>,
+}
+
+impl Plan {
+    pub fn read(query: &str, request: &[u8]) -> Result<Self, String> {
+        let one = |name: &str, range: std::ops::RangeInclusive<u64>| {
+            let mut words = query.split('&').filter_map(|word| word.split_once('='));
+            words
+                .find(|(key, _)| *key == name)
+                .and_then(|(_, value)| value.parse().ok())
+                .filter(|value| range.contains(value))
+                .ok_or_else(|| format!("`{name}` must be a number from {range:?}"))
+        };
+        if request.is_empty() || request.len() > REQUEST {
+            return Err(format!(
+                "the body must be the request to send, of {REQUEST} bytes at most"
+            ));
+        }
+        Ok(Self {
+            port: u16::try_from(one("port", 1..=65_535)?).unwrap_or_default(),
+            connections: one("connections", 1..=1024)?,
+            rate: one("rate", 0..=1_000_000)?,
+            seconds: one("seconds", 1..=60)?,
+            request: request.to_vec(),
+        })
+    }
+}
+
+/// One connection to the party.
+struct Line {
+    wire: Wire,
+    stage: Stage,
+}
+
+enum Stage {
+    Connecting,
+    /// Its first request, which is not counted, is on its way.
+    Warming,
+    Free,
+    /// With a request that was due then.
+    Busy(Instant),
+}
+
+/// A load that runs. A request is timed from when it was due, not from when there was a connection for it.
+pub struct Load {
+    plan: Plan,
+    poll: Poll,
+    events: Events,
+    lines: Vec<Option<Line>>,
+    /// With the times since when; the one that has waited longest comes first.
+    free: VecDeque<(usize, Instant)>,
+    begun: Instant,
+    /// When all were warm.
+    start: Option<Instant>,
+    sent: u64,
+    last: Instant,
+    times: Histogram<u64>,
+    refused: u64,
+    /// Connections.
+    failed: usize,
+    /// Of the first that failed.
+    why: String,
+    late: u64,
+    /// Of this part of the load's time, which began then.
+    part: (Instant, Histogram<u64>),
+    /// The p99 of each part that is over: what takes a moment of the machine away spoils few of them.
+    parts: Vec<u64>,
+}
+
+impl Load {
+    pub fn start(plan: Plan) -> Result<Self, String> {
+        let (poll, begun) = (
+            Poll::new().map_err(|error| error.to_string())?,
+            Instant::now(),
+        );
+        let times = Histogram::new_with_bounds(1, LONGEST, 3).map_err(|error| error.to_string())?;
+        let mut load = Self {
+            poll,
+            events: Events::with_capacity(8),
+            lines: Vec::new(),
+            free: VecDeque::new(),
+            begun,
+            start: None,
+            sent: 0,
+            last: begun,
+            times: times.clone(),
+            refused: 0,
+            failed: 0,
+            why: String::new(),
+            late: 0,
+            part: (begun, times),
+            parts: Vec::new(),
+            plan,
+        };
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, load.plan.port));
+        for _ in 0..load.plan.connections {
+            let line = load.connect(at).map_err(|error| error.to_string())?;
+            load.lines.push(Some(line));
+        }
+        Ok(load)
+    }
+
+    fn connect(&self, at: SocketAddr) -> std::io::Result<Line> {
+        let mut stream = TcpStream::connect(at)?;
+        stream.set_nodelay(true)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let token = Token(self.lines.len());
+        self.poll.registry().register(&mut stream, token, both)?;
+        Ok(Line {
+            wire: Wire::new(stream),
+            stage: Stage::Connecting,
+        })
+    }
+
+    /// Takes what was answered and sends what is due. With figures it is over; an error is one of the whole load.
+    pub fn turn(&mut self) -> Result<Option<String>, String> {
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        match self.poll.poll(&mut events, Some(Duration::ZERO)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.to_string()),
+            _ => {}
+        }
+        for event in &events {
+            let index = event.token().0;
+            if let Err(error) = self.hear(index, event.is_read_closed()) {
+                self.lose(index, error);
+            }
+            self.send_due();
+        }
+        self.events = events;
+        self.send_due();
+        self.judge()
+    }
+
+    fn hear(&mut self, index: usize, ends: bool) -> Result<(), String> {
+        let Some(Some(line)) = self.lines.get_mut(index) else {
+            return Ok(());
+        };
+        if matches!(line.stage, Stage::Connecting) {
+            // The first that is heard of it: it is there, or the write says why not.
+            line.stage = Stage::Warming;
+            line.wire.write(&self.plan.request)?;
+        }
+        let open = line.wire.read(ends)?;
+        if let Some((status, whole)) = http::response(line.wire.input())? {
+            let now = Instant::now();
+            line.wire.take(whole);
+            match std::mem::replace(&mut line.stage, Stage::Free) {
+                Stage::Busy(due) => {
+                    let took = u64::try_from((now - due).as_nanos()).unwrap_or(LONGEST);
+                    self.times.saturating_record(took);
+                    self.part.1.saturating_record(took);
+                    self.last = now;
+                }
+                Stage::Warming => {}
+                Stage::Free | Stage::Connecting => return Err("an unasked answer".to_owned()),
+            }
+            self.refused += u64::from(status != 200);
+            self.free.push_back((index, now));
+        }
+        open.then_some(())
+            .ok_or_else(|| "the party closed it".to_owned())
+    }
+
+    fn lose(&mut self, index: usize, why: String) {
+        if self.failed == 0 {
+            self.why = why;
+        }
+        self.failed += 1;
+        self.lines[index] = None;
+        self.free.retain(|(free, _)| *free != index);
+    }
+
+    /// When the next request is due, if there is another one.
+    fn due(&self, start: Instant, now: Instant) -> Option<Instant> {
+        let Plan { rate, seconds, .. } = self.plan;
+        match rate {
+            0 => (now < start + Duration::from_secs(seconds)).then_some(now),
+            // Of nanoseconds, these numbers are small enough.
+            _ => (self.sent < rate * seconds)
+                .then(|| start + Duration::from_nanos(self.sent * 1_000_000_000 / rate)),
+        }
+    }
+
+    fn send_due(&mut self) {
+        let Some(start) = self.start else {
+            return;
+        };
+        while let Some((index, since)) = self.free.front().copied() {
+            let now = Instant::now();
+            let Some(due) = self.due(start, now).filter(|due| *due <= now) else {
+                return;
+            };
+            self.free.pop_front();
+            self.sent += 1;
+            self.late += u64::from(now - due.max(since) > LATE);
+            let Some(Some(line)) = self.lines.get_mut(index) else {
+                continue;
+            };
+            line.stage = Stage::Busy(due);
+            if let Err(error) = line.wire.write(&self.plan.request) {
+                self.lose(index, error);
+            }
+        }
+    }
+
+    /// Whether it is over, or has to be.
+    fn judge(&mut self) -> Result<Option<String>, String> {
+        let now = Instant::now();
+        let left = self.lines.len() - self.failed;
+        if left == 0 {
+            return Ok(Some(self.figures()));
+        }
+        let Some(start) = self.start else {
+            if self.free.len() == left {
+                (self.start, self.last, self.part.0) = (Some(now), now, now);
+            } else if now > self.begun + WARMING {
+                return Err(format!(
+                    "{} of {left} are not answered within {WARMING:?}",
+                    left - self.free.len()
+                ));
+            }
+            return Ok(None);
+        };
+        if now - self.part.0 >= PART && !self.part.1.is_empty() {
+            self.part.0 = now;
+            self.parts.push(self.part.1.value_at_quantile(0.99));
+            self.part.1.reset();
+        }
+        let end = start + Duration::from_secs(self.plan.seconds);
+        match self.due(start, now) {
+            None if self.free.len() == left => Ok(Some(self.figures())),
+            Some(due) if now > due + Duration::from_secs(1) => Err(format!(
+                "the party is more than a second behind {} requests a second",
+                self.plan.rate
+            )),
+            _ if now > end + PATIENCE => {
+                Err(format!("not all is answered {PATIENCE:?} after the end"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn figures(&self) -> String {
+        let micros = |nanos: u64| format!("{}.{:03}", nanos / 1000, nanos % 1000);
+        let mut parts = self.parts.clone();
+        parts.sort_unstable();
+        let calm = parts.get(parts.len() / 2).copied().unwrap_or_default();
+        let at = |quantile| micros(self.times.value_at_quantile(quantile));
+        let took = self
+            .start
+            .map_or(0, |start| (self.last - start).as_micros());
+        format!(
+            r#"{{"requests": {}, "refused": {}, "failed": {}, "why": {}, "late": {}, "micros": {took}, "p50": {}, "p90": {}, "p99": {}, "calm": {}, "p999": {}, "max": {}}}"#,
+            self.times.len(),
+            self.refused,
+            self.failed,
+            http::quoted(&self.why),
+            self.late,
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            micros(calm),
+            at(0.999),
+            micros(self.times.max()),
+        )
+    }
+}
