@@ -20,6 +20,10 @@ class Failed(Exception):
     """A measurement that would mean nothing."""
 
 
+class Disturbed(Failed):
+    """The machine did something else meanwhile, which says nothing of the party: it can be measured again."""
+
+
 def allow_many_files():
     """Thousands of connections, in this process and in those that it starts."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

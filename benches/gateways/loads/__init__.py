@@ -17,7 +17,7 @@ class Done:
     p50: float | None = None
     p99: float | None = None
     p999: float | None = None
-    # The p99 of the median tenth of a second.
+    # The p99 of the median fiftieth of a second.
     calm: float | None = None
 
 

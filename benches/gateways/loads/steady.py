@@ -6,7 +6,7 @@ import os
 
 from loads import Done
 from loads.idle import request
-from machine import Failed
+from machine import Disturbed, Failed
 
 # Of the requests, that the load itself may send late.
 LATE = 0.01
@@ -35,8 +35,8 @@ class Steady:
         if warm_up:
             return Done(requests, requests / took)
         if said["late"] > LATE * requests:
-            raise Failed(f"{server.name}: the load sent {said['late']} of {requests} requests too late: "
-                         "something else ran on its core")
+            raise Disturbed(f"{server.name}: the load sent {said['late']} of {requests} requests too late: "
+                            "its core was taken away from it")
         if requests / took < KEPT_UP * self.rate:
             raise Failed(f"{server.name} answers {requests / took:,.0f} of {self.rate:,} requests a second")
         times = (said[name] / 1e3 for name in ("p50", "p99", "p999", "calm"))
