@@ -97,6 +97,14 @@ def tokens():
     ]
 
 
+def many():
+    one, load = "nsgate, 1 token", Plain(tokens=100_000)
+    return [*peers(["envoy-jwt-cache"], load), *both_builds(one, Plain()),
+            *both_builds("nsgate, 100,000 tokens", load)], [
+        Bound("nsgate, 100,000 tokens", one, None), Bound("nsgate, 100,000 tokens", "envoy-jwt-cache", None),
+    ]
+
+
 def fresh():
     load = Plain(tokens=FRESH_TOKENS, fresh=True)
     return [*peers(["haproxy-jwt", "envoy-jwt", "envoy-jwt-cache"], load), *both_builds("nsgate", load)], [
@@ -212,6 +220,7 @@ ALL = {
     "warm": ("describe-table, one token seen before, 64 connections", warm),
     "steady": ("so many requests a second, evenly: how long they take", steady),
     "tokens": ("describe-table with 1,000 tokens, and with ES256", tokens),
+    "many": ("100,000 tokens in turn, each seen some times before", many),
     "fresh": ("every token seen for the first time", fresh),
     "reroot": ("a mount at another name of the catalog: path and body rewritten", reroot),
     "mounts": ("100,000 mounts instead of 10", mounts),

@@ -7,6 +7,8 @@ import subprocess
 from loads import DESCRIBE, Done
 from machine import LOAD_CORES, Failed, pinned
 
+# A second, at the least, so that the party has seen each token often enough to remember it.
+SEEN = 3_000
 SCRIPT = os.path.join(os.path.dirname(__file__), "plain.lua")
 
 
@@ -23,6 +25,8 @@ class Plain:
         site = server.site
         # What warms the party up must not show it the tokens that it has to see for the first time.
         tokens = site.tokens(1 if self.fresh and warm_up else self.tokens)
+        if warm_up:
+            seconds = max(seconds, len(tokens) // SEEN)
         site.write("tokens", "\n".join(tokens))
         site.write("targets", "\n".join("\t".join(target) for target in self.targets))
         threads = max(1, min(len(self.cores), self.connections))

@@ -1,43 +1,77 @@
 //! Which tokens were verified before, in so few bytes that this can be told of very many.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// As many as busy clients may have; of more, some are forgotten.
 const PLACES: usize = 1 << 17;
+/// Places that a mark may have. It takes the next in turn: with one alone, two that come in turn would push each other
+/// out for ever.
+const CHOICES: usize = 4;
 
 /// Marks by the hash of what was seen. A mistake costs memory or time, and decides nothing.
-pub(super) struct Seen(Box<[AtomicU32]>);
+pub(super) struct Seen {
+    places: Box<[AtomicU32]>,
+    turn: AtomicUsize,
+}
 
 impl Default for Seen {
     fn default() -> Self {
-        Self((0..PLACES).map(|_| AtomicU32::new(0)).collect())
+        Self {
+            places: (0..PLACES).map(|_| AtomicU32::new(0)).collect(),
+            turn: AtomicUsize::new(0),
+        }
     }
 }
 
 impl Seen {
     /// Marks what has this hash, and tells whether it was marked.
     pub(super) fn again(&self, hash: u64) -> bool {
-        // Other bits than those that choose the place. Nothing that is marked looks like a place that never was.
-        let (place, mark) = (hash as usize % PLACES, (hash >> 32) as u32 | 1);
-        self.0[place].swap(mark, Relaxed) == mark
+        // Other bits than those that choose the places. Nothing that is marked looks like a place that never was.
+        let mark = (hash >> 32) as u32 | 1;
+        let first = hash as usize % (PLACES / CHOICES) * CHOICES;
+        let places = &self.places[first..first + CHOICES];
+        if places.iter().any(|place| place.load(Relaxed) == mark) {
+            return true;
+        }
+        let turn = self.turn.fetch_add(1, Relaxed) % CHOICES;
+        places[turn].store(mark, Relaxed);
+        false
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
     use super::*;
 
     #[test]
-    fn what_was_seen_is_known_until_another_takes_its_place() {
+    fn what_was_seen_is_known_until_others_take_its_place() {
         let seen = Seen::default();
         for hash in [0, 1, u64::MAX, 7 << 32] {
             assert!(!seen.again(hash), "{hash:x}");
             assert!(seen.again(hash), "{hash:x}");
         }
-        let here = 5 | 2 << 32;
-        let (there, same_place) = (6 | 2 << 32, 5 | 4 << 32);
-        assert!(!seen.again(here) && !seen.again(there) && seen.again(here));
-        assert!(!seen.again(same_place));
-        assert!(!seen.again(here));
+        let here = |mark: u64| 5 | mark << 33;
+        assert!(!seen.again(here(0)) && !seen.again(6));
+        for other in 1..CHOICES as u64 {
+            assert!(seen.again(here(0)) && !seen.again(here(other)), "{other}");
+        }
+        assert!(!seen.again(here(0)));
+    }
+
+    #[test]
+    fn of_many_that_come_in_turn_nearly_all_are_known_soon() {
+        let seen = Seen::default();
+        let hash = |number: u64| {
+            let mut hasher = DefaultHasher::new();
+            number.hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut unknown: Vec<u64> = (0..100_000).map(hash).collect();
+        for _ in 0..6 {
+            unknown.retain(|hash| !seen.again(*hash));
+        }
+        assert!(unknown.len() < 2000, "{} are not", unknown.len());
     }
 }
