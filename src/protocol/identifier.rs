@@ -1,30 +1,19 @@
-//! Identifiers: paths of names, as `["prod","eu","t1"]`; as a string, joined by a delimiter.
+//! Identifiers: paths of names, as `["prod","eu","t1"]`.
 
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::{
-    AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode_byte, utf8_percent_encode,
-};
-
 use crate::error::Error;
+
+mod spelling;
+
+pub(super) use spelling::RESERVED;
+pub use spelling::decode_segment;
 
 /// More names than this are no identifier.
 pub const MAX_NAMES: usize = 64;
 /// More bytes than this, over all names, are no identifier.
 pub const MAX_BYTES: usize = 8 << 10;
-/// An identifier that is no longer than this is parsed without memory for what it is parsed from.
-const FEW: usize = 256;
-/// What the encoded delimiters of most identifiers add to their length.
-const FEW_DELIMITERS: usize = 16;
-
-/// All but the unreserved characters of RFC 3986, section 2.3.
-pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
 /// A path of names. None is empty, none contains NUL; no names at all is the root.
 ///
 /// Cheap to clone and to compare. The order is that of the paths, name by name.
@@ -98,75 +87,6 @@ impl Identifier {
         Self {
             joined: Arc::from(""),
         }
-    }
-
-    /// Percent-decodes a path segment once and splits it. The delimiter alone is the root.
-    pub fn parse_segment(raw_segment: &str, delimiter: &str) -> Result<Self, IdentifierError> {
-        if let [delimiter] = delimiter.as_bytes()
-            && let Some(plain) = Self::parse_plain(raw_segment.as_bytes(), *delimiter)
-        {
-            return Ok(plain);
-        }
-        Self::parse(&decode_segment(raw_segment)?, delimiter)
-    }
-
-    /// The same in one pass, for a delimiter of one character; `None` where there is anything unusual, be it wrong or
-    /// not.
-    fn parse_plain(raw: &[u8], delimiter: u8) -> Option<Self> {
-        let mut few = [0; FEW];
-        let mut many = Vec::new();
-        let joined = if raw.len() <= FEW {
-            &mut few[..]
-        } else {
-            many.resize(raw.len(), 0);
-            &mut many[..]
-        };
-        let (mut length, mut names, mut name_is_empty) = (0, 1, true);
-        let mut rest = raw;
-        while let [byte, after @ ..] = rest {
-            rest = after;
-            let mut byte = *byte;
-            // Letters and digits, of which names are made, are behind all that is special.
-            if byte > b'%' && byte != delimiter {
-                joined[length] = byte;
-                length += 1;
-                name_is_empty = false;
-                continue;
-            }
-            if byte == b'%' {
-                let [high, low, after @ ..] = rest else {
-                    return None;
-                };
-                byte = hex(*high)? << 4 | hex(*low)?;
-                rest = after;
-            }
-            let ends = byte == delimiter;
-            if byte == 0 || ends && name_is_empty {
-                return None;
-            }
-            joined[length] = if ends { 0 } else { byte };
-            length += 1;
-            names += usize::from(ends);
-            name_is_empty = ends;
-        }
-        if name_is_empty || names > MAX_NAMES || length > MAX_BYTES {
-            return None;
-        }
-        let joined = std::str::from_utf8(&joined[..length]).ok()?;
-        Some(Self {
-            joined: Arc::from(joined),
-        })
-    }
-
-    /// Splits a decoded identifier. The delimiter alone is the root.
-    pub fn parse(text: &str, delimiter: &str) -> Result<Self, IdentifierError> {
-        if text == delimiter {
-            return Ok(Self::root());
-        }
-        if delimiter.is_empty() || !text.contains(delimiter) {
-            return Self::from_names([text]);
-        }
-        Self::from_names(text.split(delimiter))
     }
 
     /// From names in order.
@@ -287,86 +207,6 @@ impl Identifier {
         Self::from_names(self.names().chain([name]))
     }
 
-    /// The identifier as a path segment, percent-encoded.
-    ///
-    /// An error if it would not be split into the same names again.
-    pub fn to_segment(&self, delimiter: &str) -> Result<String, IdentifierError> {
-        let mut segment = String::with_capacity(self.joined.len() + FEW_DELIMITERS);
-        self.push_segment(&mut segment, delimiter)?;
-        Ok(segment)
-    }
-
-    /// The same at the end of `path`, which it leaves as it is where there is an error.
-    pub fn push_segment(&self, path: &mut String, delimiter: &str) -> Result<(), IdentifierError> {
-        if self.push_plain_segment(path, delimiter) {
-            return Ok(());
-        }
-        let joined = self.to_text(delimiter)?;
-        // URL parsers drop a segment that is `.`; a server's router does not drop `%2E`.
-        if joined.bytes().all(|byte| byte == b'.') {
-            path.push_str(&joined.replace('.', "%2E"));
-        } else {
-            path.extend(utf8_percent_encode(&joined, RESERVED));
-        }
-        Ok(())
-    }
-
-    /// The same, where nothing has to be encoded but a delimiter of one character, which then is in no name.
-    fn push_plain_segment(&self, path: &mut String, delimiter: &str) -> bool {
-        let &[delimiter] = delimiter.as_bytes() else {
-            return false;
-        };
-        let is_plain = |byte| byte == 0 || is_unreserved(byte);
-        if is_unreserved(delimiter)
-            || self.is_root()
-            || self.joined.starts_with('.')
-            || !self.joined.bytes().all(is_plain)
-        {
-            return false;
-        }
-        let mut rest = &*self.joined;
-        while let Some(end) = rest.bytes().position(|byte| byte == 0) {
-            path.push_str(&rest[..end]);
-            path.push_str(percent_encode_byte(delimiter));
-            rest = &rest[end + 1..];
-        }
-        path.push_str(rest);
-        true
-    }
-
-    /// The names joined by a delimiter, not encoded; the delimiter alone for the root.
-    ///
-    /// An error if it would not be split into the same names again.
-    pub fn to_text(&self, delimiter: &str) -> Result<String, IdentifierError> {
-        if self.is_root() {
-            return Ok(delimiter.to_owned());
-        }
-        let text = self.joined.replace('\0', delimiter);
-        let survives = !delimiter.is_empty() && text.split(delimiter).eq(self.joined.split('\0'));
-        if survives {
-            Ok(text)
-        } else {
-            Err(IdentifierError::Delimiter(
-                format!("{self:?}"),
-                delimiter.to_owned(),
-            ))
-        }
-    }
-
-    /// A delimiter that can spell all of `identifiers`: `$` where possible.
-    pub fn delimiter_for(identifiers: &[&Self]) -> String {
-        let spells = |delimiter: &str| identifiers.iter().all(|id| id.to_text(delimiter).is_ok());
-        if let Some(delimiter) = ["$", "\u{1f}", "|", "/"].into_iter().find(|it| spells(it)) {
-            return delimiter.to_owned();
-        }
-        // Longer than any run of it in a name, and its ends are no part of its middle.
-        let mut delimiter = String::from("\u{1e}\u{1f}");
-        while !spells(&delimiter) {
-            delimiter.insert(1, '$');
-        }
-        delimiter
-    }
-
     fn tail(&self, prefix: &Self) -> Option<&str> {
         let rest = self.joined.strip_prefix(&*prefix.joined)?;
         if prefix.is_root() || rest.is_empty() {
@@ -374,45 +214,6 @@ impl Identifier {
         }
         rest.strip_prefix('\0')
     }
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
-}
-
-/// As [`RESERVED`] has it.
-fn is_unreserved(byte: u8) -> bool {
-    const UNRESERVED: [bool; 256] = {
-        let mut all = [false; 256];
-        let mut byte = 0;
-        while byte < 128 {
-            let at = byte as u8;
-            all[byte] = at.is_ascii_alphanumeric() || matches!(at, b'-' | b'.' | b'_' | b'~');
-            byte += 1;
-        }
-        all
-    };
-    UNRESERVED[usize::from(byte)]
-}
-
-/// Percent-decodes a path segment once.
-pub fn decode_segment(raw: &str) -> Result<std::borrow::Cow<'_, str>, IdentifierError> {
-    let mut rest = raw.as_bytes();
-    while let Some(at) = memchr::memchr(b'%', rest) {
-        let digits = rest.get(at + 1..at + 3);
-        if !digits.is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)) {
-            return Err(IdentifierError::PercentEncoding);
-        }
-        rest = &rest[at + 3..];
-    }
-    percent_decode_str(raw)
-        .decode_utf8()
-        .map_err(|_| IdentifierError::Utf8)
 }
 
 impl fmt::Display for Identifier {
