@@ -15,6 +15,8 @@ pub struct Bug {
 }
 
 const STEP: &str = "src/batch/step.rs";
+const PREPARE: &str = "src/batch/step/prepare.rs";
+const SETTLE: &str = "src/batch/step/settle.rs";
 const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/coordinator/effects.rs";
 const SEEN: &str = "src/batch/coordinator/seen.rs";
@@ -33,14 +35,14 @@ const ANSWERS: &[&str] = &["--lib", "batch::participant"];
 pub const BUGS: &[Bug] = &[
     Bug {
         name: "no settle: a conflict after a lost answer is taken for a refusal",
-        file: STEP,
+        file: PREPARE,
         right: "Created::No(refusal) if !lost => {",
         wrong: "Created::No(refusal) | Created::Conflict(refusal) => {",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
         name: "no settle: a lost answer is taken for a success",
-        file: STEP,
+        file: PREPARE,
         right: "Created::Unknown => sought(true, None),",
         wrong: "Created::Unknown => Progress::Ours { lost: true },",
         checkers: &[WALKS, MODEL, SIMULATION],
@@ -61,56 +63,56 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "commit with one missing",
-        file: STEP,
+        file: PREPARE,
         right: "} else if entries.all(|entry| self.is_ours(entry)) {",
         wrong: "} else if entries.any(|entry| self.is_ours(entry)) {",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
         name: "somebody else's version is taken for ours",
-        file: STEP,
+        file: PREPARE,
         right: "            } if lost => Progress::Ours { lost },",
         wrong: "            } => Progress::Ours { lost },",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
         name: "delete without proof",
-        file: STEP,
+        file: SETTLE,
         right: "(Likeness::Alike, Belief::Likely)",
         wrong: "(Likeness::Alike | Likeness::Incomparable, _)",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "delete of what was built on",
-        file: STEP,
+        file: SETTLE,
         right: "                    if latest {",
         wrong: "                    if latest || !check.deleted {",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "unlock before the undo is done",
-        file: STEP,
+        file: SETTLE,
         right: "                Progress::Settled(Settled::Hazard(_)) => clean = false,\n",
         wrong: "",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "undo of the first version before the last",
-        file: STEP,
+        file: SETTLE,
         right: "self.shape.shares[share].iter().rev().copied().collect();",
         wrong: "self.shape.shares[share].iter().copied().collect();",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "no tombstone",
-        file: STEP,
+        file: SETTLE,
         right: "            Finding::Absent if check.lost => Settled::Unseen,\n",
         wrong: "",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "a removal before the commit",
-        file: STEP,
+        file: PREPARE,
         right: "        self.is_made(entry)\n            && self.progress",
         wrong: "        self.progress",
         checkers: &[WALKS, MODEL, GATEWAY],

@@ -1,0 +1,137 @@
+//! Before the decision: what is made is made, hidden, and proven ours, one after the other in each share.
+
+use super::state::{Phase, Progress, State};
+use super::words::{Decision, Effect, Finding, Likeness, Refusal};
+use crate::protocol::error::Code;
+
+/// What a create came to.
+pub(super) enum Created {
+    Yes,
+    No(Refusal),
+    Conflict(Refusal),
+    Unknown,
+}
+
+impl State {
+    /// Prepare goes on: what comes next in each share, or the decision.
+    pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
+        let made = |entry: &usize| self.is_made(*entry);
+        let mut entries = (0..self.progress.len()).filter(made);
+        if self.failure.is_some() {
+            // Creates under way are waited for (each is bounded), so that undo meets as few surprises as can be.
+            let asked = |entry| matches!(self.progress[entry], Progress::Asked { .. });
+            if !entries.any(asked) {
+                self.decide(Decision::Abort, effects);
+            }
+        } else if entries.all(|entry| self.is_ours(entry)) {
+            self.decide(Decision::Commit, effects);
+        } else {
+            let next = |entry: &usize| self.may_be_made(*entry);
+            let next: Vec<usize> = (0..self.progress.len()).filter(next).collect();
+            for entry in next {
+                self.progress[entry] = Progress::Asked { lost: false };
+                let again = false;
+                effects.push(Effect::Create { entry, again });
+            }
+        }
+    }
+
+    /// An entry is made when all before it in its share is. What a catalog makes all or nothing is asked for together.
+    fn may_be_made(&self, entry: usize) -> bool {
+        let group = self.shape.groups[entry];
+        let together =
+            |other: usize| other == entry || (group.is_some() && self.shape.groups[other] == group);
+        let reached = |other: usize| {
+            let share = &self.shape.shares[self.share_of(other)];
+            let before = share.iter().take_while(|before| **before != other);
+            before
+                .filter(|before| !together(**before))
+                .all(|before| self.is_ours(*before))
+        };
+        self.is_made(entry)
+            && self.progress[entry] == Progress::Never
+            && (0..self.progress.len())
+                .filter(|other| together(*other))
+                .all(reached)
+    }
+
+    pub(super) fn create_answered(
+        &mut self,
+        entry: usize,
+        created: Created,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Progress::Asked { lost } = self.progress[entry] else {
+            return;
+        };
+        let preparing = self.phase == Phase::Preparing;
+        let sought = |lost, refusal| match preparing {
+            true => Progress::Sought { lost, refusal },
+            false => Progress::Doubtful { lost },
+        };
+        self.progress[entry] = match created {
+            Created::Yes => Progress::Ours { lost },
+            Created::No(refusal) if !lost => {
+                self.failure.get_or_insert(refusal);
+                Progress::Never
+            }
+            // An attempt before it may have acted and consumed what this one was refused for.
+            Created::No(refusal) | Created::Conflict(refusal) => sought(lost, Some(refusal)),
+            Created::Unknown => sought(true, None),
+        };
+        if matches!(self.progress[entry], Progress::Sought { .. }) {
+            let again = false;
+            effects.push(Effect::Find { entry, again });
+        }
+        match self.phase {
+            Phase::Preparing => self.advance(effects),
+            Phase::Undoing => self.proceed(effects),
+            _ => {}
+        }
+    }
+
+    pub(super) fn found_in_prepare(
+        &mut self,
+        entry: usize,
+        finding: Finding,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Progress::Sought { lost, refusal } = self.progress[entry].clone() else {
+            return;
+        };
+        let refusal = refusal.unwrap_or_else(|| self.unproven(entry));
+        self.progress[entry] = match finding {
+            Finding::Present {
+                likeness: Likeness::Proven,
+                ..
+            } => Progress::Ours { lost },
+            // A clean 409 to the first attempt says that somebody was there before us, however alike it looks.
+            Finding::Present {
+                likeness: Likeness::Alike,
+                ..
+            } if lost => Progress::Ours { lost },
+            Finding::Absent if lost && self.may_create && self.failure.is_none() => {
+                let again = true;
+                effects.push(Effect::Create { entry, again });
+                Progress::Asked { lost }
+            }
+            _ => {
+                self.failure.get_or_insert(refusal);
+                Progress::Doubtful { lost }
+            }
+        };
+        self.advance(effects);
+    }
+
+    fn unproven(&self, entry: usize) -> Refusal {
+        let why = match self.may_create {
+            true => "the catalog does not say whether it created the version",
+            false => "the gateway stopped before it was created",
+        };
+        Refusal {
+            status: 503,
+            code: Code::ServiceUnavailable,
+            message: format!("entries[{entry}]: {why}"),
+        }
+    }
+}

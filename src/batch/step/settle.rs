@@ -1,0 +1,180 @@
+//! After the decision: each share is finished or undone, unlocks, and is watched for as long as something may land.
+
+use super::conflict;
+use super::state::{Belief, Check, Phase, Progress, State};
+use super::words::{Decision, Effect, Finding, Hazard, Likeness, Settled};
+
+impl State {
+    /// Every share goes on; one that is done unlocks, and when all are and nothing may land any more, the batch ends.
+    pub(super) fn proceed(&mut self, effects: &mut Vec<Effect>) {
+        for share in 0..self.shape.shares.len() {
+            let done = match (self.unlocked[share], &self.phase) {
+                (false, Phase::Undoing) => self.undo(share, effects),
+                (false, Phase::Finishing) => self.finish(share, effects),
+                _ => false,
+            };
+            if done {
+                self.unlocked[share] = true;
+                effects.push(Effect::Unlock(share));
+                self.watch(share, effects);
+            }
+        }
+        let watched = self.progress.contains(&Progress::Watched);
+        let after = matches!(self.phase, Phase::Undoing | Phase::Finishing);
+        if after && !watched && self.unlocked.iter().all(|unlocked| *unlocked) {
+            self.phase = Phase::Closing;
+            effects.push(Effect::LogEnd);
+        }
+    }
+
+    /// COMMIT: removes what is to be removed, one after the other. True when all of it is gone.
+    fn finish(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
+        for &entry in &self.shape.shares[share] {
+            match self.progress[entry] {
+                _ if self.is_made(entry) => {}
+                Progress::Settled(_) => {}
+                Progress::Never => {
+                    self.progress[entry] = Progress::Removing;
+                    let again = false;
+                    effects.push(Effect::Remove { entry, again });
+                    return false;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// ABORT: settles what was made, the last first. True when all of it is settled and none is a hazard.
+    fn undo(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
+        let mut clean = true;
+        let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
+        for entry in entries {
+            match self.progress[entry] {
+                // Durable before the table unlocks: after a crash nobody may take what another writer then makes
+                // for this one.
+                Progress::Never => {
+                    self.note(entry, Settled::Theirs, effects);
+                    return false;
+                }
+                Progress::Settled(Settled::Hazard(_)) => clean = false,
+                Progress::Settled(_) | Progress::Watched => {}
+                Progress::Ours { lost } => {
+                    self.check(entry, Check::ours(lost), effects);
+                    return false;
+                }
+                Progress::Doubtful { lost } => {
+                    self.check(entry, Check::doubtful(lost), effects);
+                    return false;
+                }
+                Progress::Told => {
+                    self.check(entry, Check::told(), effects);
+                    return false;
+                }
+                Progress::Again(check) => {
+                    self.check(entry, check, effects);
+                    return false;
+                }
+                _ => return false,
+            }
+        }
+        clean
+    }
+
+    pub(super) fn check(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
+        self.progress[entry] = Progress::Checked(check);
+        let again = false;
+        effects.push(Effect::Find { entry, again });
+    }
+
+    pub(super) fn found_in_undo(
+        &mut self,
+        entry: usize,
+        finding: Finding,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Progress::Checked(check) = self.progress[entry] else {
+            return self.doubt(entry, effects);
+        };
+        let settled = match finding {
+            Finding::Absent if check.lost => Settled::Unseen,
+            Finding::Absent => Settled::Gone,
+            Finding::Present { likeness, latest } => match (likeness, check.belief) {
+                (Likeness::Unlike, _) => Settled::Theirs,
+                (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
+                    if latest {
+                        self.progress[entry] = Progress::Deleting(check.deleting(likeness));
+                        let again = check.deleted;
+                        effects.push(Effect::Delete { entry, again });
+                        return;
+                    }
+                    if !check.rechecked && self.doubts_above(entry) {
+                        let rechecked = true;
+                        self.progress[entry] = Progress::Again(Check { rechecked, ..check });
+                        return self.proceed(effects);
+                    }
+                    Settled::Hazard(Hazard::BuiltOn)
+                }
+                (Likeness::Alike | Likeness::Incomparable, _) => Settled::Hazard(Hazard::Unproven),
+            },
+        };
+        match settled {
+            Settled::Gone | Settled::Unseen => effects.push(Effect::Reserve(entry)),
+            Settled::Theirs => effects.push(Effect::Show(entry)),
+            _ => {}
+        }
+        self.note(entry, settled, effects);
+    }
+
+    pub(super) fn note(&mut self, entry: usize, settled: Settled, effects: &mut Vec<Effect>) {
+        self.progress[entry] = Progress::Noting(settled);
+        effects.push(Effect::Note(entry, settled));
+    }
+
+    /// The tombstones of a share that has been unlocked.
+    fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
+        for &entry in &self.shape.shares[share] {
+            if self.progress[entry] == Progress::Settled(Settled::Unseen) {
+                self.progress[entry] = Progress::Watched;
+                effects.push(Effect::Watch(entry));
+            }
+        }
+    }
+
+    /// A person has decided. Without an effect there is nothing that waits for this.
+    pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Preparing && decision == Decision::Abort {
+            let told = || conflict("the batch was aborted by an operator");
+            self.failure.get_or_insert_with(told);
+            return self.decide(Decision::Abort, effects);
+        }
+        for entry in 0..self.progress.len() {
+            match decision {
+                Decision::Commit if self.is_stuck(entry) => {
+                    self.note(entry, Settled::Kept, effects);
+                }
+                Decision::Abort if self.is_hazard(entry) => self.progress[entry] = Progress::Told,
+                _ => {}
+            }
+        }
+        self.proceed(effects);
+    }
+
+    /// Undo or removal cannot come to an end with it, and may leave it. What a delete is out for cannot be left any more.
+    fn is_stuck(&self, entry: usize) -> bool {
+        match (&self.progress[entry], &self.phase) {
+            (Progress::Removing, _) => true,
+            (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => true,
+            (Progress::Checked(check) | Progress::Again(check), _) => !check.deleted,
+            _ => self.is_hazard(entry),
+        }
+    }
+
+    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks again.
+    pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        if let Progress::Sought { lost, .. } = self.progress[entry] {
+            self.progress[entry] = Progress::Doubtful { lost };
+            self.proceed(effects);
+        }
+    }
+}
