@@ -6,21 +6,27 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::batch::locks::TableKey;
-use crate::batch::log::{Action, BatchId, VersionRange};
+use crate::batch::log::{Action, VersionRange};
 use crate::batch::names::Names;
-use crate::batch::place::place;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
+use shown::Shown;
+use slot::{Slot, What};
 
 pub mod filter;
 pub mod quick;
+mod shown;
+mod slot;
+
+pub use shown::Moment;
+pub use slot::Claim;
 
 /// The line of versions of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,17 +48,6 @@ pub struct Visibility {
     pub names: Names,
     lines: Arc<DashMap<Line, Vec<Slot>>>,
     shown: Shown,
-}
-
-/// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share counters.
-#[derive(Clone)]
-struct Shown(Arc<[AtomicU64]>);
-
-/// What was shown of a line up to a moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    counter: usize,
-    count: u64,
 }
 
 /// A create that may not go to the catalog now.
@@ -81,32 +76,6 @@ pub enum Watched {
     /// Somebody else has made that version.
     Taken,
 }
-
-#[derive(Debug)]
-struct Slot {
-    versions: RangeInclusive<u64>,
-    fate: Fate,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    /// Hidden until its fate is revealed.
-    Made,
-    /// Hidden from then on.
-    Removed,
-    /// It is gone. The number rests until then; it stays hidden until then, or while it is watched.
-    Gone {
-        until: Instant,
-        watched: bool,
-        contested: bool,
-        /// The batch's entry, while the batch is open: after a restart it will claim the number again.
-        claim: Option<Claim>,
-    },
-}
-
-/// An entry of a batch.
-pub type Claim = (BatchId, usize);
 
 impl Forbidden {
     /// What the writer is told.
@@ -187,20 +156,17 @@ impl Visibility {
 
     /// The present moment; to be taken before a catalog is asked, and looked at once the filter knows what is hidden.
     pub fn moment(&self, line: &Line) -> Moment {
-        let counter = self.shown.counter(line);
-        let count = self.shown.0[counter].load(Ordering::Acquire);
-        Moment { counter, count }
+        self.shown.moment(line)
     }
 
     /// Whether an answer from after this moment may hold a part of a batch, or what was undone since: ask again.
-    pub fn has_passed(&self, Moment { counter, count }: Moment) -> bool {
-        self.shown.0[counter].load(Ordering::Acquire) != count
+    pub fn has_passed(&self, moment: Moment) -> bool {
+        self.shown.has_passed(moment)
     }
 
     /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
     pub fn overtake(&self, line: &Line) {
-        let counter = self.shown.counter(line);
-        self.shown.0[counter].fetch_add(1, Ordering::AcqRel);
+        self.shown.overtake(line);
     }
 
     /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned.
@@ -301,7 +267,7 @@ impl Visibility {
         self.change(line, |slot| {
             if let What::Gone { watched, .. } = &mut slot.what
                 && *slot.versions.start() == version
-                && Arc::ptr_eq(&slot.fate.0, &fate.0)
+                && slot.fate.is(fate)
             {
                 *watched = true;
                 known = true;
@@ -339,7 +305,7 @@ impl Visibility {
         self.change(line, |slot| {
             if let What::Gone { watched, .. } = &mut slot.what
                 && slot.versions.contains(&version)
-                && Arc::ptr_eq(&slot.fate.0, &fate.0)
+                && slot.fate.is(fate)
             {
                 *watched = false;
             }
@@ -368,7 +334,7 @@ impl Visibility {
     pub fn forget(&self, line: &Line, version: Option<u64>, fate: &Fate) {
         self.retain(line, |slot| {
             let other = version.is_some_and(|version| *slot.versions.start() != version);
-            other || !Arc::ptr_eq(&slot.fate.0, &fate.0)
+            other || !slot.fate.is(fate)
         });
     }
 
@@ -413,46 +379,6 @@ impl Visibility {
             slots.retain(&keep);
             slots.is_empty()
         });
-    }
-}
-
-impl Shown {
-    /// The place of a line's counter: the same in every process, for a simulation must repeat itself.
-    fn counter(&self, line: &Line) -> usize {
-        place(line, self.0.len())
-    }
-}
-
-impl Default for Shown {
-    fn default() -> Self {
-        Self((0..1024).map(|_| AtomicU64::new(0)).collect())
-    }
-}
-
-impl Slot {
-    fn is(&self, version: u64, fate: &Fate) -> bool {
-        *self.versions.start() == version && Arc::ptr_eq(&self.fate.0, &fate.0)
-    }
-
-    fn hides(&self, now: Instant) -> bool {
-        match self.what {
-            What::Made => !self.fate.is_revealed(),
-            What::Removed => self.fate.is_revealed(),
-            What::Gone { until, watched, .. } => watched || until > now,
-        }
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        match self.what {
-            What::Made => self.fate.is_revealed(),
-            What::Removed => false,
-            What::Gone {
-                until,
-                watched,
-                claim,
-                ..
-            } => !watched && until <= now && claim.is_none(),
-        }
     }
 }
 

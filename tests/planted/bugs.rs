@@ -156,7 +156,7 @@ pub const BUGS: &[Bug] = &[
         name: "reveal one by one",
         file: "src/batch/visibility.rs",
         right: "        let fate = fate.clone();\n        let slot = Slot {",
-        wrong: "        let fate = match version_is_odd(&versions) {\n            true => fate.clone(),\n            false => Fate(Arc::new(AtomicBool::new(true))),\n        };\n        fn version_is_odd(versions: &RangeInclusive<u64>) -> bool {\n            versions.start() % 2 == 1\n        }\n        let slot = Slot {",
+        wrong: "        let fate = match version_is_odd(&versions) {\n            true => fate.clone(),\n            false => {\n                let shown = Fate::default();\n                shown.reveal();\n                shown\n            }\n        };\n        fn version_is_odd(versions: &RangeInclusive<u64>) -> bool {\n            versions.start() % 2 == 1\n        }\n        let slot = Slot {",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
