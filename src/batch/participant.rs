@@ -1,7 +1,9 @@
 //! What a batch asks of one catalog, in the contract's single operations, and what the answers mean.
 
 mod answers;
+mod create;
 mod register;
+mod remove;
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-use crate::backend::{Answer, Ask, Authority, Backend, Failure};
+use crate::backend::{Ask, Authority, Backend, Failure};
 use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Finding, Refusal};
@@ -20,12 +22,14 @@ use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use answers::{
-    Staged, created, described, described_table, described_together, is_absent, latest_of, refusal,
-    same_registration, same_table,
+    Staged, described, described_table, is_absent, latest_of, refusal, same_registration,
+    same_table,
 };
 
 pub use answers::{is_unsupported, same_place};
+pub use create::{Created, create, create_together, grouped};
 pub use register::{can_deregister, has_namespace, register, registration};
+pub use remove::{delete, remove};
 
 /// On whose behalf a catalog is asked, and how long to wait.
 #[derive(Clone)]
@@ -51,19 +55,6 @@ pub struct Described {
 
 /// What a catalog has, compared and as it describes it.
 pub type Found = (Finding, Option<Described>);
-
-/// What a create came to.
-#[derive(Clone, Debug)]
-pub enum Created {
-    /// The catalog says that it made it.
-    Yes(Described),
-    /// A definite no.
-    Refused(Refusal),
-    /// 409: ours from before, or somebody else's.
-    Conflicted(Refusal),
-    /// It may have acted.
-    Lost,
-}
 
 /// A table's latest version; 0 when it has none.
 pub async fn latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
@@ -155,76 +146,6 @@ pub async fn table(
     }
 }
 
-/// Asks for what the entry makes.
-pub async fn create(entry: &Entry, asker: &Asker) -> Created {
-    let backend = &entry.backend;
-    let operation = match entry.action {
-        Action::Declare { .. } => Operation::DeclareTable,
-        Action::Register { .. } => Operation::RegisterTable,
-        _ => Operation::CreateTableVersion,
-    };
-    let mut ask = asker.ask(operation, &entry.line.table.table);
-    ask.body = Some(entry.body.clone());
-    match backend.ask(ask).await {
-        Ok(answer) => {
-            let described = match entry.version() {
-                Some(version) => described(version, &answer),
-                None => described_table(&answer, backend.sets_managed_versioning()),
-            };
-            created(backend.name(), described, &answer)
-        }
-        Err(failure) if !failure.may_have_acted() => {
-            Created::Refused(unreachable(backend, &failure))
-        }
-        Err(_) => Created::Lost,
-    }
-}
-
-/// Asks for several versions to be created by a catalog that does so all or nothing. `None`: it has no such operation.
-pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Created>> {
-    let backend = &entries[0].backend;
-    let all = |created: Created| Some(vec![created; entries.len()]);
-    let answer = match grouped(backend, entries, asker).await {
-        Ok(answer) => answer,
-        Err(failure) if !failure.may_have_acted() => {
-            return all(Created::Refused(unreachable(backend, &failure)));
-        }
-        Err(_) => return all(Created::Lost),
-    };
-    if is_unsupported(answer.status, &answer.body) {
-        return None;
-    }
-    if !answer.status.is_success() {
-        return all(created(backend.name(), None, &answer));
-    }
-    let versions = entries.iter().filter_map(|entry| entry.version());
-    Some(
-        described_together(versions, &answer)
-            .map_or(vec![Created::Lost; entries.len()], |described| {
-                described.into_iter().map(Created::Yes).collect()
-            }),
-    )
-}
-
-/// Sends a catalog's own batch-create.
-pub async fn grouped(
-    backend: &Backend,
-    entries: &[&Entry],
-    asker: &Asker,
-) -> Result<Answer, Failure> {
-    let mut body = b"{\"entries\":[".to_vec();
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(&entry.body);
-    }
-    body.extend_from_slice(b"]}");
-    let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());
-    ask.body = Some(body.into());
-    backend.ask(ask).await
-}
-
 /// Looks for what the entry makes and compares it with what was asked for; an error if the catalog did not say.
 /// `undoing`: what must go counts as well, although it is not what was meant.
 pub async fn find(
@@ -294,74 +215,6 @@ async fn find_version(
         latest: latest == version,
     };
     Ok((finding, Some(described)))
-}
-
-/// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it, whatever
-/// the answer is.
-pub async fn delete(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    let undone = match entry.version() {
-        Some(version) => {
-            let Some(end) = version.checked_add(1) else {
-                return Ok(());
-            };
-            let start = version;
-            delete_versions(entry, &[VersionRange { start, end }], asker).await
-        }
-        None => deregister(entry, asker).await,
-    };
-    done(entry, undone)
-}
-
-/// Removes what the entry removes; an error if it is not gone. Asking again does no harm.
-pub async fn remove(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    if let Action::DeleteVersions { ranges } = &entry.action {
-        return done(entry, delete_versions(entry, ranges, asker).await);
-    }
-    done(entry, deregister(entry, asker).await)?;
-    is_gone(entry, asker).await
-}
-
-fn done(entry: &Entry, answer: Result<Answer, Failure>) -> Result<(), Refusal> {
-    let backend = &entry.backend;
-    let answer = answer.map_err(|failure| silent(backend, &failure))?;
-    if answer.status.is_success() || is_absent(&answer) {
-        return Ok(());
-    }
-    Err(refusal(backend.name(), &answer))
-}
-
-/// Some catalogs find tables in storage, whatever has been deregistered: their word alone is not enough.
-async fn is_gone(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    let Entry { backend, line, .. } = entry;
-    match table(backend, line, asker).await? {
-        None => Ok(()),
-        Some(_) => Err(conflict(format!(
-            "backend `{}` still has table {}, although it was deregistered there",
-            backend.name(),
-            line.table.table
-        ))),
-    }
-}
-
-async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {
-    let mut ask = asker.ask(Operation::DeregisterTable, &entry.line.table.table);
-    ask.body = Some(body(&entry.line, &[]));
-    entry.backend.ask(ask).await
-}
-
-async fn delete_versions(
-    entry: &Entry,
-    ranges: &[VersionRange],
-    asker: &Asker,
-) -> Result<Answer, Failure> {
-    let ranges = ranges
-        .iter()
-        .map(|VersionRange { start, end }| serde_json::json!({"start_version": start, "end_version": end}));
-    let ranges: Vec<_> = ranges.collect();
-    let table = &entry.line.table.table;
-    let mut ask = asker.ask(Operation::BatchDeleteTableVersions, table);
-    ask.body = Some(body(&entry.line, &[("ranges", ranges.into())]));
-    entry.backend.ask(ask).await
 }
 
 /// A table's latest version; 0 also when it is only declared.

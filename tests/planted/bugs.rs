@@ -175,7 +175,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a catalog's word is taken for a deregister",
-        file: "src/batch/participant.rs",
+        file: "src/batch/participant/remove.rs",
         right: "    done(entry, deregister(entry, asker).await)?;\n    is_gone(entry, asker).await\n",
         wrong: "    done(entry, deregister(entry, asker).await)\n",
         checkers: &[GATEWAY],
@@ -217,7 +217,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lost answer is taken for no answer at all",
-        file: "src/batch/participant.rs",
+        file: "src/batch/participant/create.rs",
         right: "        Err(_) => Created::Lost,\n    }\n}\n\n/// Asks for several",
         wrong: "        Err(failure) => Created::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Asks for several",
         checkers: &[SIMULATION, GATEWAY],

@@ -8,7 +8,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, refusal, same_place};
-use super::{Asker, Created, Described, deregister, table, unreachable, versions};
+use super::remove::deregister;
+use super::{Asker, Created, Described, table, unreachable, versions};
 use crate::backend::{Answer, Backend};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;

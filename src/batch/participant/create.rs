@@ -1,0 +1,93 @@
+//! What a batch makes is asked for: one entry, or several that a catalog makes all or nothing.
+
+use super::answers::{created, described, described_table, described_together, is_unsupported};
+use super::{Asker, Described, unreachable};
+use crate::backend::{Answer, Backend, Failure};
+use crate::batch::log::Action;
+use crate::batch::plan::Entry;
+use crate::batch::step::Refusal;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+
+/// What a create came to.
+#[derive(Clone, Debug)]
+pub enum Created {
+    /// The catalog says that it made it.
+    Yes(Described),
+    /// A definite no.
+    Refused(Refusal),
+    /// 409: ours from before, or somebody else's.
+    Conflicted(Refusal),
+    /// It may have acted.
+    Lost,
+}
+
+/// Asks for what the entry makes.
+pub async fn create(entry: &Entry, asker: &Asker) -> Created {
+    let backend = &entry.backend;
+    let operation = match entry.action {
+        Action::Declare { .. } => Operation::DeclareTable,
+        Action::Register { .. } => Operation::RegisterTable,
+        _ => Operation::CreateTableVersion,
+    };
+    let mut ask = asker.ask(operation, &entry.line.table.table);
+    ask.body = Some(entry.body.clone());
+    match backend.ask(ask).await {
+        Ok(answer) => {
+            let described = match entry.version() {
+                Some(version) => described(version, &answer),
+                None => described_table(&answer, backend.sets_managed_versioning()),
+            };
+            created(backend.name(), described, &answer)
+        }
+        Err(failure) if !failure.may_have_acted() => {
+            Created::Refused(unreachable(backend, &failure))
+        }
+        Err(_) => Created::Lost,
+    }
+}
+
+/// Asks for several versions to be created by a catalog that does so all or nothing. `None`: it has no such operation.
+pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Created>> {
+    let backend = &entries[0].backend;
+    let all = |created: Created| Some(vec![created; entries.len()]);
+    let answer = match grouped(backend, entries, asker).await {
+        Ok(answer) => answer,
+        Err(failure) if !failure.may_have_acted() => {
+            return all(Created::Refused(unreachable(backend, &failure)));
+        }
+        Err(_) => return all(Created::Lost),
+    };
+    if is_unsupported(answer.status, &answer.body) {
+        return None;
+    }
+    if !answer.status.is_success() {
+        return all(created(backend.name(), None, &answer));
+    }
+    let versions = entries.iter().filter_map(|entry| entry.version());
+    Some(
+        described_together(versions, &answer)
+            .map_or(vec![Created::Lost; entries.len()], |described| {
+                described.into_iter().map(Created::Yes).collect()
+            }),
+    )
+}
+
+/// Sends a catalog's own batch-create.
+pub async fn grouped(
+    backend: &Backend,
+    entries: &[&Entry],
+    asker: &Asker,
+) -> Result<Answer, Failure> {
+    let mut body = b"{\"entries\":[".to_vec();
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&entry.body);
+    }
+    body.extend_from_slice(b"]}");
+    let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());
+    ask.body = Some(body.into());
+    backend.ask(ask).await
+}
