@@ -1,0 +1,108 @@
+//! How a batch comes to run: for a caller, or, after a restart, out of the log.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::together::Together;
+use super::{Coordinator, Permit, Run};
+use crate::batch::locks::Hold;
+use crate::batch::log::{Intent, Proof, Resolution};
+use crate::batch::outcomes::Outcome;
+use crate::batch::participant::Asker;
+use crate::batch::plan::Plan;
+use crate::batch::step::Decision;
+use crate::batch::visibility::Fate;
+use crate::exchange::origin::Origin;
+
+impl Run {
+    /// A new batch on behalf of a caller.
+    pub fn new(
+        coordinator: Arc<Coordinator>,
+        plan: Plan,
+        intent: Intent,
+        outcome: Arc<Outcome>,
+        caller: Asker,
+        permit: Permit,
+    ) -> Self {
+        let hold = Hold::none(&coordinator.locks);
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
+        run.coordinator.metrics.entries(run.plan.entries.len());
+        run.origin = caller.origin.clone();
+        run.caller = Some(caller);
+        run.permit = Some(permit);
+        run.written = false;
+        run
+    }
+
+    /// A batch from the log, with the proofs that it holds, before anything is served: its tables are locked and its
+    /// versions hidden.
+    pub fn recovered(
+        coordinator: Arc<Coordinator>,
+        plan: Plan,
+        intent: Intent,
+        outcome: Arc<Outcome>,
+        proofs: Vec<Option<Proof>>,
+        decision: Option<Decision>,
+        hold: Hold,
+    ) -> Self {
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
+        for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
+            run.proofs[entry] = proof;
+        }
+        run.open();
+        if let Some(decision) = decision {
+            run.coordinator.open.decided(run.id, decision);
+        }
+        run.hide();
+        if decision == Some(Decision::Commit) {
+            run.reveal();
+        }
+        run
+    }
+
+    fn build(
+        coordinator: Arc<Coordinator>,
+        plan: Plan,
+        intent: Intent,
+        outcome: Arc<Outcome>,
+        hold: Hold,
+    ) -> Self {
+        let entries = plan.entries.len();
+        Self {
+            id: outcome.id,
+            fate: Fate::default(),
+            caller: None,
+            origin: Origin::default(),
+            hold,
+            unlocked: vec![false; plan.shape.shares.len()],
+            permit: None,
+            // Closed until the batch is open to people.
+            calls: mpsc::channel(1).1,
+            resolved: Vec::new(),
+            together: Together::new(&plan),
+            given_up: Arc::default(),
+            proofs: vec![None; entries],
+            described: vec![None; entries],
+            trouble: vec![None; entries],
+            pauses: vec![0; entries],
+            reserved: vec![false; entries],
+            resting: vec![false; entries],
+            superseded: Vec::new(),
+            hazards_told: vec![None; entries],
+            written: true,
+            begun: Instant::now(),
+            phase_begun: Instant::now(),
+            coordinator,
+            plan: Arc::new(plan),
+            intent: Arc::new(intent),
+            outcome,
+        }
+    }
+
+    /// What people had decided before a restart.
+    pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
+        self.resolved = resolved;
+    }
+}
