@@ -2,6 +2,8 @@
 //!
 //! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
 
+mod kept;
+
 use std::fmt;
 use std::mem::take;
 use std::pin::Pin;
@@ -15,6 +17,8 @@ use hyper::body::Incoming;
 
 use crate::error::BoxError;
 use crate::wake::hushed;
+
+pub use kept::Kept;
 
 /// A body of a request or a response.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use super::headers;
 use super::multiplexed::{self, Inflow};
 use super::pool::Pool;
 use super::spare::Spare;
-use crate::body::Body;
+use crate::body::{Body, Kept};
 use crate::error::BoxError;
 
 /// How a try ended.
@@ -47,7 +47,7 @@ impl Answer {
     pub(super) fn into_body<H: Home>(self, home: H, now: Instant) -> Body {
         match self {
             Self::Alone(body, connection) => connection::body(body, connection, home, now),
-            Self::Stream(body) => Body::stream(body.kept(home)),
+            Self::Stream(body) => Body::stream(Kept::new(*body, home)),
         }
     }
 }
@@ -61,8 +61,8 @@ pub(super) struct Terms<'a> {
     pub(super) now: Instant,
     /// So long it waits for the answer's headers.
     pub(super) deadline: Instant,
-    /// The request may be sent again afterwards, if its body is in memory. Otherwise nothing that matters is left of it,
-    /// unless nothing of it was written.
+    /// The request may be sent again afterwards, if its body is in memory. Otherwise nothing that matters is left of
+    /// it, unless nothing of it was written.
     pub(super) keeps: bool,
     /// Not over a pooled connection.
     pub(super) anew: bool,

@@ -91,7 +91,8 @@ where
             Sent::All => {}
             Sent::Partly(left) => send(stream, left, door.pulse()).await.ok()?,
             Sent::Not(response) => {
-                return Some(Other::Answer(Outgoing::of(response, serving), start));
+                let response = response.map(|body| Outgoing::new(body, Some(serving)));
+                return Some(Other::Answer(response, start));
             }
             Sent::Broken => return None,
         }

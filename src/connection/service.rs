@@ -6,18 +6,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, Version};
-use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tower::Service;
 
 use super::pulse::{Pulse, Serving};
 use crate::backend::Peer;
-use crate::body::Body;
-use crate::error::BoxError;
+use crate::body::{Body, Kept};
 use crate::exchange::learned::Learned;
 
 /// The stack as one connection sees it. Requests enter one after the other, so no copy of the stack is made for each.
@@ -46,10 +43,7 @@ pin_project! {
 }
 
 /// A response's body; until it is gone, the request is being served.
-pub(super) struct Outgoing {
-    body: Body,
-    _serving: Option<Serving>,
-}
+pub(super) type Outgoing = Kept<Body, Option<Serving>>;
 
 impl<S> Door<S> {
     pub(super) fn new(stack: S, peer: Peer, pulse: Arc<Pulse>) -> Self {
@@ -131,39 +125,6 @@ where
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
-        Poll::Ready(Ok(response.map(|body| Outgoing {
-            body,
-            _serving: serving,
-        })))
-    }
-}
-
-impl Outgoing {
-    /// The response to a request that is being served until its body is gone.
-    pub(super) fn of(response: Response<Body>, serving: Serving) -> Response<Self> {
-        response.map(|body| Self {
-            body,
-            _serving: Some(serving),
-        })
-    }
-}
-
-impl http_body::Body for Outgoing {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        Poll::Ready(Ok(response.map(|body| Outgoing::new(body, serving))))
     }
 }

@@ -23,12 +23,6 @@ pub(in super::super) struct Inflow {
     _slot: Slot,
 }
 
-/// One that keeps something until it is dropped.
-pub(in super::super) struct Kept<H> {
-    body: Inflow,
-    _home: H,
-}
-
 impl Inflow {
     pub(super) fn new(
         stream: RecvStream,
@@ -43,14 +37,6 @@ impl Inflow {
             sending,
             left: length,
             _slot: slot,
-        }
-    }
-
-    /// The same, keeping `home` until it is dropped.
-    pub(in super::super) fn kept<H>(self, home: H) -> Kept<H> {
-        Kept {
-            body: self,
-            _home: home,
         }
     }
 
@@ -110,25 +96,5 @@ impl http_body::Body for Inflow {
             Some(left) => SizeHint::with_exact(left),
             None => SizeHint::default(),
         }
-    }
-}
-
-impl<H: Unpin> http_body::Body for Kept<H> {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

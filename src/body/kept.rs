@@ -1,0 +1,39 @@
+//! A body that keeps something until it is dropped: what counts it, or what it came over.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame, SizeHint};
+
+/// `body`, and what is kept with it.
+pub struct Kept<B, K> {
+    body: B,
+    _kept: K,
+}
+
+impl<B, K> Kept<B, K> {
+    /// Keeps `kept` as long as the body is there.
+    pub fn new(body: B, kept: K) -> Self {
+        Self { body, _kept: kept }
+    }
+}
+
+impl<B: Body + Unpin, K: Unpin> Body for Kept<B, K> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
