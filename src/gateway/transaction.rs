@@ -1,6 +1,7 @@
 //! `transaction/{id}`: a table's identifier and a name below it belong to the table's mount; of a name alone it cannot
 //! be read whose it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
@@ -8,7 +9,6 @@ use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::{Shared, World, forward, operation_of, payload};
 use crate::access::Rights;
-use crate::backend::Backend;
 use crate::batch::{Batches, TableKey, TransactionStatus};
 use crate::body::Body;
 use crate::error::Error;
@@ -39,15 +39,12 @@ pub(super) async fn serve(
     }
     // Whose tables it is about, a catalog does not say: only who has everything there may ask.
     let access = operation.access();
-    let may_ask = |backend: &Arc<Backend>| {
-        let mut mounts = world.routes.mounts().iter();
-        rights.is_none_or(|rights| {
-            mounts.all(|mount| {
-                mount.backend_name != *backend.name() || rights.allow_all(access, &mount.namespace)
-            })
-        })
-    };
-    for backend in world.mounted().filter(|backend| may_ask(backend)) {
+    let mounts = world.routes.mounts().iter();
+    let closed = mounts
+        .filter(|mount| rights.is_some_and(|rights| !rights.allow_all(access, &mount.namespace)));
+    let closed: BTreeSet<_> = closed.map(|mount| &mount.backend_name).collect();
+    let mounted = world.mounted();
+    for backend in mounted.filter(|backend| !closed.contains(backend.name())) {
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
