@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-use crate::backend::{Ask, Authority, Backend, Failure};
+use crate::backend::{Answer, Ask, Authority, Backend, Failure};
 use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Finding, Refusal};
@@ -58,17 +58,29 @@ pub type Found = (Finding, Option<Described>);
 
 /// A table's latest version; 0 when it has none.
 pub async fn latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
-    let mut query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
-    if let Some(branch) = &line.branch {
-        query.push(("branch", branch.clone()));
-    }
-    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
-    ask.query = query;
-    let answer = backend
-        .ask(ask)
-        .await
-        .map_err(|f| unreachable(backend, &f))?;
+    let answer = list_latest(backend, line, asker).await;
+    let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
+}
+
+/// A table's latest version; 0 also when it is only declared.
+async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
+    let answer = list_latest(backend, line, asker).await;
+    let answer = answer.map_err(|failure| silent(backend, &failure))?;
+    match latest_of(&answer) {
+        Some(latest) => Ok(latest),
+        None if is_absent(&answer) => Ok(0),
+        None => Err(refusal(backend.name(), &answer)),
+    }
+}
+
+async fn list_latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<Answer, Failure> {
+    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
+    if let Some(branch) = &line.branch {
+        ask.query.push(("branch", branch.clone()));
+    }
+    backend.ask(ask).await
 }
 
 /// Whether the batch may begin with this entry: the first of its line. Answers with the table, where that is known.
@@ -215,19 +227,6 @@ async fn find_version(
         latest: latest == version,
     };
     Ok((finding, Some(described)))
-}
-
-/// A table's latest version; 0 also when it is only declared.
-async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
-    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
-    ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
-    let answer = backend.ask(ask).await;
-    let answer = answer.map_err(|failure| silent(backend, &failure))?;
-    match latest_of(&answer) {
-        Some(latest) => Ok(latest),
-        None if is_absent(&answer) => Ok(0),
-        None => Err(refusal(backend.name(), &answer)),
-    }
 }
 
 impl Asker {
