@@ -1,7 +1,7 @@
 //! The pages for operators and scrapers, on an address of their own.
 //!
-//! `/metrics`, `/live`, `/ready` and the empty status page are for everybody who reaches the address; the others ask for
-//! the configured token.
+//! `/metrics`, `/live`, `/ready` and the empty status page are for everybody who reaches the address; the others ask
+//! for the configured token.
 
 mod batches;
 mod host;

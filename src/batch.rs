@@ -1,8 +1,9 @@
 //! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
 //!
 //! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
-//! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash ended.
-//! `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names of tables.
+//! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash
+//! ended. `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names of
+//! tables.
 
 pub mod coordinator;
 pub mod locks;
@@ -127,8 +128,8 @@ impl Batches {
         self.coordinator.configure(settings);
     }
 
-    /// These backends are configured now. Batches that run keep those that they began with; one that waits for a backend
-    /// goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
+    /// These backends are configured now. Batches that run keep those that they began with; one that waits for a
+    /// backend goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         for backend in backends.iter().filter(|backend| new(backend)) {
             self.commits.remove(backend.name());
@@ -143,7 +144,8 @@ impl Batches {
         self.coordinator.settings().max_entries
     }
 
-    /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there were.
+    /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there
+    /// were.
     pub async fn recover(
         &self,
         backend: impl Fn(&str) -> Option<Arc<Backend>>,

@@ -53,9 +53,9 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SEND_BUFFER: usize = 128 << 10;
 /// How often a quiet HTTP/2 client is asked whether it is still there.
 const PING_EVERY: Duration = Duration::from_secs(60);
-/// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be longer).
-/// Only where that much comes at once: a smaller one costs more system calls for a body that streams, a larger one more
-/// memory for clients that do not read.
+/// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be
+/// longer). Only where that much comes at once: a smaller one costs more system calls for a body that streams, a larger
+/// one more memory for clients that do not read.
 const READ_AHEAD: usize = 256 << 10;
 
 /// How connections are spoken with. One for a listener.

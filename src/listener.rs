@@ -1,6 +1,7 @@
 //! Accepts connections, holds them to their number and their patience, and stops.
 //!
-//! One thread accepts, and hands each connection to the worker that has the fewest. Beyond `limits.connections` nothing is accepted until one ends: newcomers wait in the system's bounded backlog.
+//! One thread accepts, and hands each connection to the worker that has the fewest. Beyond `limits.connections` nothing
+//! is accepted until one ends: newcomers wait in the system's bounded backlog.
 
 mod workers;
 
@@ -103,8 +104,8 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` is ready, then stops accepting, lets what runs end within `drain_timeout`, and ends the rest.
-    /// Answers how many connections had to be ended.
+    /// Serves until `stop` is ready, then stops accepting, lets what runs end within `drain_timeout`, and ends the
+    /// rest. Answers how many connections had to be ended.
     pub async fn serve<S>(
         self,
         serving: Arc<ArcSwap<Serving>>,

@@ -97,7 +97,8 @@ pub fn concerns(
 
 /// Answers a request that [`concerns`] the tree.
 ///
-/// `hidden` says which names batches hide. 503, code 17, if a catalog does not answer; a catalog's own error passes through.
+/// `hidden` says which names batches hide. 503, code 17, if a catalog does not answer; a catalog's own error passes
+/// through.
 pub async fn answer<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,

@@ -43,8 +43,8 @@ pub(super) struct Unbuilt {
 }
 
 impl Snapshot {
-    /// Makes everything `config` asks for; contacts nobody, starts nothing. What has not changed since `before` is taken
-    /// from there.
+    /// Makes everything `config` asks for; contacts nobody, starts nothing. What has not changed since `before` is
+    /// taken from there.
     pub(super) async fn build(
         lasting: &Lasting,
         config: Config,
@@ -107,8 +107,8 @@ impl Snapshot {
         })
     }
 
-    /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that serves
-    /// goes on with those that it has.
+    /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that
+    /// serves goes on with those that it has.
     pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<Unbuilt>> {
         let mut problems = Vec::new();
         for (index, issuer) in self.keys.issuers().iter().enumerate() {

@@ -32,8 +32,8 @@ fn certificates(config: &Config) -> Vec<(String, &Path)> {
     own.into_iter().chain(backends).collect()
 }
 
-/// When the first certificate of a chain ends. It was sound a moment ago; if it is not any more, the reload that follows
-/// says so.
+/// When the first certificate of a chain ends. It was sound a moment ago; if it is not any more, the reload that
+/// follows says so.
 fn end(file: &Path) -> Option<SystemTime> {
     pem::end(pem::certificates(file).ok()?.first()?)
 }

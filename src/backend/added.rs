@@ -1,7 +1,7 @@
 //! The headers that the gateway adds to a request on its way to a catalog, each in place of any of the request's own.
 //!
-//! Where the gateway itself writes the request they go straight to the wire, past the request's map; for others they are
-//! put into it.
+//! Where the gateway itself writes the request they go straight to the wire, past the request's map; for others they
+//! are put into it.
 
 use std::borrow::Cow;
 

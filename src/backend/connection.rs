@@ -6,9 +6,9 @@
 //! closes its connection at once. While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks
 //! before it is used again.
 //!
-//! Wakers: the connection is polled with that of a [`Bell`], and hyper only when it rang: what nobody called has nothing
-//! to do. The channels between hyper's halves are polled with one that does nothing, since the driver is always polled
-//! in the same breath.
+//! Wakers: the connection is polled with that of a [`Bell`], and hyper only when it rang: what nobody called has
+//! nothing to do. The channels between hyper's halves are polled with one that does nothing, since the driver is always
+//! polled in the same breath.
 
 mod direct;
 mod streamed;

@@ -62,7 +62,8 @@ impl Dialer {
         })
     }
 
-    /// Connects, and says whether HTTP/2 is to be spoken: over TLS the catalog chose, otherwise it was known beforehand.
+    /// Connects, and says whether HTTP/2 is to be spoken: over TLS the catalog chose, otherwise it was known
+    /// beforehand.
     pub(super) async fn dial_either(&self) -> Result<(Io, bool), BoxError> {
         let io = self.dial().await?;
         let http2 = match &io {

@@ -1,7 +1,7 @@
 //! HTTP/2 to an address of a catalog: many requests over few connections (RFC 9113).
 //!
-//! Over `https` the catalog chooses (ALPN), and may choose HTTP/1.1; over `http` it is known beforehand. Each request is
-//! driven by the task that sends it; only the frames of a connection move in a task of their own.
+//! Over `https` the catalog chooses (ALPN), and may choose HTTP/1.1; over `http` it is known beforehand. Each request
+//! is driven by the task that sends it; only the frames of a connection move in a task of their own.
 //!
 //! Of a request that the catalog says it did not act on, no more is known than of one that was never sent (RFC 9113,
 //! section 8.7), so it is sent again.
@@ -131,8 +131,8 @@ impl Multiplexed {
         self.declined.load(Ordering::Relaxed)
     }
 
-    /// A connection for HTTP/1.1. An error, too, where the catalog has changed its mind: then the next request is sent in
-    /// HTTP/2.
+    /// A connection for HTTP/1.1. An error, too, where the catalog has changed its mind: then the next request is sent
+    /// in HTTP/2.
     pub(super) async fn alone(&self) -> Result<Io, BoxError> {
         if let Some(io) = self.lock().other.take().and_then(|io| taken(&io)) {
             return Ok(io);

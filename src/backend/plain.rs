@@ -1,7 +1,8 @@
-//! HTTP/1.1 as nearly every request to a catalog speaks it: a request that is in memory, and an answer that comes in one
-//! piece and says how long it is.
+//! HTTP/1.1 as nearly every request to a catalog speaks it: a request that is in memory, and an answer that comes in
+//! one piece and says how long it is.
 //!
-//! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See [`crate::plain`].
+//! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See
+//! [`crate::plain`].
 
 mod answer;
 
@@ -30,8 +31,8 @@ pub(super) fn is_plain(request: &Request<Body>) -> bool {
         )
 }
 
-/// Appends `request`, but for its body, with what is `added` to it. `false`: it must be written by others, and what `out`
-/// holds is worth nothing.
+/// Appends `request`, but for its body, with what is `added` to it. `false`: it must be written by others, and what
+/// `out` holds is worth nothing.
 pub(super) fn write_head(out: &mut Vec<u8>, request: &Request<Body>, added: Added<'_>) -> bool {
     let path = request.uri().path_and_query();
     let path = path.map_or("/", PathAndQuery::as_str);

@@ -79,8 +79,8 @@ impl Pool {
         })
     }
 
-    /// Makes `request` one for this address. `path` is what it was for before it was at any where that is another; it is
-    /// filled in when needed.
+    /// Makes `request` one for this address. `path` is what it was for before it was at any where that is another; it
+    /// is filled in when needed.
     pub(super) fn address(
         &self,
         request: &mut Request<Body>,

@@ -159,8 +159,8 @@ impl Coordinator {
         self.settings.store(Arc::new(settings));
     }
 
-    /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that had
-    /// undone theirs must not take it for their own after a restart.
+    /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that
+    /// had undone theirs must not take it for their own after a restart.
     pub async fn contest(&self, line: &Line, version: u64) -> Result<(), LogError> {
         for (id, entry) in self.visibility.claims(line, version) {
             self.log.note(id, entry, Settled::Theirs).await?;

@@ -155,7 +155,8 @@ impl Names {
     }
 
     /// The names in `scope` that are not there, for a reader who has asked catalogs for them after `since`. `None`:
-    /// some have changed meanwhile, and what was listed may be from different moments; the catalogs must be asked again.
+    /// some have changed meanwhile, and what was listed may be from different moments; the catalogs must be asked
+    /// again.
     pub fn hidden_in(
         &self,
         since: Moment,

@@ -37,8 +37,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Sorts entries into shares; refuses contradictions, duplicates, gaps, and version 0. `atomic`: whether a backend makes all of its
-    /// versions at once.
+    /// Sorts entries into shares; refuses contradictions, duplicates, gaps, and version 0. `atomic`: whether a backend
+    /// makes all of its versions at once.
     pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
         conflicts::check(&entries)?;
         let mut lines: BTreeMap<&Line, Vec<usize>> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! `version/list` and `version/describe` as a reader may see them.
 //!
-//! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared in
-//! between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the catalog had
-//! answered may be there in part: the catalog is asked again.
+//! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared
+//! in between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the
+//! catalog had answered may be there in part: the catalog is asked again.
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};

@@ -17,7 +17,8 @@ use crate::batch::visibility::{Fate, Line};
 use crate::protocol::error::Code;
 use stranded::Stranded;
 
-/// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its own.
+/// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its
+/// own.
 ///
 /// Answers how many there were. A batch whose backend is not configured any more waits for it.
 pub async fn recover(
@@ -151,8 +152,8 @@ async fn take_over(
     };
     let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     let tables: Vec<_> = plan.tables().collect();
-    // Two batches that have something left to do never share a table, and one that has nothing left to do there gives it
-    // back at once; a log in which they do is taken as far as it goes.
+    // Two batches that have something left to do never share a table, and one that has nothing left to do there gives
+    // it back at once; a log in which they do is taken as far as it goes.
     let hold = match held {
         Some(held) => Ok(held),
         None => coordinator.locks.exclusive(tables, Duration::ZERO).await,

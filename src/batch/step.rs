@@ -7,14 +7,15 @@
 //! done. What is made can be undone, so it is made before the decision, hidden, and undone after ABORT. What is removed
 //! cannot be undone, so nothing happens to it before COMMIT, and then it is removed until it is gone.
 //!
-//! Here is what each event means and how the decision comes about; `prepare` is what leads to it, `settle` what follows.
+//! Here is what each event means and how the decision comes about; `prepare` is what leads to it, `settle` what
+//! follows.
 //!
 //! | invariant | where it is kept |
 //! |---|---|
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
 //! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Ours` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
-//! | I5 a delete only after ABORT, of what is ours and latest; a removal only after COMMIT | `found_in_undo`, `finish` |
+//! | I5 deletes only after ABORT, of what is ours and latest; removals only after COMMIT | `found_in_undo`, `finish` |
 //! | I6 an answer only after its record | `decided` |
 //! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
 //! | I8 all of a batch is seen together | one `Reveal`, in `carry_out` |

@@ -1,4 +1,5 @@
-//! An error with everything behind it in one line, for the log; where TLS is behind it, in words that say what to change.
+//! An error with everything behind it in one line, for the log; where TLS is behind it, in words that say what to
+//! change.
 
 use std::error::Error;
 use std::fmt;

@@ -29,9 +29,9 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// Has the owner of the route's identifier answer.
 ///
-/// Every request pays for the largest future that it may await, and a response, which is large, is moved out of each that
-/// it comes through: on the way of the common requests there are few, `request` stays where it is until it is sent, and
-/// what is rare is boxed.
+/// Every request pays for the largest future that it may await, and a response, which is large, is moved out of each
+/// that it comes through: on the way of the common requests there are few, `request` stays where it is until it is
+/// sent, and what is rare is boxed.
 pub(super) async fn forward<R>(
     shared: Arc<Shared>,
     operation: Operation,

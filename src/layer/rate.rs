@@ -1,8 +1,8 @@
 //! Refuses callers that ask more often than they may.
 //!
 //! A caller is the subject of its token, together with who issued it, or the subject of its certificate. Where there is
-//! neither it is the address the connection comes from; of an IPv6 address the first 64 bits, since a single host has all that follow. A batch is
-//! one request: what is in it is bounded by `batch.max_entries`.
+//! neither it is the address the connection comes from; of an IPv6 address the first 64 bits, since a single host has
+//! all that follow. A batch is one request: what is in it is bounded by `batch.max_entries`.
 
 mod buckets;
 

@@ -39,9 +39,9 @@ pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) ->
 /// A backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its
 /// identifiers, joined by `delimiter` as the answer is.
 ///
-/// A table that is hidden, that is not to be shown (as the client spells it), that no mount serves, or that a mount of another backend shadows, is none of ours. One
-/// that cannot be spelled with this delimiter is an error: left out, it would be silently missing,
-/// and spelled some other way it could not be asked for.
+/// A table that is hidden, that is not to be shown (as the client spells it), that no mount serves, or that a mount of
+/// another backend shadows, is none of ours. One that cannot be spelled with this delimiter is an error: left out, it
+/// would be silently missing, and spelled some other way it could not be asked for.
 pub(super) fn all_tables(
     routes: &Table,
     mounts: &[&Mount],

@@ -1,7 +1,8 @@
 //! Spans to a collector: OTLP 1.x over HTTP, as protobuf (cargo feature `otlp`).
 //!
-//! Spans go through a bounded queue to a thread with a runtime of its own, which sends them in batches. A collector that
-//! is slow, hung or gone costs spans, which are counted and told in the log once a minute, and never a request's time.
+//! Spans go through a bounded queue to a thread with a runtime of its own, which sends them in batches. A collector
+//! that is slow, hung or gone costs spans, which are counted and told in the log once a minute, and never a request's
+//! time.
 
 mod client;
 mod wire;

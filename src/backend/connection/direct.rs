@@ -22,8 +22,8 @@ use crate::body::Body;
 
 /// What is read at once: an answer that is longer streams.
 const ROOM: usize = 16 << 10;
-/// Room for so many headers is made where none is left over: the map goes on to the client's connection, which reads its
-/// next request into it, and the gateway adds some to that.
+/// Room for so many headers is made where none is left over: the map goes on to the client's connection, which reads
+/// its next request into it, and the gateway adds some to that.
 const HEADERS: usize = 24;
 /// Of a map with more room than this none is kept.
 const MOST_HEADERS: usize = 128;

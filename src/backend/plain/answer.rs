@@ -21,8 +21,8 @@ pub(in crate::backend) struct Whole {
     pub(in crate::backend) stays: bool,
 }
 
-/// The answer that `bytes` are, from its first to its last, with its headers in `headers`, which are empty: those that end
-/// here are not among them. `None`: it is another kind, or there is more of it to come.
+/// The answer that `bytes` are, from its first to its last, with its headers in `headers`, which are empty: those that
+/// end here are not among them. `None`: it is another kind, or there is more of it to come.
 pub(in crate::backend) fn read(
     bytes: &Bytes,
     known: &mut Fields,

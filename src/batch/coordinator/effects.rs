@@ -366,7 +366,8 @@ impl Refusal {
     }
 }
 
-/// A write to the log. When the log cannot write any more the process is about to end, and nothing may be told before it does.
+/// A write to the log. When the log cannot write any more the process is about to end, and nothing may be told before
+/// it does.
 fn logged(
     write: impl Future<Output = Result<Event, LogError>> + Send + 'static,
 ) -> BoxFuture<'static, Done> {

@@ -9,8 +9,9 @@ use crate::batch::place::place;
 /// How many parts all names are in.
 const BUCKETS: usize = 1024;
 
-/// For each part of all names, how many of them batches have a say in, and the last change of one of them. Both stand in
-/// one word, as in a [`super::Moment`], so that they are of the same moment. Written under the lock of the state only.
+/// For each part of all names, how many of them batches have a say in, and the last change of one of them. Both stand
+/// in one word, as in a [`super::Moment`], so that they are of the same moment. Written under the lock of the state
+/// only.
 pub(super) struct Buckets(Box<[AtomicU64]>);
 
 impl Default for Buckets {

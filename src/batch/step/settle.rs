@@ -160,7 +160,8 @@ impl State {
         self.proceed(effects);
     }
 
-    /// Undo or removal cannot come to an end with it, and may leave it. What a delete is out for cannot be left any more.
+    /// Undo or removal cannot come to an end with it, and may leave it. What a delete is out for cannot be left any
+    /// more.
     fn is_stuck(&self, entry: usize) -> bool {
         match (&self.progress[entry], &self.phase) {
             (Progress::Removing, _) => true,
@@ -170,7 +171,8 @@ impl State {
         }
     }
 
-    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks again.
+    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks
+    /// again.
     pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if let Progress::Sought { lost, .. } = self.progress[entry] {
             self.progress[entry] = Progress::Doubtful { lost };

@@ -19,7 +19,8 @@ pub enum Kind {
     /// Something that can be undone: a version created, a name declared or registered. Made before the decision,
     /// hidden until it, undone after ABORT.
     Made,
-    /// Something that cannot: a name deregistered, versions deleted. Done after COMMIT, again and again until it is done.
+    /// Something that cannot: a name deregistered, versions deleted. Done after COMMIT, again and again until it is
+    /// done.
     Removed,
 }
 

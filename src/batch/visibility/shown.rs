@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Line;
 use crate::batch::place::place;
 
-/// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share counters.
+/// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share
+/// counters.
 #[derive(Clone)]
 pub(super) struct Shown(Arc<[AtomicU64]>);
 

@@ -38,7 +38,8 @@ pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Records where issuers are told of the subject of a client's certificate although none is asked for: it is absent then.
+/// Records where issuers are told of the subject of a client's certificate although none is asked for: it is absent
+/// then.
 pub(super) fn unasked(config: &Config, reader: &mut Reader<'_>) {
     let asked = |tls: &ServerTls| tls.client_ca.is_some() || reader.has("listen.tls.client_ca");
     if config.listen.tls.as_ref().is_some_and(asked) {

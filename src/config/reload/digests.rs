@@ -81,8 +81,8 @@ impl Digests {
 }
 
 impl Content {
-    /// What is in the file; what was there `before`, where nothing says that it has changed. What is no file, a pipe for
-    /// example, may be read only once, and is never looked at.
+    /// What is in the file; what was there `before`, where nothing says that it has changed. What is no file, a pipe
+    /// for example, may be read only once, and is never looked at.
     fn of(path: &Path, before: &Self, now: SystemTime) -> Self {
         let Some(metadata) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
             return Self::default();

@@ -1,5 +1,5 @@
-//! A rename between mounts: `prod$a` becomes `far$away$b`, which another mount serves as well. A listing has either the old
-//! name or the new ones.
+//! A rename between mounts: `prod$a` becomes `far$away$b`, which another mount serves as well. A listing has either the
+//! old name or the new ones.
 
 use super::*;
 

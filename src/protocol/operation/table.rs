@@ -145,7 +145,8 @@ macro_rules! operations {
 }
 
 operations! {
-    // variant, name, method, place, rest of the path, access, request, response, success, id fields of the request, of the response, lock, weight
+    // variant, name, method, place, rest of the path, access, request, response, success, id fields of the request, of
+    // the response, lock, weight
     CreateNamespace "create_namespace" POST Namespace "create" Write Json Json OK ["id"] [] None quick;
     ListNamespaces "list_namespaces" GET Namespace "list" Read None Json OK [] [] None quick;
     DescribeNamespace "describe_namespace" POST Namespace "describe" Read Json Json OK ["id"] [] None quick;

@@ -1,7 +1,8 @@
-//! Tells the newest log from an old copy of it: the log counts what it has been through, and so does a small file beside it.
+//! Tells the newest log from an old copy of it: the log counts what it has been through, and so does a small file
+//! beside it.
 //!
-//! The count goes up in the log first, with lines, and then in the file, so that the file is never ahead of its own log.
-//! A log that is behind its file is an old copy. A copy of both together cannot be told from the original.
+//! The count goes up in the log first, with lines, and then in the file, so that the file is never ahead of its own
+//! log. A log that is behind its file is an old copy. A copy of both together cannot be told from the original.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};

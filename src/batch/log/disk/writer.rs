@@ -147,8 +147,8 @@ fn write(
     Ok(())
 }
 
-/// Appends a line, but no second decision: then it answers with the first. What is noted of a batch that has ended, or is
-/// forgotten, is not worth a line.
+/// Appends a line, but no second decision: then it answers with the first. What is noted of a batch that has ended, or
+/// is forgotten, is not worth a line.
 fn append(
     lines: &mut Lines<'_>,
     ended: &mut Ended<'_>,
