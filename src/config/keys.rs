@@ -40,12 +40,16 @@ enum Mode<'k, 'e> {
         known: Vec<&'static str>,
         reader: &'k mut Reader<'e>,
     },
-    Show(Map<String, Json>),
-    Describe {
-        names: Vec<&'static str>,
-        properties: Map<String, Json>,
-        required: Vec<&'static str>,
-    },
+    Show(&'k mut Map<String, Json>),
+    Describe(&'k mut Description),
+}
+
+/// What a section's keys are.
+#[derive(Default)]
+struct Description {
+    names: Vec<&'static str>,
+    properties: Map<String, Json>,
+    required: Vec<&'static str>,
 }
 
 /// Fills `section` from the table at `node`; keys that are absent or wrong keep what they have.
@@ -70,54 +74,41 @@ pub(super) fn read<S: Section>(
 
 /// `section` as the file would have it; secrets masked.
 pub(super) fn show<S: Section>(section: &mut S) -> Json {
-    let mut keys = Keys(Mode::Show(Map::new()));
-    section.keys(&mut keys);
-    match keys.0 {
-        Mode::Show(shown) => Json::Object(shown),
-        _ => Json::Null,
-    }
+    let mut shown = Map::new();
+    section.keys(&mut Keys(Mode::Show(&mut shown)));
+    Json::Object(shown)
 }
 
 /// JSON Schema of a section; the defaults are those of [`Section::blank`].
 pub(super) fn describe<S: Section>() -> Json {
-    let mut keys = Keys(Mode::Describe {
-        names: Vec::new(),
-        properties: Map::new(),
-        required: Vec::new(),
-    });
-    S::blank().keys(&mut keys);
-    match keys.0 {
-        Mode::Describe {
-            properties,
-            required,
-            ..
-        } => json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        }),
-        _ => Json::Null,
-    }
+    let Description {
+        properties,
+        required,
+        ..
+    } = description::<S>();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
 }
 
 /// "a table with the keys …"
 pub(super) fn expects<S: Section>() -> String {
-    let mut keys = Keys(Mode::Describe {
-        names: Vec::new(),
-        properties: Map::new(),
-        required: Vec::new(),
-    });
-    S::blank().keys(&mut keys);
-    match keys.0 {
-        Mode::Describe {
-            names, required, ..
-        } if required.is_empty() => {
-            format!("a table with keys such as {}", names.join(", "))
-        }
-        Mode::Describe { required, .. } => format!("a table with the keys {}", required.join(", ")),
-        _ => String::new(),
+    let Description {
+        names, required, ..
+    } = description::<S>();
+    match required.is_empty() {
+        true => format!("a table with keys such as {}", names.join(", ")),
+        false => format!("a table with the keys {}", required.join(", ")),
     }
+}
+
+fn description<S: Section>() -> Description {
+    let mut description = Description::default();
+    S::blank().keys(&mut Keys(Mode::Describe(&mut description)));
+    description
 }
 
 #[allow(
@@ -154,17 +145,15 @@ impl Keys<'_, '_> {
                     shown.insert(name.to_owned(), value);
                 }
             }
-            Mode::Describe {
-                names, properties, ..
-            } => {
-                names.push(name);
+            Mode::Describe(description) => {
+                description.names.push(name);
                 let mut schema = kind.schema();
                 schema["description"] = json!(about);
                 let default = kind.show(field);
                 if !default.is_null() && !default.is_object() {
                     schema["default"] = default;
                 }
-                properties.insert(name.to_owned(), schema);
+                description.properties.insert(name.to_owned(), schema);
             }
         }
     }
@@ -186,12 +175,12 @@ impl Keys<'_, '_> {
                     reader.problem_at(name, format!("is missing; {missing}"));
                 }
             }
-            Mode::Describe { required, .. } => required.push(name),
+            Mode::Describe(description) => description.required.push(name),
             Mode::Show(_) => {}
         }
         self.key(name, field, kind, about);
-        if let Mode::Describe { properties, .. } = &mut self.0
-            && let Some(Json::Object(schema)) = properties.get_mut(name)
+        if let Mode::Describe(description) = &mut self.0
+            && let Some(Json::Object(schema)) = description.properties.get_mut(name)
         {
             schema.remove("default");
         }
