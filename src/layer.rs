@@ -1,10 +1,13 @@
 //! The middlewares, one file each. They do not know each other: what one learns reaches the next in the request's
 //! [`Learned`](crate::exchange::learned::Learned) or in the [`Exchange`](crate::exchange::Exchange). Their order is in
 //! [`stack`](crate::stack).
+//!
+//! Most of them look at a request and let it in or refuse it: a [`guard::Guard`] each.
 
 pub mod authenticate;
 pub mod authorize;
 pub mod context;
+pub mod guard;
 pub mod limits;
 pub mod metrics;
 pub mod rate;

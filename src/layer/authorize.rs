@@ -2,15 +2,12 @@
 //!
 //! Requests of the latter kind go on with their caller's [`Rights`].
 
-use std::borrow::BorrowMut;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
 
-use futures_util::future::Either;
-use http::{Request, Response, Uri};
-use tower::{Layer, Service};
+use http::{Request, Uri};
+use tower::Layer;
 
-use super::refused::Refused;
+use super::guard::{Guard, Guarded};
 use crate::access::{Rights, Rules};
 use crate::body::Body;
 use crate::error::Error;
@@ -34,11 +31,7 @@ enum Decided {
 pub struct AuthorizeLayer(Option<Arc<Rules>>);
 
 /// The service. Sets the extension [`Rights`] where something is left to decide.
-#[derive(Clone)]
-pub struct Authorize<S> {
-    inner: S,
-    rules: Option<Arc<Rules>>,
-}
+pub type Authorize<S> = Guarded<S, AuthorizeLayer>;
 
 impl AuthorizeLayer {
     /// Holds callers to `rules`; without any, everyone may do everything.
@@ -51,34 +44,15 @@ impl<S> Layer<S> for AuthorizeLayer {
     type Service = Authorize<S>;
 
     fn layer(&self, inner: S) -> Authorize<S> {
-        Authorize {
-            inner,
-            rules: self.0.clone(),
-        }
+        Guarded::new(inner, self.clone())
     }
 }
 
-impl<S, R> Service<R> for Authorize<S>
-where
-    R: BorrowMut<Request<Body>>,
-    S: Service<R, Response = Response<Body>, Error = Error>,
-{
-    type Response = Response<Body>;
-    type Error = Error;
-    type Future = Either<S::Future, Refused>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: R) -> Self::Future {
-        let decided = match &self.rules {
-            Some(rules) => decide(rules, request.borrow_mut()),
+impl Guard for AuthorizeLayer {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
+        match &self.0 {
+            Some(rules) => decide(rules, request),
             None => Ok(()),
-        };
-        match decided {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(error) => Either::Right(Refused::with(error)),
         }
     }
 }

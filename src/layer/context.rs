@@ -2,15 +2,12 @@
 //!
 //! The headers themselves go no further. Entries of a body join later, where the body is read.
 
-use std::borrow::BorrowMut;
 use std::sync::Arc;
-use std::task::{self, Poll};
 
-use futures_util::future::Either;
-use http::{Request, Response};
-use tower::{Layer, Service};
+use http::Request;
+use tower::Layer;
 
-use super::refused::Refused;
+use super::guard::{Guard, Guarded};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::Exchange;
@@ -22,11 +19,7 @@ use crate::protocol::context::{ClaimEntries, Context, ContextRules, Source};
 pub struct TakeContextLayer(Arc<ContextRules>);
 
 /// The service. Notes the [`Context`].
-#[derive(Clone)]
-pub struct TakeContext<S> {
-    inner: S,
-    rules: Arc<ContextRules>,
-}
+pub type TakeContext<S> = Guarded<S, TakeContextLayer>;
 
 impl TakeContextLayer {
     /// Takes what the rules call context.
@@ -39,31 +32,13 @@ impl<S> Layer<S> for TakeContextLayer {
     type Service = TakeContext<S>;
 
     fn layer(&self, inner: S) -> TakeContext<S> {
-        TakeContext {
-            inner,
-            rules: Arc::clone(&self.0),
-        }
+        Guarded::new(inner, self.clone())
     }
 }
 
-impl<S, R> Service<R> for TakeContext<S>
-where
-    R: BorrowMut<Request<Body>>,
-    S: Service<R, Response = Response<Body>, Error = Error>,
-{
-    type Response = Response<Body>;
-    type Error = Error;
-    type Future = Either<S::Future, Refused>;
-
-    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: R) -> Self::Future {
-        match take(request.borrow_mut(), &self.rules) {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(error) => Either::Right(Refused::with(error)),
-        }
+impl Guard for TakeContextLayer {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
+        take(request, &self.0)
     }
 }
 
@@ -85,7 +60,7 @@ fn take(request: &mut Request<Body>, rules: &ContextRules) -> Result<(), Error> 
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
 
-    use http::StatusCode;
+    use http::{Response, StatusCode};
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;

@@ -3,16 +3,13 @@
 //! Nothing waits here: a queue in front of a gateway that is too slow makes it slower. A place is given back
 //! when the response has ended, not when it began, because a body that streams costs as long as it streams.
 
-use std::borrow::BorrowMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
-use futures_util::future::Either;
-use http::{Request, Response};
-use tower::{Layer, Service};
+use http::Request;
+use tower::Layer;
 
-use super::refused::Refused;
+use super::guard::{Guard, Guarded};
 use crate::body::{Body, End};
 use crate::error::Error;
 use crate::exchange::{Exchange, Watcher};
@@ -23,11 +20,7 @@ use crate::protocol::operation::recognize;
 pub struct LimitsLayer(Arc<Places>);
 
 /// The service.
-#[derive(Clone)]
-pub struct Limits<S> {
-    inner: S,
-    places: Arc<Places>,
-}
+pub type Limits<S> = Guarded<S, LimitsLayer>;
 
 struct Places {
     taken: AtomicUsize,
@@ -65,33 +58,18 @@ impl<S> Layer<S> for LimitsLayer {
     type Service = Limits<S>;
 
     fn layer(&self, inner: S) -> Limits<S> {
-        Limits {
-            inner,
-            places: Arc::clone(&self.0),
-        }
+        Guarded::new(inner, self.clone())
     }
 }
 
-impl<S, R> Service<R> for Limits<S>
-where
-    R: BorrowMut<Request<Body>>,
-    S: Service<R, Response = Response<Body>, Error = Error>,
-{
-    type Response = Response<Body>;
-    type Error = Error;
-    type Future = Either<S::Future, Refused>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: R) -> Self::Future {
-        if !self.places.take() {
-            name(request.borrow_mut());
-            return Either::Right(Refused::with(full()));
+impl Guard for LimitsLayer {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
+        if !self.0.take() {
+            name(request);
+            return Err(full());
         }
-        Exchange::of(request.borrow_mut()).served();
-        Either::Left(self.inner.call(request))
+        Exchange::of(request).served();
+        Ok(())
     }
 }
 
@@ -131,8 +109,8 @@ fn full() -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use futures_util::FutureExt as _;
-    use http::StatusCode;
-    use tower::service_fn;
+    use http::{Response, StatusCode};
+    use tower::{Service, service_fn};
 
     use super::*;
     use crate::exchange::learned::Learned;

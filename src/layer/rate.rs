@@ -6,22 +6,19 @@
 
 mod buckets;
 
-use std::borrow::BorrowMut;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::future::Either;
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::{Quota, RateLimiter};
-use http::{Request, Response};
-use tower::{Layer, Service};
+use http::Request;
+use tower::Layer;
 
-use super::refused::Refused;
+use super::guard::{Guard, Guarded};
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
@@ -37,11 +34,7 @@ const CALLERS: usize = 1 << 17;
 pub struct RateLayer(Option<Arc<Rates>>);
 
 /// The service.
-#[derive(Clone)]
-pub struct Rate<S> {
-    inner: S,
-    rates: Option<Arc<Rates>>,
-}
+pub type Rate<S> = Guarded<S, RateLayer>;
 
 /// A token bucket for each caller.
 pub struct Rates {
@@ -74,33 +67,18 @@ impl<S> Layer<S> for RateLayer {
     type Service = Rate<S>;
 
     fn layer(&self, inner: S) -> Rate<S> {
-        Rate {
-            inner,
-            rates: self.0.clone(),
-        }
+        Guarded::new(inner, self.clone())
     }
 }
 
-impl<S, R> Service<R> for Rate<S>
-where
-    R: BorrowMut<Request<Body>>,
-    S: Service<R, Response = Response<Body>, Error = Error>,
-{
-    type Response = Response<Body>;
-    type Error = Error;
-    type Future = Either<S::Future, Refused>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        if let Some(rates) = &self.rates
-            && let Err(wait) = rates.take(&Caller::of(request.borrow()))
+impl Guard for RateLayer {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
+        if let Some(rates) = &self.0
+            && let Err(wait) = rates.take(&Caller::of(request))
         {
-            return Either::Right(Refused::with(rates.refuse(wait)));
+            return Err(rates.refuse(wait));
         }
-        Either::Left(self.inner.call(request))
+        Ok(())
     }
 }
 

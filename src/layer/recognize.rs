@@ -2,14 +2,10 @@
 //!
 //! It comes before authentication, so that a caller without a token learns only which routes exist.
 
-use std::borrow::BorrowMut;
-use std::task::{Context, Poll};
+use http::Request;
+use tower::Layer;
 
-use futures_util::future::Either;
-use http::{Request, Response};
-use tower::{Layer, Service};
-
-use super::refused::Refused;
+use super::guard::{Guard, Guarded};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -22,35 +18,19 @@ use crate::protocol::query::Query;
 pub struct RecognizeLayer;
 
 /// The service. Notes the operation and, where the path names one, the [`Identifier`].
-#[derive(Clone)]
-pub struct Recognize<S>(S);
+pub type Recognize<S> = Guarded<S, RecognizeLayer>;
 
 impl<S> Layer<S> for RecognizeLayer {
     type Service = Recognize<S>;
 
     fn layer(&self, inner: S) -> Recognize<S> {
-        Recognize(inner)
+        Guarded::new(inner, *self)
     }
 }
 
-impl<S, R> Service<R> for Recognize<S>
-where
-    R: BorrowMut<Request<Body>>,
-    S: Service<R, Response = Response<Body>, Error = Error>,
-{
-    type Response = Response<Body>;
-    type Error = Error;
-    type Future = Either<S::Future, Refused>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: R) -> Self::Future {
-        match note(request.borrow_mut()) {
-            Ok(()) => Either::Left(self.0.call(request)),
-            Err(error) => Either::Right(Refused::with(error)),
-        }
+impl Guard for RecognizeLayer {
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
+        note(request)
     }
 }
 
@@ -76,7 +56,7 @@ fn identifier(segment: &str, query: Query<'_>) -> Result<Identifier, Error> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use http::{Method, StatusCode};
+    use http::{Method, Response, StatusCode};
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;

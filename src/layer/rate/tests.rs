@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::Response;
 use http::header::RETRY_AFTER;
 use tower::{ServiceExt as _, service_fn};
 

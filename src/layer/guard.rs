@@ -1,0 +1,53 @@
+//! What layers have in common that look at a request, note what they learn, and let it in or refuse it.
+
+use std::borrow::BorrowMut;
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use tower::Service;
+
+use super::refused::Refused;
+use crate::body::Body;
+use crate::error::Error;
+
+/// What such a layer does.
+pub trait Guard {
+    /// Lets a request in, or says why not.
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Error>;
+}
+
+/// The service of such a layer.
+#[derive(Clone)]
+pub struct Guarded<S, G> {
+    inner: S,
+    guard: G,
+}
+
+impl<S, G> Guarded<S, G> {
+    pub(super) fn new(inner: S, guard: G) -> Self {
+        Self { inner, guard }
+    }
+}
+
+impl<S, G, R> Service<R> for Guarded<S, G>
+where
+    R: BorrowMut<Request<Body>>,
+    S: Service<R, Response = Response<Body>, Error = Error>,
+    G: Guard,
+{
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Either<S::Future, Refused>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: R) -> Self::Future {
+        match self.guard.admit(request.borrow_mut()) {
+            Ok(()) => Either::Left(self.inner.call(request)),
+            Err(error) => Either::Right(Refused::with(error)),
+        }
+    }
+}
