@@ -281,14 +281,14 @@ async fn a_token_server_that_hangs_is_not_waited_for_by_everyone() {
         began.elapsed() > Duration::from_secs(4),
         "it was worth a wait"
     );
-    // A moment later nobody asks, and whoever has a token goes on.
+    // For a second nobody asks, and whoever has a token goes on.
+    let failed = Instant::now();
     let reply = caller(&world, "second").0.post(READ, &json!({})).await;
     assert_eq!(reply.outcome(), (503, Some(17)));
-    assert_eq!(
-        server.asked().len(),
-        3,
-        "its own, the known caller's and the first's"
-    );
+    if failed.elapsed() < Duration::from_secs(1) {
+        let asked = server.asked().len();
+        assert_eq!(asked, 3, "its own, the known caller's and the first's");
+    }
     known.post(READ, &json!({})).await.ok();
     gate.open();
     let back = async {

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::refusal::Refusal;
-use super::timing::{Backoff, FETCH_TIMEOUT, Life, REFETCH};
+use super::timing::{Backoff, Life, REFETCH};
 
 /// The place of one token.
 #[derive(Default)]
@@ -57,7 +57,8 @@ pub(super) struct Wait {
 struct Landing(Arc<Slot>);
 
 impl Slot {
-    /// The token, or the fetch that is to bring it: `fetch` is called where nobody fetches yet.
+    /// The token, or the fetch that is to bring it: `fetch` is called where nobody fetches yet, and ends by itself after
+    /// some seconds, whatever its server does.
     pub(super) fn look<F>(self: &Arc<Self>, fetch: impl FnOnce() -> F) -> Look
     where
         F: Future<Output = Result<Token, Refusal>> + Send + 'static,
@@ -155,18 +156,17 @@ impl Slot {
 }
 
 impl Wait {
-    /// The token, when it has come, or why it has not.
+    /// The token, when it has come, or why it has not. It takes as long as the fetch, which has an end of its own: were
+    /// there another for those who wait, they would be gone before it is known that the server is to be left alone.
     pub(super) async fn over(mut self) -> Result<HeaderValue, Refusal> {
-        let came = timeout(FETCH_TIMEOUT, self.over.changed()).await;
+        // The slot is here, so that its end is told.
+        let _ = self.over.changed().await;
         if let Some(value) = self.slot.usable() {
             return Ok(value);
         }
         let refusal = self.slot.flight().refusal.clone();
-        Err(match (came, refusal) {
-            (Err(_), _) => Refusal::late(),
-            (Ok(_), Some(refusal)) => refusal,
-            (Ok(_), None) => Refusal::server("the token had ended when it was to be used"),
-        })
+        Err(refusal
+            .unwrap_or_else(|| Refusal::server("the token had ended when it was to be used")))
     }
 }
 

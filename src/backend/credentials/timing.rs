@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a fetch may take, and how long a request waits for one.
+/// How long a fetch may take, and so how long a request waits for one.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two fetches that a catalog's refusals cause: where the newest token is refused, another is no better.
 pub(super) const REFETCH: Duration = Duration::from_secs(10);

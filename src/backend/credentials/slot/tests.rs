@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::super::refusal::Fault;
 use super::*;
@@ -121,15 +121,6 @@ async fn a_failed_fetch_is_not_repeated_at_once_by_each_who_needs_it() {
     sleep(s(1)).await;
     assert!(server.get(&slot).await.is_err());
     assert_eq!(server.asked(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_five_seconds() {
-    let (slot, server) = (Arc::new(Slot::default()), Scripted::taking(s(3600)));
-    let began = Instant::now();
-    let refusal = server.get(&slot).await.unwrap_err();
-    assert_eq!(refusal.fault, Fault::Server);
-    assert_eq!(began.elapsed(), FETCH_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
