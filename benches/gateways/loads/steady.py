@@ -38,7 +38,7 @@ class Steady:
             raise Disturbed(f"{server.name}: the load sent {said['late']} of {requests} requests too late: "
                             "its core was taken away from it")
         if requests / took < KEPT_UP * self.rate:
-            raise Failed(f"{server.name} answers {requests / took:,.0f} of {self.rate:,} requests a second")
+            raise Disturbed(f"{server.name} answers {requests / took:,.0f} of {self.rate:,} requests a second")
         times = (said[name] / 1e3 for name in ("p50", "p99", "p999", "calm"))
         return Done(requests, requests / took, *times)
 
