@@ -230,6 +230,27 @@ fn refusal(failed: &Failed, trading: bool) -> Refusal {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
+    use crate::config::Secret;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_than_five_seconds() {
+        let config = OAuth {
+            token_url: "http://127.0.0.1:1/token".parse().unwrap(),
+            client_id: "gateway".to_owned(),
+            client_secret: Secret::new("secret"),
+            scope: None,
+            audience: None,
+            exchange: false,
+        };
+        let server = Server::new(&config, None).unwrap();
+        // Not for a place in the line, either.
+        let places = u32::try_from(AT_A_TIME).unwrap();
+        let _taken = server.places.acquire_many(places).await.unwrap();
+        let began = Instant::now();
+        let refusal = server.ask(&Grant::Own).await.unwrap_err();
+        assert_eq!(refusal.fault, Fault::Server);
+        assert_eq!(began.elapsed(), FETCH_TIMEOUT);
+    }
 
     #[test]
     fn what_a_callers_token_says_of_its_end_is_only_believed_where_it_says_it() {
