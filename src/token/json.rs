@@ -12,6 +12,9 @@ use serde_json::Number;
 
 /// Members that most objects do not exceed.
 const USUAL: usize = 12;
+/// serde_json takes an object of this member alone for what its text says, as if that stood in the object's place. An
+/// issuer that lets its users name a member would let them write whole claims.
+const RAW: &str = "$serde_json::private::RawValue";
 
 /// Shows each member of the object that is all of `bytes`; `None` when they are something else. What was shown counts
 /// for nothing then.
@@ -155,6 +158,9 @@ impl<'de, V: Deserialize<'de>, F: FnMut(&str, V)> Visitor<'de> for Seeing<F, V> 
             let Text::Text(name) = name else {
                 return Err(A::Error::custom("a name that is no text"));
             };
+            if name == RAW {
+                return Err(A::Error::custom("a name that means something else"));
+            }
             (self.0)(&name, value);
             seen.push(name);
         }
@@ -197,6 +203,13 @@ mod tests {
     }
 
     #[test]
+    fn the_name_that_means_something_else_still_does() {
+        let text = serde_json::json!({ RAW: r#"["b"]"# }).to_string();
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, serde_json::json!(["b"]));
+    }
+
+    #[test]
     fn repeated_members_and_other_json_are_nothing() {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         let cases = [
@@ -214,6 +227,9 @@ mod tests {
             r#"{"a":1e999}"#,
             "\u{feff}{}",
             r#"{"a":"\ud800"}"#,
+            r#"{"a":{"$serde_json::private::RawValue":"1"}}"#,
+            r#"{"a":[{"$serde_json::private\u003a:RawValue":"1"}]}"#,
+            r#"{"a":{"$serde_json::private::RawValue":"{"}}"#,
             &deep,
         ];
         for text in cases {

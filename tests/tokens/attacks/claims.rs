@@ -214,6 +214,11 @@ fn required() -> Vec<Attack> {
             "claim",
             saying(json!({"tenant": {"acme": "acme"}})),
         ),
+        attack(
+            "a required claim an object that serde_json reads as a text",
+            "malformed",
+            saying(json!({"tenant": {"$serde_json::private::RawValue": "\"acme\""}})),
+        ),
     ]
 }
 
