@@ -3,6 +3,10 @@
 //! The rule with the longest prefix of names decides; where none covers a name, it is denied. A write reaches what is
 //! below, so it needs the leave of every rule there, too. Deciding allocates nothing where the answer is yes; how the
 //! rule is found, whatever their number: [`Prefixes`].
+//!
+//! There are catalogs that keep an identifier as one text, its names joined by `$`: to them `["prod","hr$t"]` is
+//! `["prod","hr","t"]`. Only the catalog knows, so whoever asks for one needs leave for the other, too, unless the rule
+//! itself names what holds the `$`.
 
 mod denial;
 
@@ -14,6 +18,7 @@ use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::protocol::operation::Access;
 use crate::protocol::prefixes::{Prefixed, Prefixes};
 use crate::protocol::principal::Principal;
+use crate::protocol::query::DEFAULT_DELIMITER;
 
 pub use denial::Denial;
 
@@ -86,9 +91,12 @@ impl Rules {
         if !rule.is_some_and(|rule| rule.allows(caller, access)) {
             return Err(Denial::new(access, rule));
         }
-        match access {
-            Access::Read => Ok(()),
-            Access::Write => self.decide_below(caller, access, id),
+        if access == Access::Write {
+            self.decide_below(caller, access, id)?;
+        }
+        match rule.and_then(|rule| rule.other(id)) {
+            Some(other) => self.decide(caller, access, &other),
+            None => Ok(()),
         }
     }
 
@@ -110,7 +118,11 @@ impl Rules {
 
     /// Whether `caller` has this access at `id` and everywhere below it.
     pub fn allows_all(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
-        self.decide(caller, access, id).is_ok() && self.decide_below(caller, access, id).is_ok()
+        let all = |id: &_| {
+            self.decide(caller, access, id).is_ok() && self.decide_below(caller, access, id).is_ok()
+        };
+        let other = self.find(id).and_then(|rule| rule.other(id));
+        all(id) && other.is_none_or(|other| all(&other))
     }
 
     /// Whether `caller` may know of `id`: may read it, or something below it.
@@ -132,10 +144,13 @@ impl Rules {
         counts: impl Fn(&Identifier) -> bool,
     ) -> bool {
         let allows = |rule: &Rule| rule.allows(caller, access);
-        self.find(id).is_some_and(|rule| allows(rule) && counts(id))
+        let rule = self.find(id);
+        let leads = rule.is_some_and(|rule| allows(rule) && counts(id))
             || self
                 .below(id)
-                .any(|rule| allows(rule) && counts(&rule.namespace))
+                .any(|rule| allows(rule) && counts(&rule.namespace));
+        let other = || rule.and_then(|rule| rule.other(id));
+        leads && other().is_none_or(|other| self.leads_to(caller, access, &other))
     }
 }
 
@@ -146,6 +161,12 @@ impl Rule {
             Need::Claim { claim, any_of } => caller.has_claim(claim, any_of),
             Need::Deny => false,
         }
+    }
+
+    /// What `id`, which this rule covers, is to a catalog that keeps joined names, where that is something else. Whatever
+    /// rule covers that, there is no third.
+    fn other(&self, id: &Identifier) -> Option<Identifier> {
+        id.split_below(&self.namespace, DEFAULT_DELIMITER)
     }
 
     /// The namespace as the configuration writes it.

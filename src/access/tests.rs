@@ -108,6 +108,51 @@ fn what_leads_to_something_readable_is_shown() {
     }
 }
 
+#[test]
+fn a_name_that_holds_the_delimiter_is_also_what_it_is_joined() {
+    use Access::{Read, Write};
+    let rules = rules_of(&[
+        (&["prod"], scope("read"), scope("write")),
+        (&["prod", "hr"], team("hr"), team("hr")),
+        (&["prod", "x", "y"], scope("read"), Need::Deny),
+        (&["prod", "k$l"], scope("read"), scope("write")),
+        (&["prod", "k", "l"], Need::Deny, Need::Deny),
+    ]);
+    let everything = caller(&["read", "write"], "it");
+    let hr = caller(&["read", "write"], "hr");
+    let only_hr = caller(&[], "hr");
+    let deep: Vec<&str> = ["prod"].into_iter().chain(["a$b"; 60]).collect();
+    let cases: [(&Principal, Access, &[&str], bool); 17] = [
+        (&everything, Read, &["prod", "a$b"], true),
+        (&everything, Write, &deep, true),
+        (&everything, Write, &["prod", "a$b", "t"], true),
+        (&everything, Read, &["prod", "hr$t"], false),
+        (&everything, Write, &["prod", "hr$t"], false),
+        (&everything, Read, &["prod", "hr$"], false),
+        (&everything, Read, &["prod", "$hr$$t$"], false),
+        (&everything, Read, &["prod", "hr$open", "t"], false),
+        (&everything, Write, &["prod", "x$"], false),
+        (&everything, Write, &["prod", "x$y", "t"], false),
+        (&everything, Write, &["prod", "x$z"], true),
+        (&hr, Read, &["prod", "hr$t"], true),
+        (&hr, Write, &["prod", "hr$t"], true),
+        // It may be a name of its own all the same.
+        (&only_hr, Read, &["prod", "hr$t"], false),
+        (&only_hr, Read, &["prod", "hr", "a$b"], true),
+        // A rule that names it knows what it is.
+        (&everything, Read, &["prod", "k$l", "t"], true),
+        (&everything, Read, &["prod", "k", "l", "t"], false),
+    ];
+    for (who, access, names, expected) in cases {
+        let id = id(names);
+        let decided = rules.decide(who, access, &id);
+        assert_eq!(decided.is_ok(), expected, "{who:?} {access:?} {names:?}");
+        assert_eq!(rules.allows_all(who, access, &id), expected, "{names:?}");
+        let leads = rules.leads_to(who, access, &id);
+        assert_eq!(leads, expected || names == ["prod", "x$"], "{names:?}");
+    }
+}
+
 /// Caller, access, name, message, challenge.
 type Said<'a> = (
     &'a Principal,

@@ -207,6 +207,20 @@ impl Identifier {
         Self::from_names(self.names().chain([name]))
     }
 
+    /// What this identifier, which is below `prefix`, is to whoever keeps the names of one joined by `delimiter`: those
+    /// that hold it are several, which may be more than [`MAX_NAMES`]. `None` where none below `prefix` does.
+    pub fn split_below(&self, prefix: &Self, delimiter: &str) -> Option<Self> {
+        let tail = self.tail(prefix)?;
+        if !tail.contains(delimiter) {
+            return None;
+        }
+        let names = tail.split('\0').flat_map(|name| name.split(delimiter));
+        let names = prefix.names().chain(names.filter(|name| !name.is_empty()));
+        Some(Self {
+            joined: names.collect::<Vec<_>>().join("\0").into(),
+        })
+    }
+
     fn tail(&self, prefix: &Self) -> Option<&str> {
         let rest = self.joined.strip_prefix(&*prefix.joined)?;
         if prefix.is_root() || rest.is_empty() {

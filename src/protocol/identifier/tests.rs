@@ -57,3 +57,27 @@ fn identifiers_sort_name_by_name() {
         ]
     );
 }
+
+#[test]
+fn names_that_hold_a_delimiter_are_several_to_who_joins_them() {
+    type Names<'a> = &'a [&'a str];
+    let split = |names: Names<'_>, prefix: Names<'_>| id(names).split_below(&id(prefix), "$");
+    let cases: [(Names<'_>, Names<'_>, Option<Names<'_>>); 9] = [
+        (&["a", "b$c"], &["a"], Some(&["a", "b", "c"])),
+        (&["a", "b$c", "d"], &[], Some(&["a", "b", "c", "d"])),
+        (&["a$b", "c$d"], &["a$b"], Some(&["a$b", "c", "d"])),
+        (&["a", "$b$$c$"], &["a"], Some(&["a", "b", "c"])),
+        (&["$"], &[], Some(&[])),
+        (&["a$b", "c"], &["a$b"], None),
+        (&["a$b"], &["a$b"], None),
+        (&["a", "b"], &[], None),
+        (&["a", "b$c"], &["x"], None),
+    ];
+    for (names, prefix, expected) in cases {
+        assert_eq!(
+            split(names, prefix),
+            expected.map(id),
+            "{names:?} {prefix:?}"
+        );
+    }
+}

@@ -245,6 +245,52 @@ async fn what_reaches_below_needs_leave_there() {
         .ok();
 }
 
+/// Catalogs keep names joined by `$`: to them `hr$t` in `prod` is the table `t` of `prod$hr`.
+#[tokio::test]
+async fn a_name_that_holds_the_delimiter_passes_no_rule_by() {
+    let rules = "authorization:
+  - { namespace: [prod], read: { scope: catalog.read }, write: { scope: catalog.write } }
+  - { namespace: [prod, hr], read: { claim: team, any_of: [hr] }, write: { claim: team, any_of: [hr] } }";
+    let world = super::Setup::new()
+        .mount("[prod]", "prod")
+        .section(rules)
+        .start()
+        .await;
+    let (client, catalog) = (writer(&world, &json!({})), world.catalog("prod"));
+    catalog.store().seed(&["prod", "hr", "t"], 1);
+    catalog.store().seed(&["prod", "a", "t"], 1);
+    let describe = |table: &str| format!("/v1/table/{table}/describe?delimiter=.");
+    let entry = json!({"id": ["prod", "hr$t"], "version": 2, "manifest_path": "m"});
+    for (target, body) in [
+        (&*describe("prod.hr%24t"), json!({})),
+        ("/v1/table/prod.hr%24t/version/list?delimiter=.", json!({})),
+        ("/v1/table/prod.hr%24t/drop?delimiter=.", json!({})),
+        (
+            "/v1/table/prod.hr%24t/a_newer/operation?delimiter=.",
+            json!({}),
+        ),
+        ("/v1/namespace/prod.hr%24x/exists?delimiter=.", json!({})),
+        (
+            "/v1/table/prod%24a%24t/rename",
+            json!({"new_table_name": "hr$t", "new_namespace_id": ["prod"]}),
+        ),
+        (CREATE, json!({"entries": [entry]})),
+        (
+            COMMIT,
+            json!({"operations": [{"deregister_table": {"id": ["prod", "hr$t"]}}]}),
+        ),
+    ] {
+        let reply = client.post(target, &body).await;
+        assert_denied(&world, &reply, "the rule for [prod, hr] needs", target);
+    }
+    // Whoever has leave for both asks the catalog, and this one does not join.
+    let hr = writer(&world, &json!({"team": "hr"}));
+    for (client, table) in [(&client, "prod.a%24t"), (&hr, "prod.hr%24t")] {
+        let reply = client.post(&describe(table), &json!({})).await;
+        assert_eq!(reply.outcome(), (404, Some(4)), "{table}: {reply:?}");
+    }
+}
+
 /// A newer contract may have more of what names its tables in the body alone.
 #[tokio::test]
 async fn what_may_be_a_newer_batch_needs_leave_everywhere() {
