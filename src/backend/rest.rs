@@ -123,18 +123,18 @@ impl Rest {
             Ok(()) => attempt(&endpoint.pool, &mut request, terms).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
-        let found = match &outcome {
+        let silent = matches!(outcome, Outcome::TimedOut { .. });
+        let found = match outcome {
             Outcome::Answered(response) if response.status().is_server_error() => {
                 Err(format!("answers {}", response.status()))
             }
             Outcome::Answered(..) => Ok(()),
             Outcome::Unsent(cause) | Outcome::Refused(cause) => {
-                Err(Failure::NotSent(cause.to_string().into()).to_string())
+                Err(Failure::NotSent(cause).to_string())
             }
-            Outcome::Lost { cause, .. } => Err(Failure::Lost(cause.to_string().into()).to_string()),
+            Outcome::Lost { cause, .. } => Err(Failure::Lost(cause).to_string()),
             Outcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
         };
-        let silent = matches!(outcome, Outcome::TimedOut { .. });
         endpoint.note_health(found, silent && endpoint.load.answers() == answers);
     }
 

@@ -93,12 +93,16 @@ async fn catalog(authority: &Authority, name: &str, clients: bool) -> u16 {
     port
 }
 
-async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {
+fn rest(port: u16, tls: ClientTls) -> Rest {
     let uri = format!("https://localhost:{port}");
     let mut config = RestConfig::new(uri.parse().unwrap());
     config.tls = Some(tls);
     let metrics = crate::metrics::Metrics::new().backend(&Arc::from("lake"));
-    let rest = Rest::new(&config, "x-ns-ctx-", &metrics).unwrap();
+    Rest::new(&config, "x-ns-ctx-", &metrics).unwrap()
+}
+
+async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {
+    let rest = rest(port, tls);
     let mut request = Request::new(Body::full("{}"));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/update".parse().unwrap();
@@ -154,4 +158,13 @@ fn a_file_that_cannot_be_used_is_named() {
         let error = client_config(Some(&tls), false).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_health_question_says_what_to_change_as_a_request_does() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let rest = rest(catalog(&ours, "localhost", false).await, trusting(&other));
+    rest.check().await;
+    let why = rest.standing()[0].error.clone().unwrap();
+    assert!(why.contains("name its authority in `ca`"), "{why}");
 }
