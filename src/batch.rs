@@ -208,7 +208,7 @@ impl Batches {
             Access::Write => self.coordinator.settings().lock_timeout,
         };
         let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(|_| busy("the table is part of a batch that is not decided yet"))
+        hold.map_err(|_| busy("the table is part of a batch that is not over yet"))
     }
 
     /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
@@ -224,7 +224,7 @@ impl Batches {
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key, wait).await;
         hold.map_err(|_| {
-            busy("a table below the namespace is part of a batch that is not decided yet")
+            busy("a table below the namespace is part of a batch that is not over yet")
         })
     }
 

@@ -57,7 +57,7 @@ impl Batches {
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.all_shared([old, new], wait).await;
-        hold.map_err(|_| busy("one of the names is part of a batch that is not decided yet"))
+        hold.map_err(|_| busy("one of the names is part of a batch that is not over yet"))
     }
 
     /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.

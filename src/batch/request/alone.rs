@@ -39,7 +39,7 @@ impl Batches {
         }
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.all_shared(plan.tables(), wait).await;
-        let _hold = hold.map_err(|_| busy("a table is part of a batch that is not decided yet"))?;
+        let _hold = hold.map_err(|_| busy("a table is part of a batch that is not over yet"))?;
         let visibility = &self.coordinator.visibility;
         let versions = || {
             let entries = plan.entries.iter().enumerate();

@@ -90,6 +90,8 @@ async fn a_version_that_was_built_on_waits_for_a_person() {
             .post_rows(insert, crate::client::full("rows"))
             .await;
         assert_eq!(reply.outcome(), (503, Some(17)), "{run}: locked");
+        let told = "the table is part of a batch that is not over yet";
+        assert_eq!(reply.json()["error"], told, "it was aborted long ago");
         assert_eq!(visible(&world, "east").await, [1], "{run}");
         world
             .client()
