@@ -75,7 +75,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Makes everything that a configuration asks for and that can be made without reaching anybody: certificates and keys
-/// are read and fitted to each other. A catalog in a directory is not opened.
+/// are read and fitted to each other, and so are key sets in files. A catalog in a directory is not opened.
 ///
 /// # Errors
 /// Every problem, a line each.

@@ -309,6 +309,29 @@ mounts: [{ namespace: [lab], backend: lab }]";
 }
 
 #[test]
+fn check_looks_into_key_sets_in_files_as_a_reload_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+auth: { issuers: [{ issuer: i, audiences: [a], keys: { file: keys.json } }] }
+backends: { lab: { implementation: rest, properties: { uri: http://127.0.0.1:1 }, authorization: none } }
+mounts: [{ namespace: [lab], backend: lab }]";
+    std::fs::write(folder.path().join("gateway.yaml"), text).unwrap();
+    for (keys, said) in [
+        ("-----BEGIN PUBLIC KEY-----", "is no key set"),
+        (r#"{"keys":[]}"#, "has no key that fits"),
+    ] {
+        std::fs::write(folder.path().join("keys.json"), keys).unwrap();
+        let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+        check.args(["check", "--config", "gateway.yaml"]);
+        let output = check.current_dir(folder.path()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let place = format!("gateway.yaml:2:62: auth.issuers[0].keys.file: {said}");
+        assert!(told.starts_with(&place), "{told}");
+        assert_eq!(output.status.code(), Some(1), "{told}");
+    }
+}
+
+#[test]
 fn nothing_shown_of_a_configuration_holds_a_secret() {
     let config = shipped("gateway.yaml").config;
     for shown in [config.redacted().to_string(), format!("{config:?}")] {

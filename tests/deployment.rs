@@ -251,7 +251,9 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
 #[test]
 fn the_configurations_that_are_shipped_pass_the_check() {
     let secrets = tempfile::tempdir().unwrap();
-    fs::write(secrets.path().join("jwks.json"), r#"{"keys":[]}"#).unwrap();
+    let mut token = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    let token = token.args(["dev-token", "--dir"]).arg(secrets.path());
+    assert!(token.output().unwrap().status.success());
     for name in ["admin-token", "warehouse-token"] {
         fs::write(secrets.path().join(name), "secret").unwrap();
     }

@@ -100,12 +100,27 @@ pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
     let world = world(&reachable, &metrics, None, |_| false).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let keys = Keys::new(&config.auth, &clock, metrics.auth());
-    let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
-    let problems = world.err().into_iter().flatten().chain(keys.err());
+    let keys = match keys {
+        Ok(keys) => unsound_keys(&keys).await,
+        Err(error) => vec![Unbuilt::new("auth.issuers", error)],
+    };
+    let problems = world.err().into_iter().flatten().chain(keys);
     let problems = problems.chain(tls(config, None, |_| false).err());
     problems
         .chain(rules(config).err().into_iter().flatten())
         .collect()
+}
+
+/// What is wrong with the files that hold keys of issuers.
+pub(super) async fn unsound_keys(keys: &Keys) -> Vec<Unbuilt> {
+    let mut problems = Vec::new();
+    for (index, issuer) in keys.issuers().iter().enumerate() {
+        if let Err(error) = issuer.check_file().await {
+            let key = format!("auth.issuers[{index}].keys.file");
+            problems.push(Unbuilt::new(key, error));
+        }
+    }
+    problems
 }
 
 /// What of the limits a backend is made with.

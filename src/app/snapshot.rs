@@ -110,13 +110,7 @@ impl Snapshot {
     /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that
     /// serves goes on with those that it has.
     pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<Unbuilt>> {
-        let mut problems = Vec::new();
-        for (index, issuer) in self.keys.issuers().iter().enumerate() {
-            if let Err(error) = issuer.check_file().await {
-                let key = format!("auth.issuers[{index}].keys.file");
-                problems.push(Unbuilt::new(key, error));
-            }
-        }
+        let problems = build::unsound_keys(&self.keys).await;
         match problems.is_empty() {
             true => Ok(self),
             false => Err(problems),

@@ -101,10 +101,8 @@ impl Issuer {
             return Ok(());
         }
         let body = self.source.fetch().await?.body;
-        let keys = KeySet::parse(&body, self.policy.algorithms(), |_, _| {});
-        let keys = keys.map_err(|error| format!("is no key set: {error}"))?;
-        match keys.is_empty() {
-            true => Err("has no key that fits one of the issuer's `algorithms`".into()),
+        match KeySet::parse(&body, self.policy.algorithms(), |_, _| {})?.is_empty() {
+            true => Err("has no key that fits one of the issuer's `algorithms`; add its keys' algorithm there, or write the path of a file with others".into()),
             false => Ok(()),
         }
     }

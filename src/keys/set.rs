@@ -44,7 +44,11 @@ impl KeySet {
         allowed: &[Algorithm],
         mut unusable: impl FnMut(Option<&str>, BoxError),
     ) -> Result<Self, BoxError> {
-        let published: Published<'_> = serde_json::from_slice(bytes)?;
+        let published: Published<'_> = serde_json::from_slice(bytes).map_err(|error| {
+            format!(
+                "is no key set ({error}); it must be JSON such as {{\"keys\": [{{\"kty\": …}}]}}"
+            )
+        })?;
         let mut keys = Vec::new();
         for raw in published.keys.into_iter().take(MAX_KEYS) {
             match serde_json::from_str::<Jwk>(raw.get()) {
