@@ -1,19 +1,20 @@
-//! A batch whose backend is gone from the configuration: what it has not settled stays locked and hidden, until the
-//! backend is back or a person lets the batch be.
+//! A batch whose backend is gone from the configuration: what it has not settled, or waits for a person with, stays
+//! locked and hidden, until the backend is back or a person lets the batch be. What it has let go rests, and what may
+//! still land there is not seen.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{let_be, take_over};
+use super::{freed, let_be, take_over};
 use crate::backend::Backend;
 use crate::batch::coordinator::Coordinator;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
 use crate::batch::outcomes::Outcome;
 use crate::batch::plan::Plan;
-use crate::batch::step::Decision;
+use crate::batch::step::{Decision, Settled};
 use crate::batch::visibility::Fate;
 
 pub(super) struct Stranded {
@@ -46,6 +47,7 @@ impl Stranded {
         });
         let fate = Fate::default();
         hide(&coordinator, &entries, &fate);
+        rest(&coordinator, &record, &fate);
         if decision(&record) == Some(Decision::Commit) {
             coordinator.visibility.names.reveal(&fate, &tables);
         }
@@ -67,7 +69,7 @@ impl Stranded {
                 if kept.is_some() {
                     // When the log cannot write, the process is about to end.
                     let _ = let_be(&self.coordinator, &self.record).await;
-                    show(&self.coordinator, &unsettled(&self.record), &self.fate);
+                    show(&self.coordinator, &intent.entries, &self.fate);
                 }
             }
             plan = back(configured, &self.record) => self.go_on(plan).await,
@@ -78,15 +80,18 @@ impl Stranded {
     async fn go_on(self, plan: Plan) {
         let Self {
             coordinator,
-            record,
+            mut record,
             outcome,
             fate,
             hold,
         } = self;
-        let entries: Vec<_> = unsettled(&record).into_iter().cloned().collect();
+        for entry in used(&coordinator, &record) {
+            record.settled[entry] = Some(Settled::Theirs);
+        }
+        let entries = record.intent.entries.clone();
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
         // Hidden by the batch itself from now on.
-        show(&coordinator, &entries.iter().collect::<Vec<_>>(), &fate);
+        show(&coordinator, &entries, &fate);
     }
 }
 
@@ -121,7 +126,7 @@ fn unsettled(record: &Record) -> Vec<&IntentEntry> {
             entry.action,
             Action::DeleteVersions { .. } | Action::Deregister
         );
-        settled.is_none() && (removes || !committed)
+        matches!(settled, None | Some(Settled::Hazard(_))) && (removes || !committed)
     });
     left.map(|(entry, _)| entry).collect()
 }
@@ -134,7 +139,31 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
     }
 }
 
-fn show(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
+/// The numbers that the batch has freed rest as they would if it ran; what may still land as one of them is not seen.
+fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
+    let visibility = &coordinator.visibility;
+    let rest = coordinator.settings().slot_cooldown;
+    for (entry, (line, version)) in freed(record) {
+        visibility.hide(line.clone(), version, fate);
+        let claim = Some((record.id, entry));
+        visibility.release(&line, version, fate, rest, claim);
+        if record.settled[entry] == Some(Settled::Unseen) {
+            visibility.watch(&line, version, fate);
+        }
+    }
+}
+
+/// The entries whose numbers somebody else has used since: the log was told so, or is before that is forgotten.
+fn used(coordinator: &Coordinator, record: &Record) -> Vec<usize> {
+    let visibility = &coordinator.visibility;
+    let used = freed(record).filter(|(entry, (line, version))| {
+        let claims = visibility.claims(line, *version);
+        !claims.contains(&(record.id, *entry))
+    });
+    used.map(|(entry, _)| entry).collect()
+}
+
+fn show(coordinator: &Coordinator, entries: &[IntentEntry], fate: &Fate) {
     let visibility = &coordinator.visibility;
     for entry in entries {
         let line = entry.line();

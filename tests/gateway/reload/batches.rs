@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{logged, with};
-use crate::batches::{BATCH, pair, start, stored, until, visible, world};
-use crate::catalog::faults::{BROKEN, Fault};
+use crate::batches::{BATCH, pair, stage, start, stored, until, visible, world};
+use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::world::World;
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -135,9 +135,108 @@ async fn a_restart_without_the_backend_keeps_what_is_undecided_hidden_until_it_i
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(crate::catalog::faults::PATIENCE, over)
+    tokio::time::timeout(PATIENCE, over)
         .await
         .expect("it is taken over");
     let both = (visible(&world, "west").await, visible(&world, "east").await);
     assert!(both.0 == both.1, "{both:?}");
+}
+
+/// An aborted batch of which west is undone, while a create in east got no answer and may land yet.
+async fn undone(settings: &str) -> World {
+    let world = world(&format!(
+        "prepare_timeout: 300ms, lock_timeout: 200ms, {settings}"
+    ))
+    .await;
+    let east = world.catalog("east");
+    east.fail_always("create_table_version", Fault::Instead(500, BROKEN));
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    watched(&world).await;
+    east.behave();
+    world
+}
+
+/// Waits until a batch is undone but for what may land late.
+async fn watched(world: &World) {
+    let watches = async {
+        while counted(world, "watching").await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let watches = tokio::time::timeout(PATIENCE, watches).await;
+    watches.expect("it is undone");
+}
+
+/// Version 2 of east as somebody else makes it, or as what was staged and lands late: nothing tells one from the other.
+fn land(world: &World) {
+    let id = ["east".to_owned(), "t1".to_owned()];
+    world.catalog("east").store().put(&id, 2, "EAST 2".into());
+}
+
+/// A restart without west, which the batch needs to be taken over.
+async fn strand(world: &mut World) {
+    world.configure(&without_west(world));
+    world.kill();
+    world.restart().await;
+    assert_eq!(counted(world, "stranded").await, 1);
+}
+
+#[tokio::test]
+async fn a_restart_without_the_backend_keeps_a_hazard_hidden_and_locked() {
+    let mut world = world("lock_timeout: 200ms").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    land(&world);
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 409);
+    let is_hazard = |page: &Value| page["batches"][0]["state"] == "hazard";
+    while !is_hazard(&world.admin().get("/batches").await.ok().json()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    strand(&mut world).await;
+    for state in ["stranded", "hazard"] {
+        assert_eq!(visible(&world, "east").await, [1], "{state}");
+        let held = world
+            .client()
+            .post("/v1/table/east%24t1/restore", &json!({"version": 1}))
+            .await;
+        assert_eq!(held.outcome(), (503, Some(17)), "{state}");
+        world.reload(&yaml).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_restart_without_the_backend_hides_what_lands_late_until_it_is_back() {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let yaml = world.configuration();
+    strand(&mut world).await;
+    land(&world);
+    assert_eq!(visible(&world, "east").await, [1]);
+    world.reload(&yaml).await.ok();
+    until("it is undone", || stored(&world, "east") == [1]).await;
+    assert_eq!(visible(&world, "east").await, [1]);
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_made_while_the_backend_was_away_is_theirs() {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let yaml = world.configuration();
+    strand(&mut world).await;
+    let create = "/v1/table/east%24t1/version/create";
+    let made = world.client().post(create, &stage(&world, "east", 2)).await;
+    made.ok();
+    world.reload(&yaml).await.ok();
+    let over = async {
+        while counted(&world, "stranded").await + counted(&world, "watching").await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, over)
+        .await
+        .expect("nothing of it is watched for any more");
+    assert_eq!(stored(&world, "east"), [1, 2]);
+    assert_eq!(visible(&world, "east").await, [1, 2]);
 }
