@@ -164,25 +164,26 @@ impl Run {
     fn create(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
         let together = self.plan.shape.groups[entry].map(|group| {
-            let asker = turn.asker.clone();
-            self.together.create(&self.plan, entry, group, asker)
+            let (asker, given_up) = (turn.asker.clone(), Arc::clone(&self.given_up));
+            let together = &mut self.together;
+            together.create(&self.plan, entry, group, asker, given_up)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
         let given_up = Arc::clone(&self.given_up);
         Box::pin(async move {
             let _call = turn.begins().await;
-            if given_up.load(Ordering::Relaxed) {
-                return Event::Refused(entry, unsent()).into();
-            }
             let asked = &turn.plan.entries[entry];
             let created = match together {
                 Some(together) => {
                     let (created, supported) = together.await;
-                    if asked.backend.batch_mode() == BatchMode::Auto {
+                    if let Some(supported) = supported
+                        && asked.backend.batch_mode() == BatchMode::Auto
+                    {
                         atomic.insert(Arc::clone(asked.backend.name()), supported);
                     }
                     created
                 }
+                None if given_up.load(Ordering::Relaxed) => Created::Refused(unsent()),
                 None => match turn.plan.origin(entry) {
                     Some(origin) => participant::register(asked, origin, &turn.asker).await,
                     None => participant::create(asked, &turn.asker).await,
@@ -380,7 +381,7 @@ fn logged(
 }
 
 /// Nobody is told: the batch has failed already.
-fn unsent() -> Refusal {
+pub(super) fn unsent() -> Refusal {
     Refusal {
         status: 503,
         code: Code::ServiceUnavailable,

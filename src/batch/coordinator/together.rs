@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
+use super::effects::unsent;
 use crate::batch::participant::{self, Asker, Created};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
@@ -19,7 +21,8 @@ pub(super) struct Together {
 struct Outcome {
     /// By entry of the group.
     created: HashMap<usize, Created>,
-    supported: bool,
+    /// Whether the catalog has a batch-create, if it was asked.
+    supported: Option<bool>,
 }
 
 impl Together {
@@ -30,21 +33,29 @@ impl Together {
         }
     }
 
-    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create.
+    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create, if it was
+    /// asked. Whether it still is, once the batch may have been `given_up`, is one question for the whole group: what one
+    /// entry has sent is every entry's, also of those that wait for their turn until after that.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
         entry: usize,
         group: usize,
         asker: Asker,
-    ) -> impl Future<Output = (Created, bool)> + Send + 'static {
+        given_up: Arc<AtomicBool>,
+    ) -> impl Future<Output = (Created, Option<bool>)> + Send + 'static {
         let attempt = self.attempts[entry];
         self.attempts[entry] += 1;
         let sent = self.sent.entry((group, attempt)).or_insert_with(|| {
             let plan = Arc::clone(plan);
-            async move { Arc::new(all(&plan, group, &asker).await) }
-                .boxed()
-                .shared()
+            let outcome = async move {
+                let sends = !given_up.load(Ordering::Relaxed);
+                Arc::new(match sends {
+                    true => all(&plan, group, &asker).await,
+                    false => none(&plan, group),
+                })
+            };
+            outcome.boxed().shared()
         });
         let outcome = sent.clone();
         async move {
@@ -55,14 +66,29 @@ impl Together {
     }
 }
 
+/// The entries of a group.
+fn members(plan: &Plan, group: usize) -> Vec<usize> {
+    let groups = plan.shape.groups.iter().enumerate();
+    let members = groups.filter(|(_, of)| **of == Some(group));
+    members.map(|(entry, _)| entry).collect()
+}
+
+/// Nothing was sent.
+fn none(plan: &Plan, group: usize) -> Outcome {
+    let members = members(plan, group).into_iter();
+    Outcome {
+        created: members
+            .map(|entry| (entry, Created::Refused(unsent())))
+            .collect(),
+        supported: None,
+    }
+}
+
 async fn all(plan: &Plan, group: usize, asker: &Asker) -> Outcome {
-    let groups = &plan.shape.groups;
-    let members: Vec<usize> = (0..groups.len())
-        .filter(|entry| groups[*entry] == Some(group))
-        .collect();
+    let members = members(plan, group);
     let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
     let together = participant::create_together(&entries, asker).await;
-    let supported = together.is_some();
+    let supported = Some(together.is_some());
     let created = match together {
         Some(created) => {
             let created = members.into_iter().zip(created);

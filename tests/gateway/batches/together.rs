@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BATCH, numbers, stage, stored, until, visible};
+use super::{BATCH, numbers, stage, start, stored, until, visible};
 use crate::catalog::BatchCreate;
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::world::{Setup, World};
@@ -91,4 +91,44 @@ async fn a_group_that_was_not_created_is_asked_for_again() {
     world.client().post(BATCH, &batch(&world)).await.ok();
     assert_eq!(sent(&world, GROUPED), 2);
     assert_eq!(sent(&world, "create_table_version"), 0);
+}
+
+/// So many entries wait for the group's one request that the last of them wait for their turn to. The batch is given up
+/// meanwhile: what the request has made is undone, theirs too.
+#[tokio::test]
+async fn what_a_group_has_made_is_undone_where_an_entry_only_waited_for_its_turn() {
+    const TABLES: usize = 520;
+    let setup = Setup::two().backend("west", "batch: atomic");
+    let setup = setup.section("batch: { log: batches.redb, prepare_timeout: 60s }");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    west.set_batch_create(BatchCreate::Atomic);
+    let names: Vec<String> = (0..TABLES).map(|table| format!("g{table}")).collect();
+    let mut entries = vec![stage(&world, "east", 2)];
+    for name in &names {
+        let mut entry = stage(&world, "west", 2);
+        west.store().seed(&["west", name], 1);
+        west.store().stage(name, "west 2");
+        entry["id"] = json!(["west", name]);
+        entry["manifest_path"] = json!(name);
+        entries.push(entry);
+    }
+    let gate = west.hold_answer(GROUPED);
+    let batch = start(world.client(), json!({ "entries": entries }));
+    gate.reached(1).await;
+    let open = world.admin().get("/batches").await.ok().json();
+    let id = open["batches"][0]["id"].as_str().unwrap();
+    let abort = json!({"decision": "abort", "who": "ada", "why": "too slow"});
+    let resolve = format!("/batches/{id}/resolve");
+    world.admin().post(&resolve, &abort).await.ok();
+    assert_eq!(batch.await.unwrap().outcome(), (409, Some(14)));
+    gate.open();
+    let versions = |name: &String| west.store().contents(&["west", name]).unwrap().len();
+    until("all of it is undone", || {
+        names.iter().all(|name| versions(name) == 1)
+    })
+    .await;
+    for sample in ["nsgate_batch_hazards", "nsgate_batches_undecided"] {
+        assert_eq!(world.metric(sample).await, 0.0, "{sample}");
+    }
 }
