@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, response};
+use http::{HeaderValue, Request, Response, StatusCode, response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -107,10 +107,13 @@ impl Batches {
             branch: Option<String>,
         }
         let mut question = Question::new(request).await?;
+        let original = question.body.clone();
         // A body that is not of this shape is the catalog's to refuse.
-        let asked: Option<Asked> = serde_json::from_slice(&question.body).unwrap_or_default();
+        let asked: Option<Asked> = serde_json::from_slice(&original).unwrap_or_default();
         let asked = asked.unwrap_or_default();
         let line = Line::new(table, asked.branch);
+        // What is asked for instead of a latest version that is hidden.
+        let mut named = None;
         for _ in 0..ROUNDS {
             let visibility = &self.coordinator.visibility;
             let moment = visibility.moment(&line);
@@ -119,11 +122,14 @@ impl Batches {
             if visibility.has_passed(moment) {
                 continue;
             }
-            if hidden.is_empty() || !head.status.is_success() {
+            // A version was undone, and one above it landed late.
+            let gap = named.filter(|_| lacks_version(&head, &body));
+            if gap.is_none() && (hidden.is_empty() || !head.status.is_success()) {
                 return Ok(whole(head, body));
             }
-            let found = version_of(&body).ok_or_else(|| Error::unavailable(unreadable(backend)))?;
-            if !hidden.contains(found) {
+            let found = gap.or_else(|| version_of(&body));
+            let found = found.ok_or_else(|| Error::unavailable(unreadable(backend)))?;
+            if gap.is_none() && !hidden.contains(found) {
                 return Ok(whole(head, body));
             }
             if asked.version == Some(found) {
@@ -136,9 +142,11 @@ impl Batches {
             let below = (1..found).rev().find(|version| !hidden.contains(*version));
             let Some(below) = below else {
                 self.wait_for_batch(&line).await?;
+                (question.body, named) = (original.clone(), None);
                 continue;
             };
             question.name_version(below)?;
+            named = Some(below);
         }
         Err(nothing_visible())
     }
@@ -241,6 +249,17 @@ fn version_of(body: &[u8]) -> Option<u64> {
     }
     let body: Body = serde_json::from_slice(body).ok()?;
     Some(body.version.version)
+}
+
+/// Whether the catalog says that there is no such version.
+fn lacks_version(head: &response::Parts, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Refused {
+        code: u64,
+    }
+    let says = |refused: Refused| Code::from_number(refused.code);
+    let code = serde_json::from_slice(body).ok().and_then(says);
+    head.status == StatusCode::NOT_FOUND && code == Some(Code::TableVersionNotFound)
 }
 
 pub(super) fn whole(mut head: response::Parts, body: Bytes) -> Response<Body> {

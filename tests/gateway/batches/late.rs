@@ -167,3 +167,29 @@ async fn what_is_built_on_it_is_refused() {
     })
     .await;
 }
+
+/// It lands above a version that was undone and has rested: what is right below it is not there.
+#[tokio::test]
+async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
+    let world = world("prepare_timeout: 300ms, slot_cooldown: 0s").await;
+    let east = world.catalog("east");
+    for create in 2..20 {
+        let fails = Fault::Instead(500, BROKEN);
+        east.fail_nth("create_table_version", &TABLE, create, fails);
+    }
+    let chain = json!({"entries": [
+        stage(&world, "west", 2), stage(&world, "east", 2), stage(&world, "east", 3),
+    ]});
+    let reply = world.client().post(BATCH, &chain).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    watches(&world, 1.0).await;
+    let id = TABLE.map(str::to_owned);
+    east.fail_always("batch_delete_table_versions", Fault::Instead(500, BROKEN));
+    east.store().put(&id, 3, "east 3".into());
+    assert_eq!(stored(&world, "east"), [1, 3]);
+    let describe = "/v1/table/east%24t1/version/describe";
+    let reply = world.client().post(describe, &json!({})).await.ok();
+    assert_eq!(reply.json()["version"]["version"], 1);
+    let reply = world.client().post(describe, &json!({"version": 2})).await;
+    assert_eq!(reply.outcome(), (404, Some(11)), "{reply:?}");
+}
