@@ -217,8 +217,9 @@ impl Run {
             let event = tokio::select! {
                 biased;
                 Some(done) = pending.next() => match done.event {
-                    // It was found by undo already: the table is locked, or free without this hold.
-                    Event::Landed(entry) if !state.is_watched(entry) => {
+                    // It was found by undo already: the table is locked, or free without this hold; and as long as
+                    // undo has it in hand, it stays hidden.
+                    Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(entry) => {
                         effects = Vec::new();
                         continue;
                     }

@@ -96,3 +96,6 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

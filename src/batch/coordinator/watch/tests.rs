@@ -1,0 +1,170 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::{BoxFuture, pending};
+use http::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::*;
+use crate::backend::{Authority, Backend, Catalog, Failure};
+use crate::batch::log::{BatchId, Intent, Log, Logged, Record, Resolution, Verdict};
+use crate::batch::step::{Decision, Settled};
+use crate::batch::{BatchCall, Batches, Caller, Form, Line, TableKey};
+use crate::body::Body;
+use crate::config::{BatchConfig, BatchMode, Limits};
+use crate::exchange::origin::Origin;
+use crate::metrics::{Metrics, Standing};
+use crate::protocol::commit::CommitOperation;
+use crate::protocol::context::Context;
+use crate::protocol::identifier::Identifier;
+
+/// A log that takes no time and is never read.
+struct Nothing;
+
+impl Log for Nothing {
+    fn intend(&self, _: BatchId, _: Arc<Intent>) -> Logged<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+    fn decide(&self, _: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
+        Box::pin(async move { Ok(verdict.decision()) })
+    }
+    fn resolve(&self, _: BatchId, _: Resolution) -> Logged<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+    fn note(&self, _: BatchId, _: usize, _: Settled) -> Logged<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+    fn end(&self, _: BatchId, _: u64) -> Logged<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+    fn forget(&self, _: u64) -> Logged<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+    fn scan<'a>(&'a self, _: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A catalog of one table that never says what became of a create: version 2 is made, version 3 is not.
+#[derive(Clone, Default)]
+struct Silent {
+    versions: Arc<Mutex<BTreeSet<u64>>>,
+    deletes_hang: Arc<AtomicBool>,
+}
+
+impl Silent {
+    fn stored(&self) -> Vec<u64> {
+        self.versions.lock().unwrap().iter().copied().collect()
+    }
+
+    fn answer(&self, path: &str, asked: &Value) -> (u16, Value) {
+        let mut versions = self.versions.lock().unwrap();
+        let shown = |version: u64| json!({"version": version, "manifest_size": 6});
+        match path.rsplit('/').next().unwrap() {
+            "list" => {
+                let latest = versions.last().copied().map(shown);
+                (200, json!({ "versions": [latest] }))
+            }
+            "describe" => match versions.get(&asked["version"].as_u64().unwrap()) {
+                Some(version) => (200, json!({"version": shown(*version)})),
+                None => (404, json!({"error": "no such version", "code": 11})),
+            },
+            "create" => {
+                if asked["version"] == 2 {
+                    versions.insert(2);
+                }
+                (500, json!({"error": "disk on fire", "code": 18}))
+            }
+            "delete" => {
+                let range = &asked["ranges"][0];
+                versions.remove(&range["start_version"].as_u64().unwrap());
+                (200, json!({}))
+            }
+            other => panic!("{other} was not expected"),
+        }
+    }
+}
+
+impl Catalog for Silent {
+    fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>> {
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let path = head.uri.path();
+            if path.ends_with("delete") && self.deletes_hang.load(Ordering::Relaxed) {
+                return pending().await;
+            }
+            let body = body.collect_up_to(1 << 20).await.unwrap();
+            let asked = serde_json::from_slice(&body).unwrap_or_default();
+            let (status, answer) = self.answer(path, &asked);
+            let mut response = Response::new(Body::full(answer.to_string()));
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            Ok(response)
+        })
+    }
+}
+
+fn seconds(seconds: u64) -> tokio::time::Sleep {
+    sleep(Duration::from_secs(seconds))
+}
+
+/// Two versions of a table that were undone land right before nobody looks for them any more. While the first is undone,
+/// the second's watch ends.
+#[tokio::test(start_paused = true)]
+async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
+    let (catalog, metrics) = (Silent::default(), Metrics::new());
+    catalog.versions.lock().unwrap().insert(1);
+    let own = catalog.clone();
+    let lake = Backend::own(
+        "lake",
+        BatchMode::Versions,
+        own,
+        &Limits::default(),
+        &metrics,
+    );
+    let lake = Arc::new(lake);
+    let settings = BatchConfig::default();
+    let batches = Batches::new(Arc::new(Nothing), settings, metrics.batch().clone());
+    let entry = |version: u64| json!({"id": ["t"], "version": version, "manifest_path": "m", "manifest_size": 6});
+    let body = json!({"entries": [entry(2), entry(3)]}).to_string();
+    let entries = crate::protocol::batch::parse(body.as_bytes(), 2).unwrap();
+    let creates = entries.entries.into_iter();
+    let call = BatchCall {
+        form: Form::Create,
+        operations: creates.map(CommitOperation::CreateTableVersion).collect(),
+        caller: Caller {
+            name: "ada".into(),
+            idempotency_key: None,
+            authority: Authority::Caller(None),
+            context: Context::default(),
+            origin: Origin::default(),
+        },
+    };
+    let route = |id: &Identifier| Ok((Arc::clone(&lake), id.clone()));
+    assert!(batches.commit(call, route).await.is_err());
+    while batches.open()[0].state != Standing::Watching {
+        seconds(1).await;
+    }
+    assert_eq!(catalog.stored(), [1]);
+
+    seconds(WATCH.as_secs() - 20).await;
+    catalog.deletes_hang.store(true, Ordering::Relaxed);
+    catalog.versions.lock().unwrap().extend([2, 3]);
+    let table = TableKey {
+        backend: Arc::clone(lake.name()),
+        table: Identifier::from_names(["t"]).unwrap(),
+    };
+    let line = Line::new(table, None);
+    for second in 0..90 {
+        let hidden = batches.coordinator.visibility.hidden(&line);
+        assert!(hidden.contains(2) && hidden.contains(3), "after {second} s");
+        assert_eq!(catalog.stored(), [1, 2, 3], "after {second} s");
+        seconds(1).await;
+    }
+    catalog.deletes_hang.store(false, Ordering::Relaxed);
+    seconds(90).await;
+    assert_eq!(catalog.stored(), [1]);
+}
