@@ -12,6 +12,7 @@ mod streams;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::mem::replace;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -160,18 +161,23 @@ impl Protocols {
             };
             let io = Io::new(stream, start, Arc::clone(pulse), true);
             let mut connection = self.http1.serve_connection(io, door);
-            let mut waker = wake::Own::default();
-            let rests =
-                poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
-            if !rests {
+            let (mut waker, mut begun) = (wake::Own::default(), false);
+            let rests = poll_fn(|cx| {
+                let cx = &mut waker.context(cx);
+                // A goodbye before hyper has seen what came ahead would leave that without an answer.
+                if !replace(&mut begun, true) && Pin::new(&mut connection).poll(cx).is_ready() {
+                    return Poll::Ready(false);
+                }
+                poll_http1(&mut connection, pulse, cx)
+            });
+            if !rests.await {
                 return;
             }
             let parts = connection.into_parts();
-            (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
-            if start.is_empty() {
-                // Even empty it keeps hyper's buffer.
-                start = Bytes::new();
-            }
+            let (inner, before) = parts.io.into_parts();
+            (stream, door) = (inner, parts.service);
+            // Copied, since even empty it would keep hyper's buffer.
+            start = [&parts.read_buf[..], &before].concat().into();
         }
     }
 
@@ -185,7 +191,7 @@ impl Protocols {
         let mut told = false;
         let _ = poll_fn(|cx| {
             // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
-            let last = pulse.is_last() && !std::mem::replace(&mut told, true);
+            let last = pulse.is_last() && !replace(&mut told, true);
             if last || pulse.should_finish() {
                 connection.as_mut().graceful_shutdown();
             }

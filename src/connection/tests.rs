@@ -190,3 +190,61 @@ async fn a_connection_that_rests_is_still_told_to_go() {
     drop(client.stream);
     timeout(FOREVER, &mut client.ended).await.unwrap().unwrap();
 }
+
+/// A client of a connection whose keeper orders `order` while each of its requests is answered: keepers have a thread
+/// of their own.
+fn kept(order: Order, streams: bool) -> Client {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let pulse = Pulse::new();
+    let keeper = Arc::clone(&pulse);
+    let stack = service_fn(move |request: Request<Body>| {
+        let keeper = Arc::clone(&keeper);
+        async move {
+            keeper.order(order);
+            let path = request.uri().path().to_owned();
+            let body = match streams {
+                true => Body::stream(Body::full(path)),
+                false => Body::full(path),
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    let serving = Arc::clone(&pulse);
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols.serve(theirs, peer, stack, serving).await;
+    });
+    Client {
+        stream: ours,
+        pulse,
+        holders: 0,
+        ended,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_not_lost_to_an_order_that_comes_with_it() {
+    for (order, streams) in [
+        (Order::Finish, false),
+        (Order::Finish, true),
+        (Order::Rest, true),
+    ] {
+        let mut client = kept(order, streams);
+        client.send("GET /done HTTP/1.1\r\n\r\n").await;
+        assert_eq!(client.receive().await, "/done");
+    }
+}
+
+#[tokio::test]
+async fn requests_that_came_together_are_not_lost_by_a_rest() {
+    let mut client = kept(Order::Rest, false);
+    let long = "x".repeat(400);
+    let request = |n| format!("GET /{n} HTTP/1.1\r\n{OTHER}x-long: {long}\r\n\r\n");
+    // More than hyper reads at once, and more requests than it serves at once.
+    let requests: String = (0..34).map(request).collect();
+    client.send(&requests).await;
+    for n in 0..34 {
+        assert_eq!(client.receive().await, format!("/{n}"));
+    }
+}
