@@ -41,6 +41,7 @@ pub(super) use streamed::{Home, body};
 
 /// Read ahead of an answer, and held of a request that the catalog does not take, at most.
 const READ_AHEAD: usize = 256 << 10;
+const _: () = assert!(plain::LONGEST_HEAD < READ_AHEAD);
 
 /// So many answers one after the other that were not plain: then hyper stays.
 const OTHERS: u8 = 3;

@@ -18,6 +18,9 @@ pub(super) use answer::{Whole, read};
 
 /// The longest body of a request, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
+/// The longest head of a request, in bytes. Where hyper takes over it writes the request once more, and what it writes
+/// after it has flushed a head that is too long for it to hold back would reach the catalog.
+pub(super) const LONGEST_HEAD: usize = 128 << 10;
 
 /// Whether `request` can be written by [`write_head`], as far as its headers allow.
 pub(super) fn is_plain(request: &Request<Body>) -> bool {
@@ -57,7 +60,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, request: &Request<Body>, added: Adde
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
-    true
+    out.len() <= LONGEST_HEAD
 }
 
 #[cfg(test)]

@@ -120,6 +120,39 @@ async fn whatever_the_answer_is_like_it_is_understood_and_the_connection_serves_
 }
 
 #[tokio::test]
+async fn a_request_is_written_once_however_long_its_head_is() {
+    let (mut connection, mut server) = pair().await;
+    let mut request = whole();
+    let long = http::HeaderValue::try_from("x".repeat(READ_AHEAD)).unwrap();
+    request.headers_mut().insert("x-long", long);
+    let length = ASKED.len() + "x-long: \r\n".len() + READ_AHEAD;
+    let answering = async {
+        assert!(read(&mut server, length).await.ends_with("\r\n\r\nwhole"));
+        for part in ANSWER.split_inclusive("\r\n\r\n") {
+            server.write_all(part.as_bytes()).await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let asking = async {
+        let answer = connection
+            .exchange(&mut request, Added::default(), false, soon())
+            .await;
+        let Ok(response) = answer else {
+            panic!("no answer");
+        };
+        let body = body(
+            response.into_body(),
+            connection,
+            Shelf::default(),
+            Instant::now(),
+        );
+        assert_eq!(body.collect_up_to(9).await.unwrap(), "body");
+    };
+    tokio::join!(asking, answering);
+    assert!(has_nothing(&server));
+}
+
+#[tokio::test]
 async fn hyper_is_not_called_in_for_one_answer_after_the_other() {
     let (mut connection, mut server) = pair().await;
     let other = "HTTP/1.1 200 Fine\r\ncontent-length: 4\r\n\r\nbody";
