@@ -13,17 +13,20 @@
 mod direct;
 mod streamed;
 
+use std::future::poll_fn;
 use std::mem::{replace, take};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use pin_project_lite::pin_project;
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::added::Added;
@@ -102,6 +105,12 @@ impl Connection {
 
     /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
     pub(super) fn is_usable(&mut self) -> bool {
+        // However much this task has read already: to one that has read its share, every connection looks silent.
+        let looking = unconstrained(poll_fn(|_| Poll::Ready(self.is_quiet())));
+        looking.now_or_never() == Some(true)
+    }
+
+    fn is_quiet(&mut self) -> bool {
         self.bell.hush();
         match &mut self.speaker {
             Speaker::Own(io) => direct::is_silent(io, &self.bell),

@@ -193,6 +193,9 @@ fn shelves(max_idle: usize, workers: usize) -> Box<[Shelf]> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
     #[test]
@@ -216,6 +219,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn what_the_catalog_closed_is_not_taken_however_much_that_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let uri = format!("http://{address}").parse().unwrap();
+        let config = crate::config::RestConfig::new(uri);
+        let pool = Pool::new(&config.uri, None, &config.pool, false).unwrap();
+        let mut ends = Vec::new();
+        // More than a task may read from before it lets others run.
+        for _ in 0..200 {
+            let connection = pool.connect().await.unwrap();
+            pool.give_back(connection, Instant::now());
+            ends.push(listener.accept().await.unwrap());
+        }
+        let mut last = TcpStream::connect(address).await.unwrap();
+        ends.push(listener.accept().await.unwrap());
+        drop(ends);
+        assert_eq!(last.read(&mut [0]).await.unwrap(), 0);
+        assert!(pool.take_idle(Instant::now()).is_none());
     }
 
     #[test]
