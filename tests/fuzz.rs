@@ -9,6 +9,8 @@
 
 use std::path::{Path, PathBuf};
 
+#[path = "../fuzz/properties/answer.rs"]
+mod answer;
 #[path = "../fuzz/properties/batch_request.rs"]
 mod batch_request;
 #[path = "../fuzz/properties/configuration.rs"]
@@ -79,6 +81,11 @@ fn configurations_hold() {
 #[test]
 fn requests_hold() {
     hold("request", 1, request::check);
+}
+
+#[test]
+fn answers_hold() {
+    hold("answer", 3, answer::check);
 }
 
 #[test]
