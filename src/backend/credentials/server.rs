@@ -76,6 +76,12 @@ impl Server {
 
     /// Asks for a token, for five seconds at most, and not at all for a while after failures.
     pub(super) async fn ask(&self, grant: &Grant) -> Result<Token, Refusal> {
+        // Nobody is asked for it, and so it says nothing of how the server is.
+        if let Grant::Trade(token) = grant
+            && time_left(token.as_bytes()) == Some(Duration::ZERO)
+        {
+            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
+        }
         if !self.backoff().admit(Instant::now()) {
             return Err(Refusal::server(
                 "the token server failed a moment ago and is left alone",
@@ -97,11 +103,6 @@ impl Server {
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<Token, Refusal> {
-        if let Grant::Trade(token) = grant
-            && time_left(token.as_bytes()) == Some(Duration::ZERO)
-        {
-            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
-        }
         // Never closed.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
@@ -232,8 +233,7 @@ mod tests {
     use super::*;
     use crate::config::Secret;
 
-    #[tokio::test(start_paused = true)]
-    async fn nobody_waits_longer_than_five_seconds() {
+    fn server() -> Server {
         let config = OAuth {
             token_url: "http://127.0.0.1:1/token".parse().unwrap(),
             client_id: "gateway".to_owned(),
@@ -242,7 +242,25 @@ mod tests {
             audience: None,
             exchange: false,
         };
-        let server = Server::new(&config, None).unwrap();
+        Server::new(&config, None).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_has_ended_does_not_say_that_the_server_is_well() {
+        let server = server();
+        server.backoff().failed(Instant::now());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let ended = format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(r#"{"exp":1}"#));
+        let ended = Grant::Trade(HeaderValue::try_from(ended).unwrap());
+        assert_eq!(server.ask(&ended).await.unwrap_err().fault, Fault::Token);
+        let mut backoff = server.backoff();
+        let now = Instant::now();
+        assert!(backoff.admit(now) && !backoff.admit(now), "one at a time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_than_five_seconds() {
+        let server = server();
         // Not for a place in the line, either.
         let places = u32::try_from(AT_A_TIME).unwrap();
         let _taken = server.places.acquire_many(places).await.unwrap();
