@@ -24,7 +24,7 @@ use crate::protocol::principal::Principal;
 use crate::token::Verified;
 
 /// What all remembered tokens may take, in bytes, roughly: some 100,000 of them. Those whose claims a rule looks at
-/// take up to three times as much.
+/// take up to three times as much, and ten times where an issuer fills them with a thousand small claims.
 const CAPACITY: u64 = 128 << 20;
 /// The same for those that were shown once.
 const ONCE: u64 = 1 << 20;
