@@ -4,6 +4,9 @@
 //! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
 //! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +15,49 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
 use crate::protocol::identifier::Identifier;
+use crate::protocol::query::DEFAULT_DELIMITER;
 
-/// A table, as its catalog knows it: two mounts of one table share the key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A table, as its catalog knows it: two mounts of one table share the key. So do names that are the same once they are
+/// joined by `$`, for some catalogs keep them so.
+#[derive(Clone, Debug)]
 pub struct TableKey {
     /// The configured backend's name.
     pub backend: Arc<str>,
     /// The catalog's own identifier.
     pub table: Identifier,
+}
+
+impl TableKey {
+    /// What makes it this key and no other one.
+    fn known_by(&self) -> (&str, Cow<'_, str>) {
+        (&self.backend, self.table.split(DEFAULT_DELIMITER))
+    }
+}
+
+impl PartialEq for TableKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.known_by() == other.known_by()
+    }
+}
+
+impl Eq for TableKey {}
+
+impl Hash for TableKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.known_by().hash(state);
+    }
+}
+
+impl PartialOrd for TableKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TableKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.known_by().cmp(&other.known_by())
+    }
 }
 
 /// The locks of one gateway. Waiting is first come, first served (tokio's `RwLock` is fair).
@@ -74,7 +112,10 @@ impl Locks {
     ) -> Result<Hold, LockTimedOut> {
         let mut wanted = Vec::new();
         for table in tables {
-            let mut above = table.table.parent();
+            let split = table
+                .table
+                .split_below(&Identifier::root(), DEFAULT_DELIMITER);
+            let mut above = split.as_ref().unwrap_or(&table.table).parent();
             while let Some(namespace) = above {
                 above = namespace.parent();
                 let key = TableKey {

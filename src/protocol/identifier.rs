@@ -1,5 +1,6 @@
 //! Identifiers: paths of names, as `["prod","eu","t1"]`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -219,6 +220,15 @@ impl Identifier {
         Some(Self {
             joined: names.collect::<Vec<_>>().join("\0").into(),
         })
+    }
+
+    /// The names with a NUL between them and in place of each `delimiter` that they hold: identifiers that are the same
+    /// once they are joined by it have it in common, and their order is that of the paths.
+    pub fn split(&self, delimiter: &str) -> Cow<'_, str> {
+        match self.joined.contains(delimiter) {
+            true => self.joined.replace(delimiter, "\0").into(),
+            false => Cow::Borrowed(&*self.joined),
+        }
     }
 
     fn tail(&self, prefix: &Self) -> Option<&str> {

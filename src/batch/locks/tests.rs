@@ -28,6 +28,36 @@ async fn a_batch_excludes_everyone_from_its_tables_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn names_that_are_one_when_joined_are_one_table() {
+    let locks = Locks::default();
+    let named = |names| locks.exclusive([key(names)], SHORT);
+    for (names, other) in [
+        (&["a", "b$t"][..], &["a", "b", "t"][..]),
+        (&["a", "b", "t"][..], &["a$b", "t"][..]),
+    ] {
+        let batch = named(names).await.unwrap();
+        assert!(locks.shared(key(other), SHORT).await.is_err());
+        assert!(locks.shared(key(&["a", "b", "u"]), SHORT).await.is_ok());
+        for namespace in [&["a"][..], &["a", "b"], &["a$b"]] {
+            assert!(locks.namespace(key(namespace), SHORT).await.is_err());
+        }
+        drop(batch);
+    }
+    let one = [
+        key(&["a", "b$t"]),
+        key(&["a$b", "t"]),
+        key(&["a", "b", "t"]),
+    ];
+    assert!(locks.exclusive(one, SHORT).await.is_ok(), "taken once");
+    let mut sorted = [key(&["a$b", "t"]), key(&["a"]), key(&["a", "c"])];
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        [key(&["a"]), key(&["a", "b", "t"]), key(&["a", "c"])]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_table_is_freed_when_its_own_undo_is_done() {
     let locks = Locks::default();
     let (t, u) = (key(&["a", "t"]), key(&["a", "u"]));

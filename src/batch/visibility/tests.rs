@@ -32,6 +32,27 @@ async fn a_batch_becomes_visible_in_one_step() {
     assert!(visibility.is_empty());
 }
 
+#[test]
+fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
+    let (visibility, fate) = (Visibility::default(), Fate::default());
+    let line = |names: &[&str]| {
+        let table = TableKey {
+            backend: "lake".into(),
+            table: Identifier::from_names(names).unwrap(),
+        };
+        Line::new(table, None)
+    };
+    visibility.hide(line(&["a", "b", "t"]), 2, &fate);
+    for names in [&["a", "b$t"][..], &["a$b", "t"], &["a$b$t"]] {
+        assert_eq!(visibility.hidden(&line(names)), only(2), "{names:?}");
+        let name = || line(names).table;
+        visibility
+            .names
+            .hide_made(line(&["a", "b", "t"]).table, &fate);
+        assert!(visibility.names.is_hidden(name), "{names:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_freed_number_rests_and_nothing_is_built_on_it() {
     let (visibility, fate) = (Visibility::default(), Fate::default());
