@@ -44,8 +44,12 @@ impl Run {
             let taken = || visibility.watched(line, version, &fate) == Watched::Taken;
             let over = Instant::now() + WATCH;
             let (mut pause, longest) = LOOKS;
-            while Instant::now() < over {
-                sleep_until(over.min(Instant::now() + pause)).await;
+            // Who has the table locked may keep it for longer than it is watched for: what is there stays hidden.
+            let mut there = false;
+            while there || Instant::now() < over {
+                let now = Instant::now();
+                let next = now + pause;
+                sleep_until(if now < over { over.min(next) } else { next }).await;
                 pause = longest.min(pause * 2);
                 if taken() {
                     break;
@@ -54,7 +58,12 @@ impl Run {
                     let _call = turn.begins().await;
                     participant::find(watched, proof.as_ref(), true, &turn.asker).await
                 };
-                if !matches!(found, Ok((Finding::Present { .. }, _))) {
+                match found {
+                    Ok((Finding::Present { .. }, _)) => there = true,
+                    Ok((Finding::Absent, _)) => there = false,
+                    Err(_) => {}
+                }
+                if !there {
                     continue;
                 }
                 let Ok(hold) = locks.exclusive([line.table.clone()], wait).await else {

@@ -111,10 +111,40 @@ fn seconds(seconds: u64) -> tokio::time::Sleep {
     sleep(Duration::from_secs(seconds))
 }
 
-/// Two versions of a table that were undone land right before nobody looks for them any more. While the first is undone,
-/// the second's watch ends.
-#[tokio::test(start_paused = true)]
-async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
+/// A batch of versions 2 and 3 of a table that is undone, and watched since this second.
+struct Undone {
+    catalog: Silent,
+    batches: Batches,
+    line: Line,
+}
+
+impl Undone {
+    /// From now on the catalog deletes nothing. This one lands.
+    fn lands(&self, version: u64) {
+        self.catalog.deletes_hang.store(true, Ordering::Relaxed);
+        self.catalog.versions.lock().unwrap().insert(version);
+    }
+
+    /// For so long, neither is seen.
+    async fn hides_both(&self, for_seconds: u64) {
+        for second in 0..for_seconds {
+            let hidden = self.batches.coordinator.visibility.hidden(&self.line);
+            let both = hidden.contains(2) && hidden.contains(3);
+            assert!(both, "after {second} s: {hidden:?}");
+            seconds(1).await;
+        }
+    }
+
+    /// The catalog deletes again, and then neither is there.
+    async fn ends(&self) {
+        assert_eq!(self.catalog.stored(), [1, 2, 3]);
+        self.catalog.deletes_hang.store(false, Ordering::Relaxed);
+        seconds(120).await;
+        assert_eq!(self.catalog.stored(), [1]);
+    }
+}
+
+async fn undone() -> Undone {
     let (catalog, metrics) = (Silent::default(), Metrics::new());
     catalog.versions.lock().unwrap().insert(1);
     let own = catalog.clone();
@@ -149,22 +179,37 @@ async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
         seconds(1).await;
     }
     assert_eq!(catalog.stored(), [1]);
-
-    seconds(WATCH.as_secs() - 20).await;
-    catalog.deletes_hang.store(true, Ordering::Relaxed);
-    catalog.versions.lock().unwrap().extend([2, 3]);
     let table = TableKey {
         backend: Arc::clone(lake.name()),
         table: Identifier::from_names(["t"]).unwrap(),
     };
     let line = Line::new(table, None);
-    for second in 0..90 {
-        let hidden = batches.coordinator.visibility.hidden(&line);
-        assert!(hidden.contains(2) && hidden.contains(3), "after {second} s");
-        assert_eq!(catalog.stored(), [1, 2, 3], "after {second} s");
-        seconds(1).await;
+    Undone {
+        catalog,
+        batches,
+        line,
     }
-    catalog.deletes_hang.store(false, Ordering::Relaxed);
-    seconds(90).await;
-    assert_eq!(catalog.stored(), [1]);
+}
+
+/// Right before nobody looks for them any more. While the first is undone, the second's watch would end.
+#[tokio::test(start_paused = true)]
+async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
+    let undone = undone().await;
+    seconds(WATCH.as_secs() - 20).await;
+    undone.lands(2);
+    undone.lands(3);
+    undone.hides_both(90).await;
+    undone.ends().await;
+}
+
+/// The upper one landed first and has the table locked: the lower one cannot be undone for as long as that takes.
+#[tokio::test(start_paused = true)]
+async fn what_landed_below_one_that_is_being_undone_stays_hidden_until_it_is_undone() {
+    let undone = undone().await;
+    seconds(65).await;
+    undone.lands(3);
+    seconds(60).await;
+    undone.lands(2);
+    undone.hides_both(2 * WATCH.as_secs()).await;
+    undone.ends().await;
 }
