@@ -13,6 +13,7 @@ use super::kind::is_plain_http_abroad;
 use super::load::nearest;
 use super::load::reader::Reader;
 use super::{Authorization, BatchMode, Config, Implementation, KeySource, RestConfig};
+use crate::protocol::query::DEFAULT_DELIMITER;
 
 /// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
 pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
@@ -21,6 +22,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     issuers(config, reader);
     prefixes(config, reader);
     mounts(config, reader);
+    joined(config, reader);
     authorization::rules(config, reader);
     unused(config, reader);
     same_catalog(config, reader);
@@ -129,6 +131,29 @@ fn mounts(config: &Config, reader: &mut Reader<'_>) {
         if let Some(first) = first.insert(&mount.namespace, index) {
             let place = reader.place(&format!("mounts[{first}].namespace"));
             reader.problem_at(&key, format!("[{}] is mounted at {place} already; one namespace has one backend, so remove one of the two", mount.namespace.join(", ")));
+        }
+    }
+}
+
+/// Names that hold the delimiter: nearly no request can spell them, and a rule for them would hold nobody back.
+fn joined(config: &Config, reader: &mut Reader<'_>) {
+    let mounts = config.mounts.iter().enumerate();
+    let mounts = mounts.flat_map(|(index, mount)| {
+        let (ours, theirs) = (&mount.namespace, &mount.backend_namespace);
+        let theirs = (theirs != ours).then_some(("mounts", index, "backend_namespace", theirs));
+        [Some(("mounts", index, "namespace", ours)), theirs]
+    });
+    let rules = config.authorization.iter().flatten().enumerate();
+    let rules = rules.map(|(index, rule)| ("authorization", index, "namespace", &rule.namespace));
+    for (section, index, key, names) in mounts.flatten().chain(rules) {
+        let joined = |name: &String| name.contains(DEFAULT_DELIMITER);
+        let Some(place) = names.iter().position(joined) else {
+            continue;
+        };
+        let key = format!("{section}[{index}].{key}");
+        if reader.has_no_problem_below(&key) {
+            let several = names[place].replace(DEFAULT_DELIMITER, ", ");
+            reader.warn_at(&format!("{key}[{place}]"), format!("one name that holds `{DEFAULT_DELIMITER}`, which stands between names unless a request says otherwise; write {several} if several names are meant"));
         }
     }
 }
