@@ -12,7 +12,6 @@ mod streams;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::mem::replace;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -161,23 +160,18 @@ impl Protocols {
             };
             let io = Io::new(stream, start, Arc::clone(pulse), true);
             let mut connection = self.http1.serve_connection(io, door);
-            let (mut waker, mut begun) = (wake::Own::default(), false);
-            let rests = poll_fn(|cx| {
-                let cx = &mut waker.context(cx);
-                // A goodbye before hyper has seen what came ahead would leave that without an answer.
-                if !replace(&mut begun, true) && Pin::new(&mut connection).poll(cx).is_ready() {
-                    return Poll::Ready(false);
-                }
-                poll_http1(&mut connection, pulse, cx)
-            });
-            if !rests.await {
+            let mut waker = wake::Own::default();
+            let rests =
+                poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
+            if !rests {
                 return;
             }
             let parts = connection.into_parts();
-            let (inner, before) = parts.io.into_parts();
-            (stream, door) = (inner, parts.service);
-            // Copied, since even empty it would keep hyper's buffer.
-            start = [&parts.read_buf[..], &before].concat().into();
+            (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
+            if start.is_empty() {
+                // Even empty it keeps hyper's buffer.
+                start = Bytes::new();
+            }
         }
     }
 
@@ -191,7 +185,7 @@ impl Protocols {
         let mut told = false;
         let _ = poll_fn(|cx| {
             // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
-            let last = pulse.is_last() && !replace(&mut told, true);
+            let last = pulse.is_last() && !std::mem::replace(&mut told, true);
             if last || pulse.should_finish() {
                 connection.as_mut().graceful_shutdown();
             }
@@ -214,8 +208,13 @@ where
     B: http_body::Body + 'static,
     B::Error: Into<BoxError>,
 {
-    let mut connection = Pin::new(connection);
-    if pulse.should_rest() {
+    let (mut connection, beats) = (Pin::new(connection), pulse.beats());
+    // Before any order: a goodbye ahead of what has come would leave that without an answer.
+    if connection.as_mut().poll(cx).is_ready() {
+        return Poll::Ready(false);
+    }
+    // If anything has moved, more may be to read than hyper has read, or what is left of a body: then it hangs up.
+    if pulse.should_rest() && pulse.beats() == beats {
         // Whether there is a pause, hyper knows best: in one it ends at once, with nothing left to write. If there is
         // none, the request that is served is the last.
         connection.as_mut().graceful_shutdown();
@@ -225,8 +224,9 @@ where
     }
     if pulse.should_finish() {
         connection.as_mut().graceful_shutdown();
+        return connection.poll(cx).map(|_| false);
     }
-    connection.poll(cx).map(|_| false)
+    Poll::Pending
 }
 
 /// Reads into `start` until it is known whether it is the preface of HTTP/2.

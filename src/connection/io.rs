@@ -92,9 +92,9 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
 }
 
 impl<T> Io<T> {
-    /// The stream, and what was read of it before and by nobody since.
-    pub(super) fn into_parts(self) -> (T, Bytes) {
-        (self.inner.into_inner(), self.before)
+    /// The stream.
+    pub(super) fn into_inner(self) -> T {
+        self.inner.into_inner()
     }
 
     fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

@@ -186,6 +186,11 @@ impl Pulse {
             && !self.blocked.load(Ordering::Relaxed)
     }
 
+    /// Changes with every sign of life.
+    pub(super) fn beats(&self) -> u32 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
     /// Does what puts the connection to rest.
     pub(super) fn resting<T>(&self, doing: impl FnOnce() -> T) -> T {
         self.resting.store(true, Ordering::Relaxed);
@@ -219,7 +224,7 @@ impl Pulse {
 
     /// One thread does all that a connection does; if ever two did, a beat that is lost is one of several.
     fn beat(&self) {
-        let beats = self.beats.load(Ordering::Relaxed);
+        let beats = self.beats();
         self.beats.store(beats.wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -268,7 +273,7 @@ impl Watch {
     /// up.
     pub fn look(&mut self, pulse: &Pulse, patience: Patience, now: Instant) -> Order {
         pulse.streams.give_up(patience.stalled, now);
-        let beats = pulse.beats.load(Ordering::Relaxed);
+        let beats = pulse.beats();
         if beats != self.beats {
             self.beats = beats;
             self.since = now;

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 use tower::service_fn;
 
 use super::*;
+use crate::body::Kept;
 
 mod plain;
 
@@ -201,10 +202,11 @@ fn kept(order: Order, streams: bool) -> Client {
         let keeper = Arc::clone(&keeper);
         async move {
             keeper.order(order);
-            let path = request.uri().path().to_owned();
+            let path = Body::full(request.uri().path().to_owned());
             let body = match streams {
-                true => Body::stream(Body::full(path)),
-                false => Body::full(path),
+                // Whoever answers early may let go of the request only then.
+                true => Body::stream(Kept::new(path, request.into_body())),
+                false => path,
             };
             Ok::<_, Infallible>(Response::new(body))
         }
@@ -234,6 +236,23 @@ async fn an_answer_is_not_lost_to_an_order_that_comes_with_it() {
         client.send("GET /done HTTP/1.1\r\n\r\n").await;
         assert_eq!(client.receive().await, "/done");
     }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_body_never_becomes_a_request_after_a_rest() {
+    let mut client = kept(Order::Rest, true);
+    let request = "POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n";
+    client.send(request).await;
+    assert_eq!(client.receive().await, "/early");
+    client.settle().await;
+    // It may have hung up already.
+    let rest = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+    let _ = client.stream.write_all(rest.as_bytes()).await;
+    client.settle().await;
+    let mut more = [0; 100];
+    let read = client.stream.read(&mut more);
+    let read = timeout(FOREVER, read).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&more[..read]), "");
 }
 
 #[tokio::test]
