@@ -52,6 +52,11 @@ impl Credentials {
         self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
+    /// Sent with every request.
+    pub(super) fn fixed(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.fixed
+    }
+
     /// The token that a request needs from a token server; `None`: it needs none.
     pub(super) fn token(
         &self,

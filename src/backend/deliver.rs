@@ -308,7 +308,7 @@ impl<'a> Course<'a> {
 fn received(mut response: Response<Answer>, flight: Flight, now: Instant) -> Response<Body> {
     // Where it was all there, they were never kept.
     if !matches!(response.body(), Answer::Alone(Came::Whole(_), _)) {
-        headers::strip(response.headers_mut(), "");
+        headers::strip(response.headers_mut(), None);
     }
     response.map(|answer| answer.into_body(flight, now))
 }

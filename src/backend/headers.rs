@@ -20,13 +20,13 @@ const KEPT: [HeaderName; 6] = [
 
 /// Takes out of a request or a response what ends at this hop: hop-by-hop headers (RFC 9110, section 7.6.1) and
 /// those that `connection` names, what other proxies said about themselves, and the gateway's own internals.
-/// Headers whose name starts with `context_prefix` go too, when it is not empty: context is written anew.
-pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
+/// Of a request, `own` is what the gateway adds: headers that it writes anew go too, context and what passes for one.
+pub(super) fn strip(headers: &mut HeaderMap, own: Option<&Own<'_>>) {
     let mut ended = Vec::new();
     for (name, value) in &*headers {
         let text = name.as_str();
         if !ends_here(text) {
-            if !context_prefix.is_empty() && text.starts_with(context_prefix) {
+            if own.is_some_and(|own| own.replaces(text)) {
                 ended.push(name.clone());
             }
             continue;
@@ -44,6 +44,32 @@ pub(super) fn strip(headers: &mut HeaderMap, context_prefix: &str) {
     }
     for name in ended {
         headers.remove(name);
+    }
+}
+
+/// What the gateway says itself to a catalog.
+pub(super) struct Own<'a> {
+    /// Of the headers that carry context.
+    pub(super) context_prefix: &'a str,
+    /// Sent with every request.
+    pub(super) fixed: &'a [(HeaderName, HeaderValue)],
+}
+
+impl Own<'_> {
+    /// Whether a header of this name does not go on beside the gateway's own.
+    fn replaces(&self, name: &str) -> bool {
+        name.starts_with(self.context_prefix) || name.contains('_') && self.passes_for_one(name)
+    }
+
+    /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18).
+    fn passes_for_one(&self, name: &str) -> bool {
+        let dashed = |name: &str| name.replace('_', "-");
+        let name = dashed(name);
+        let mut fixed = self.fixed.iter();
+        ends_here(&name)
+            || name.starts_with(&dashed(self.context_prefix))
+            || name == "x-request-id"
+            || fixed.any(|(fixed, _)| dashed(fixed.as_str()) == name)
     }
 }
 

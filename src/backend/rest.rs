@@ -147,7 +147,11 @@ impl Rest {
     fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();
-        headers::strip(map, &self.context_prefix);
+        let own = headers::Own {
+            context_prefix: &self.context_prefix,
+            fixed: self.credentials.fixed(),
+        };
+        headers::strip(map, Some(&own));
         self.credentials
             .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
     }

@@ -21,7 +21,12 @@ fn map(pairs: &[(&str, &str)]) -> HeaderMap {
 
 fn stripped(pairs: &[(&str, &str)]) -> Vec<String> {
     let mut headers = map(pairs);
-    strip(&mut headers, "x-ns-ctx-");
+    let fixed = [("x-api-key".parse().unwrap(), HeaderValue::from_static("k"))];
+    let own = Own {
+        context_prefix: "x-ns-ctx-",
+        fixed: &fixed,
+    };
+    strip(&mut headers, Some(&own));
     let mut names = headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     names.sort();
     names
@@ -51,6 +56,21 @@ fn what_ends_at_this_hop_does_not_cross_it() {
     ] {
         let left = stripped(&[(name, "x"), ("accept", "*/*")]);
         assert_eq!(left, ["accept"], "{name}");
+    }
+}
+
+#[test]
+fn what_wsgi_takes_for_the_gateways_own_does_not_cross_it() {
+    for name in [
+        "X_NS_Ctx_Team",
+        "X-NS_Ctx-Team",
+        "X_Forwarded_For",
+        "X_Request_Id",
+        "X_Api_Key",
+        "X_Nsgate_Anything",
+    ] {
+        let left = stripped(&[(name, "x"), ("an_other", "x")]);
+        assert_eq!(left, ["an_other"], "{name}");
     }
 }
 
