@@ -61,10 +61,11 @@ pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>)
 
 async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<Page, Problem> {
     let Asked { decision, who, why } = read(request).await?;
-    let (decision, word) = match decision {
-        Word::Commit => (Decision::Commit, "commit"),
-        Word::Abort => (Decision::Abort, "abort"),
+    let decision = match decision {
+        Word::Commit => Decision::Commit,
+        Word::Abort => Decision::Abort,
     };
+    let word = decision.name();
     let by = Resolver {
         who: who.clone(),
         why: why.clone(),

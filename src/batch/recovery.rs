@@ -162,7 +162,7 @@ async fn take_over(
         tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
         Hold::none(&coordinator.locks)
     });
-    tracing::info!(batch = %record.id, ?decision, "an unfinished batch is being finished");
+    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "an unfinished batch is being finished");
     let mut run = Run::recovered(
         Arc::clone(coordinator),
         plan,

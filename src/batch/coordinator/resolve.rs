@@ -123,7 +123,7 @@ impl Run {
 
 fn record(id: BatchId, request: &Request) -> Resolution {
     let Resolver { who, why } = request.by.clone();
-    tracing::warn!(batch = %id, decision = ?request.decision, who, why, "a person has resolved a batch");
+    tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "a person has resolved a batch");
     Resolution {
         commit: request.decision == Decision::Commit,
         who,

@@ -33,6 +33,16 @@ pub enum Decision {
     Abort,
 }
 
+impl Decision {
+    /// As people are shown it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Abort => "abort",
+        }
+    }
+}
+
 /// Why a batch did not happen, in the contract's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Refusal {
