@@ -211,6 +211,21 @@ impl Batches {
         hold.map_err(|_| busy("the table is part of a batch that is not over yet"))
     }
 
+    /// Holds a table for a change of which its catalog chooses the version by itself: it may be one that an aborted
+    /// batch has let go.
+    pub async fn hold_for_change(&self, table: TableKey) -> Result<Hold, Error> {
+        let hold = self.hold(table.clone(), Access::Write).await?;
+        let visibility = &self.coordinator.visibility;
+        if !visibility.is_empty() {
+            let line = Line::new(table, None);
+            for version in visibility.gone(&line) {
+                let contested = self.coordinator.contest(&line, version).await;
+                contested.map_err(unwritten)?;
+            }
+        }
+        Ok(hold)
+    }
+
     /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
     pub async fn hold_namespace(
         &self,

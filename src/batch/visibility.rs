@@ -205,6 +205,14 @@ impl Visibility {
         });
     }
 
+    /// The versions that aborted batches have let go, and that rest or may still land.
+    pub fn gone(&self, line: &Line) -> Vec<u64> {
+        let slots = self.lines.get(line);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let gone = slots.filter(|slot| matches!(slot.what, What::Gone { .. }));
+        gone.map(|slot| *slot.versions.start()).collect()
+    }
+
     /// The entries that will claim this version after a restart, although their own is gone.
     pub fn claims(&self, line: &Line, version: u64) -> Vec<Claim> {
         let slots = self.lines.get(line);

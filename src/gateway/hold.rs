@@ -8,7 +8,7 @@ use crate::batch::{Batches, Hold, TableKey};
 use crate::body::{Body, End, Observer};
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Lock, Operation};
+use crate::protocol::operation::{Access, Lock, Operation};
 
 /// Whether `operation` must hold anything. `with_details`: a describe that looks into the latest version.
 pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
@@ -28,7 +28,10 @@ pub(super) async fn take(
 ) -> Result<Hold, Error> {
     match operation.lock() {
         Lock::Namespace => batches.hold_namespace(backend.name(), there).await,
-        _ => batches.hold(key(backend, there), operation.access()).await,
+        _ => match operation.access() {
+            Access::Read => batches.hold(key(backend, there), Access::Read).await,
+            Access::Write => batches.hold_for_change(key(backend, there)).await,
+        },
     }
 }
 

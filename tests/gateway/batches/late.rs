@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{BATCH, numbers, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
+use crate::client::full;
 use crate::world::World;
 
 const TABLE: [&str; 2] = ["east", "t1"];
@@ -192,4 +193,34 @@ async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
     assert_eq!(reply.json()["version"]["version"], 1);
     let reply = world.client().post(describe, &json!({"version": 2})).await;
     assert_eq!(reply.outcome(), (404, Some(11)), "{reply:?}");
+}
+
+/// A catalog that is told to insert chooses the number by itself: the one that is free again. What it has made looks
+/// like what was staged, and a person is asked whose it is.
+#[tokio::test]
+async fn what_a_catalog_has_inserted_since_is_not_deleted() {
+    let world = world("prepare_timeout: 300ms, slot_cooldown: 0s").await;
+    let east = world.catalog("east");
+    let fails = Fault::Instead(500, BROKEN);
+    east.fail_always("create_table_version", fails);
+    let of_the_same_size = "insert 6".len();
+    let staged = json!({
+        "id": TABLE, "version": 2, "manifest_path": "east-2", "manifest_size": of_the_same_size,
+    });
+    let batch = json!({"entries": [stage(&world, "west", 2), staged]});
+    let reply = world.client().post(BATCH, &batch).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    watches(&world, 1.0).await;
+    let insert = "/v1/table/east%24t1/insert";
+    world.client().post_rows(insert, full("6 rows")).await.ok();
+    let asked = async {
+        while world.metric("nsgate_batch_hazards").await != 1.0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asked = tokio::time::timeout(PATIENCE, asked).await;
+    assert!(asked.is_ok(), "nobody is asked");
+    assert_eq!(stored(&world, "east"), [1, 2]);
+    let deletes = east.seen_of("batch_delete_table_versions");
+    assert!(deletes.is_empty(), "{deletes:?}");
 }
