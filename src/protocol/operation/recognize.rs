@@ -1,6 +1,7 @@
 //! From a request line to an operation.
 
 use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
 
 use super::table::Place;
 use super::{Kind, Operation};
@@ -55,13 +56,10 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
         _ => return Err(Unrecognized::NoSuchRoute),
     };
     let (id, tail) = cut(below).ok_or(Unrecognized::NoSuchRoute)?;
-    let (tail, index_name) = match place {
-        Place::Table => index_tail(tail),
-        _ => (tail, None),
-    };
-    match Operation::at(place, tail) {
+    let (template, index_name) = tail_at(place, tail);
+    match Operation::at(place, template) {
         Some(operation) => expect_method(method, operation, Some(id), index_name),
-        None => unlisted(place, id, tail, index_name),
+        None => unlisted(place, below, (id, tail), index_name),
     }
 }
 
@@ -71,8 +69,11 @@ fn cut(path: &str) -> Option<(&str, &str)> {
     Some((&path[..at], &path[at + 1..]))
 }
 
-/// Takes the index name out of `index/NAME/…`.
-fn index_tail(tail: &str) -> (&str, Option<&str>) {
+/// Takes the index name out of a table's `index/NAME/…`.
+fn tail_at(place: Place, tail: &str) -> (&str, Option<&str>) {
+    if place != Place::Table {
+        return (tail, None);
+    }
     let parts = tail
         .strip_prefix("index/")
         .and_then(|rest| rest.split_once('/'));
@@ -103,16 +104,21 @@ fn expect_method<'a>(
 }
 
 /// A tail that no listed operation has. Servers that decode before they route would see other
-/// segments than we do if a slash were encoded in it.
+/// segments than we do if a slash were encoded in it, or a listed operation.
 fn unlisted<'a>(
     place: Place,
-    id: &'a str,
-    tail: &str,
+    below: &str,
+    (id, tail): (&'a str, &str),
     index_name: Option<&'a str>,
 ) -> Result<Target<'a>, Unrecognized> {
     if has_encoded(tail, b'/') || has_encoded(tail, b'\\') {
         return Err(Unrecognized::Ambiguous(
             "the path has an encoded slash after its identifier",
+        ));
+    }
+    if below.contains('%') && decodes_to_listed(place, below, tail) {
+        return Err(Unrecognized::Ambiguous(
+            "the path spells an operation with escapes: send its letters as they are",
         ));
     }
     let kind: Kind = place.kind().ok_or(Unrecognized::NoSuchRoute)?;
@@ -121,6 +127,15 @@ fn unlisted<'a>(
         id: Some(id),
         index_name,
     })
+}
+
+/// Whether what is `below` a collection, whose `tail` is behind the identifier, is a listed operation's once decoded.
+fn decodes_to_listed(place: Place, below: &str, tail: &str) -> bool {
+    let is_listed = |place: Place, text: &str| {
+        let decoded = percent_decode_str(text).decode_utf8();
+        decoded.is_ok_and(|text| Operation::at(place, tail_at(place, &text).0).is_some())
+    };
+    is_listed(place, tail) || place == Place::Table && is_listed(Place::Tables, below)
 }
 
 /// Whether a look at each byte shows that nothing makes it mean different things.
