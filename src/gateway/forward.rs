@@ -56,6 +56,9 @@ where
     let there = elsewhere.as_ref().unwrap_or(id);
     if elsewhere.is_some() {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
+        if let Operation::Unlisted(_) = operation {
+            reroot::check(request)?;
+        }
     }
     if backend.is_told_what() && operation.kind().is_some() {
         Learned::more(request.extensions_mut()).identifier = Some(there.clone());

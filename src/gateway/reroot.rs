@@ -1,10 +1,12 @@
 //! The path as the catalog must see it where a mount has another root.
 
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{Request, Uri};
 
+use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::{Operation, recognize};
 use crate::protocol::query::Query;
 
 /// By how much most identifiers are no longer than what the client called them.
@@ -30,6 +32,19 @@ pub(super) fn path(uri: &Uri, there: &Identifier) -> Result<PathAndQuery, Error>
     }
     PathAndQuery::try_from(text)
         .map_err(|error| Error::invalid("the path is not one").with_cause(error))
+}
+
+/// Refuses an operation that the contract does not have, where its path has become another's: with the catalog's
+/// identifier it may be one that is about any table (`version` in `/v1/table/version/batch-create` is none), or have
+/// a segment that servers drop. What is listed cannot.
+pub(super) fn check(request: &Request<Body>) -> Result<(), Error> {
+    match recognize(request.method(), request.uri().path())?.operation {
+        Operation::Unlisted(_) => Ok(()),
+        other => Err(Error::invalid(format!(
+            "the path is that of {} in the catalog",
+            other.name()
+        ))),
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,30 @@ async fn a_path_is_translated_with_its_own_delimiter() {
         .ok();
 }
 
+/// With the catalog's identifier, the path of an operation that nobody knows may be one that is about any table.
+#[tokio::test]
+async fn an_unlisted_operation_is_no_other_one_at_its_catalog() {
+    let world = world().await;
+    let body = json!({"entries": [{"id": ["t1"], "version": 3, "manifest_path": "p"}]});
+    for target in [
+        "/v1/table/research%24lab%24version/batch-create",
+        "/v1/table/research.lab/version/batch-create?delimiter=.",
+        "/v1/table/research%24lab%24./version/batch-create",
+        "/v1/namespace/research%24lab%24../table/t1/drop",
+    ] {
+        let reply = world.client().post(target, &body).await;
+        assert_eq!(reply.outcome(), (400, Some(13)), "{target}: {reply:?}");
+    }
+    let seen = world.catalog("east").seen();
+    assert!(seen.iter().all(|seen| seen.target == "/"), "{seen:?}");
+    let newer = "/v1/table/research%24lab%24t1/version/newer";
+    world.client().post(newer, &json!({})).await;
+    assert_eq!(
+        world.catalog("east").only().target,
+        "/v1/table/t1/version/newer"
+    );
+}
+
 #[tokio::test]
 async fn identifiers_in_a_request_are_translated_and_nothing_else() {
     let world = world().await;
