@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
 
@@ -22,8 +22,12 @@ use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Payload, recognize};
 use crate::protocol::{rewrite, shape};
 
-/// Every content type of Arrow begins so.
-const ARROW: &[u8] = b"application/vnd.apache.arrow.";
+/// The content types of Arrow. Whatever else begins like them, a catalog may take for JSON, as it may
+/// `application/vnd.apache.arrow.stream+json` (RFC 6839).
+const ARROW: [&str; 2] = [
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.arrow.file",
+];
 
 /// A body that must be read whole may come in this slowly, in bytes a second …
 const SLOWEST: u64 = 64 << 10;
@@ -126,14 +130,23 @@ fn decodable(headers: &HeaderMap) -> Result<(), Error> {
 /// take for JSON.
 fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     match operation {
-        Operation::Unlisted(_) => headers
-            .get(CONTENT_TYPE)
-            .is_none_or(|value| !value.as_bytes().starts_with(ARROW)),
+        Operation::Unlisted(_) => !says_arrow(headers),
         _ => !matches!(
             operation.request_body(),
             Payload::ArrowStream | Payload::ArrowFile
         ),
     }
+}
+
+/// Whether all that is said of a body's type is that it is Arrow: of two types a catalog may take either.
+fn says_arrow(headers: &HeaderMap) -> bool {
+    let is_arrow = |value: &HeaderValue| {
+        let said = value.to_str().unwrap_or_default();
+        let essence = said.split(';').next().unwrap_or_default();
+        ARROW.contains(&essence.trim_end())
+    };
+    let mut said = headers.get_all(CONTENT_TYPE).iter();
+    said.next().is_some_and(is_arrow) && said.next().is_none()
 }
 
 /// A body that came whole with its head, as most do; `None` also where it is longer than `limit`.
@@ -238,6 +251,17 @@ mod tests {
             (unlisted, Some("application/problem+json"), true),
             (unlisted, None, true),
             (unlisted, Some("application/vnd.apache.arrow.stream"), false),
+            (
+                unlisted,
+                Some("application/vnd.apache.arrow.file; v=1"),
+                false,
+            ),
+            (
+                unlisted,
+                Some("application/vnd.apache.arrow.stream+json"),
+                true,
+            ),
+            (unlisted, Some("application/vnd.apache.arrow.json"), true),
             (unlisted, Some("text/plain"), true),
             (Operation::DescribeTable, Some("text/plain"), true),
             (Operation::DropTable, None, true),
@@ -251,5 +275,10 @@ mod tests {
             let read = is_read(operation, &headers);
             assert_eq!(read, expected, "{operation:?} {content_type:?}");
         }
+        let mut two = HeaderMap::new();
+        for content_type in [ARROW[0], "application/json"] {
+            two.append(CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        assert!(is_read(unlisted, &two));
     }
 }
