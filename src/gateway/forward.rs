@@ -11,7 +11,7 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::{Change, Changed};
 use super::payload::{self, Said};
-use super::{Shared, hold, operation_of, reroot, room, versions};
+use super::{Shared, broad, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
@@ -52,8 +52,9 @@ where
     }
     room::check(shared.free.as_ref(), world, backend)?;
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
-    let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
     let there = elsewhere.as_ref().unwrap_or(id);
+    broad::check(world, mount, operation, (id, there), request)?;
+    let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
     if elsewhere.is_some() {
         *request.uri_mut() = reroot::path(request.uri(), there)?.into();
         if let Operation::Unlisted(_) = operation {

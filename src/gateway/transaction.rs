@@ -1,13 +1,12 @@
 //! `transaction/{id}`: a table's identifier and a name below it belong to the table's mount; of a name alone it cannot
 //! be read whose it is.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
-use super::{Shared, World, forward, operation_of, payload};
+use super::{Shared, World, broad, forward, operation_of, payload};
 use crate::access::Rights;
 use crate::batch::{Batches, TableKey, TransactionStatus};
 use crate::body::Body;
@@ -39,12 +38,8 @@ pub(super) async fn serve(
     }
     // Whose tables it is about, a catalog does not say: only who has everything there may ask.
     let access = operation.access();
-    let mounts = world.routes.mounts().iter();
-    let closed = mounts
-        .filter(|mount| rights.is_some_and(|rights| !rights.allow_all(access, &mount.namespace)));
-    let closed: BTreeSet<_> = closed.map(|mount| &mount.backend_name).collect();
     let mounted = world.mounted();
-    for backend in mounted.filter(|backend| !closed.contains(backend.name())) {
+    for backend in mounted.filter(|one| broad::is_open(rights, world, one.name(), access)) {
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
@@ -53,10 +48,13 @@ pub(super) async fn serve(
             return Ok(answer);
         }
     }
-    Err(Error::new(
-        Code::TransactionNotFound,
-        format!("transaction {id} is not known here"),
-    ))
+    Err(not_known(id))
+}
+
+/// There is none of that name for this caller.
+pub(super) fn not_known(id: &Identifier) -> Error {
+    let message = format!("transaction {id} is not known here");
+    Error::new(Code::TransactionNotFound, message)
 }
 
 /// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CALLERS, asked, fresh, setup};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::world::{Setup, World};
 
 const UNKNOWN: &str = "0193c7a0-0000-7000-8000-000000000000";
 
@@ -130,5 +130,48 @@ async fn a_transaction_below_a_table_goes_by_the_tables_rule() {
             (403, Some(15)),
             "{id} {verb}"
         );
+    }
+}
+
+/// To a catalog whose root is mounted, the last name is all there is, and may be of any of its tables.
+#[tokio::test]
+async fn what_a_catalog_sees_as_a_name_alone_needs_leave_for_all_of_it() {
+    let rules = r#"
+authorization:
+  - { namespace: [a, lab], read: { scope: lab }, write: { scope: lab } }
+  - { namespace: [a, lab, hr], read: { scope: hr }, write: { scope: hr } }"#;
+    let setup = Setup::new().rerooted("[a, lab]", "lab", "[]");
+    let world = setup.section(rules).start().await;
+    let some = world.client_with(&json!({"scope": "lab"}));
+    let all = world.client_with(&json!({"scope": "lab hr"}));
+    for (target, denied, seen) in [
+        (
+            "/v1/transaction/a%24lab%24tx/describe",
+            (404, Some(10)),
+            "/v1/transaction/tx/describe",
+        ),
+        (
+            "/v1/transaction/a%24lab%24tx/alter",
+            (404, Some(10)),
+            "/v1/transaction/tx/alter",
+        ),
+        (
+            "/v1/transaction/a%24lab%24tx/newer",
+            (404, Some(10)),
+            "/v1/transaction/tx/newer",
+        ),
+        (
+            "/v1/table/a%24lab%24some/newer",
+            (403, Some(15)),
+            "/v1/table/some/newer",
+        ),
+    ] {
+        let catalog = world.catalog("lab");
+        catalog.forget();
+        let reply = some.post(target, &json!({})).await;
+        assert_eq!(reply.outcome(), denied, "{target}: {reply:?}");
+        assert!(asked(catalog).is_empty(), "{target}");
+        all.post(target, &json!({})).await;
+        assert_eq!(catalog.only().target, seen);
     }
 }
