@@ -108,8 +108,12 @@ impl Batches {
         }
         let mut question = Question::new(request).await?;
         let original = question.body.clone();
-        // A body that is not of this shape is the catalog's to refuse.
-        let asked: Option<Asked> = serde_json::from_slice(&original).unwrap_or_default();
+        // Of what is not of this shape, a catalog may make another version of another branch.
+        let asked: Option<Asked> = match original.trim_ascii() {
+            b"" => None,
+            body => serde_json::from_slice(body)
+                .map_err(|error| Error::invalid(format!("`version` or `branch`: {error}")))?,
+        };
         let asked = asked.unwrap_or_default();
         let line = Line::new(table, asked.branch);
         // What is asked for instead of a latest version that is hidden.

@@ -53,6 +53,39 @@ async fn a_prepared_version_is_in_no_answer_until_its_batch_is_decided() {
     assert_eq!(visible(&world, "east").await, [1, 2]);
 }
 
+/// A body that catalogs read in other ways than the gateway could be about another branch than it seems.
+#[tokio::test]
+async fn a_version_is_asked_for_only_where_its_branch_is_sure() {
+    let world = world("").await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let mut prepared = stage(&world, "west", 2);
+    prepared["branch"] = json!("dev");
+    let batch = json!({"entries": [prepared, stage(&world, "east", 2)]});
+    let batch = start(world.client(), batch);
+    gate.reached(1).await;
+    until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+    let client = world.client();
+    let target = format!("{WEST}/version/describe");
+    for body in [
+        r#"{"version":2.0,"branch":"dev"}"#,
+        r#"{"version":"2","branch":"dev"}"#,
+        r#"{"branch":"main","branch":"dev"}"#,
+        r#"{"version":1,"version":2,"branch":"dev"}"#,
+    ] {
+        let reply = client.post_bytes(&target, body).await;
+        assert_eq!(reply.outcome(), (400, Some(13)), "{body}: {reply:?}");
+    }
+    let hidden = r#"{"version":2,"branch":"dev"}"#;
+    let reply = client.post_bytes(&target, hidden).await;
+    assert_eq!(reply.outcome(), (404, Some(11)), "{reply:?}");
+    for body in ["", "null", " ", "{}"] {
+        let reply = client.post_bytes(&target, body).await;
+        assert!(!reply.words().contains("`branch`"), "{body:?}: {reply:?}");
+    }
+    gate.open();
+    batch.await.unwrap().ok();
+}
+
 #[tokio::test]
 async fn an_answer_from_before_a_commit_is_not_shown_after_it() {
     let world = world("").await;
