@@ -124,7 +124,8 @@ impl<'a> Pass<'a, '_> {
             (Field::NewNamespaceId, RenameTable) => self.new_namespace_id(member),
             (Field::NewTableName, RenameTable) => self.new_table_name(member),
             (Field::LoadDetailedMetadata, _) => {
-                self.with_details = member.value == "true";
+                // There are catalogs that take `"true"` and 1 for it.
+                self.with_details = !matches!(member.value, "false" | "null");
                 Ok(())
             }
             _ => Ok(()),

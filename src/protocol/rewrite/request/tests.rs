@@ -59,10 +59,16 @@ fn a_body_that_agrees_and_keeps_its_path_is_not_touched() {
     ] {
         assert!(!kept(operation, body).unwrap().with_details);
     }
-    let body = "{\"load_detailed_metadata\": true}";
-    assert!(kept(operation, body).unwrap().with_details);
-    let body = "{\"load_detailed_metadata\": false}";
-    assert!(!kept(operation, body).unwrap().with_details);
+    for (value, details) in [
+        ("true", true),
+        ("\"true\"", true),
+        ("1", true),
+        ("false", false),
+        ("null", false),
+    ] {
+        let body = format!("{{\"load_detailed_metadata\": {value}}}");
+        assert_eq!(kept(operation, &body).unwrap().with_details, details);
+    }
 }
 
 #[test]
