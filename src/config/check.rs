@@ -20,6 +20,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     addresses(config, reader);
     auth(config, reader);
     issuers(config, reader);
+    context_of_some(config, reader);
     prefixes(config, reader);
     mounts(config, reader);
     joined(config, reader);
@@ -90,6 +91,24 @@ fn issuers(config: &Config, reader: &mut Reader<'_>) {
                 }
             }
             _ => reader.problem_at(&key, "is not an address, so its keys cannot be discovered; write `keys: { url: https://… }` or `keys: { file: jwks.json }` beside it"),
+        }
+    }
+}
+
+/// What one issuer's claims set, another issuer's callers may say of themselves where its own do not.
+fn context_of_some(config: &Config, reader: &mut Reader<'_>) {
+    let issuers = &config.auth.issuers;
+    for (index, issuer) in issuers.iter().enumerate() {
+        let unset = |key: &&String| !issuer.context.contains_key(*key);
+        let by = issuers.iter().find_map(|other| {
+            let key = other.context.keys().find(unset)?;
+            Some((key, &other.issuer))
+        });
+        let place = format!("auth.issuers[{index}]");
+        if let Some((key, other)) = by
+            && reader.has_no_problem_below("auth.issuers")
+        {
+            reader.warn_at(&place, format!("its callers may set the context `{key}` themselves, which `{other}` sets from a claim; write `context: {{ {key}: CLAIM }}` here too, if a catalog relies on it"));
         }
     }
 }
