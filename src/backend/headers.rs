@@ -58,7 +58,17 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// Whether a header of this name does not go on beside the gateway's own.
     fn replaces(&self, name: &str) -> bool {
-        name.starts_with(self.context_prefix) || name.contains('_') && self.passes_for_one(name)
+        name.starts_with(self.context_prefix)
+            || self.begins_like_one(name) && name.contains('_') && self.passes_for_one(name)
+    }
+
+    /// By the first letter: most names share theirs with none.
+    fn begins_like_one(&self, name: &str) -> bool {
+        let first = name.as_bytes().first();
+        let begins = |own: &str| own.as_bytes().first() == first;
+        matches!(first, Some(b'h' | b'k' | b'p' | b't' | b'x'))
+            || begins(self.context_prefix)
+            || self.fixed.iter().any(|(name, _)| begins(name.as_str()))
     }
 
     /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18).

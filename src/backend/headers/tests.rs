@@ -21,7 +21,8 @@ fn map(pairs: &[(&str, &str)]) -> HeaderMap {
 
 fn stripped(pairs: &[(&str, &str)]) -> Vec<String> {
     let mut headers = map(pairs);
-    let fixed = [("x-api-key".parse().unwrap(), HeaderValue::from_static("k"))];
+    let value = HeaderValue::from_static("k");
+    let fixed = ["x-api-key", "account-id"].map(|name| (name.parse().unwrap(), value.clone()));
     let own = Own {
         context_prefix: "x-ns-ctx-",
         fixed: &fixed,
@@ -67,6 +68,9 @@ fn what_wsgi_takes_for_the_gateways_own_does_not_cross_it() {
         "X_Forwarded_For",
         "X_Request_Id",
         "X_Api_Key",
+        "Account_Id",
+        "Transfer_Encoding",
+        "Proxy_Authorization",
         "X_Nsgate_Anything",
     ] {
         let left = stripped(&[(name, "x"), ("an_other", "x")]);
