@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::access::Rights;
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
@@ -326,9 +326,16 @@ fn lacks_namespace(answer: &Answer) -> bool {
 
 /// A catalog's own answer, passed on.
 fn pass(answer: Answer) -> Response<Body> {
+    const PASSED: [HeaderName; 4] = [
+        // There are catalogs that compress though they were asked not to.
+        CONTENT_ENCODING,
+        CONTENT_TYPE,
+        RETRY_AFTER,
+        WWW_AUTHENTICATE,
+    ];
     let mut response = Response::new(Body::full(answer.body));
     *response.status_mut() = answer.status;
-    for name in [CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE] {
+    for name in PASSED {
         if let Some(value) = answer.headers.get(&name) {
             response.headers_mut().insert(name, value.clone());
         }

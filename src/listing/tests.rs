@@ -359,3 +359,17 @@ async fn a_listing_that_cannot_be_cut_is_refused() {
     let (status, code, _) = ask(&Script::default(), Operation::ListTables, &[], &elsewhere).await;
     assert_eq!((status, code), (400, json!(13)));
 }
+
+#[test]
+fn an_answer_that_is_passed_on_says_how_it_is_coded() {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-encoding", "gzip".parse().unwrap());
+    headers.insert("connection", "close".parse().unwrap());
+    let passed = super::pass(Answer {
+        status: StatusCode::OK,
+        headers,
+        body: Bytes::from_static(b"\x1f\x8b"),
+    });
+    assert_eq!(passed.headers().len(), 1);
+    assert_eq!(passed.headers()["content-encoding"], "gzip");
+}
