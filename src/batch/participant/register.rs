@@ -1,10 +1,12 @@
 //! Tables under other names: what can be found out beforehand, and the registration itself. What came of that is looked
 //! at, for some catalogs register what they then have elsewhere, or do not have at all.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::StatusCode;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, refusal, same_place};
@@ -27,7 +29,7 @@ pub async fn can_deregister(backend: &Backend, line: &Line, asker: &Asker) -> Re
         return Ok(());
     };
     let mut ask = asker.ask(Operation::DeregisterTable, &nothing);
-    ask.body = Some(named(&nothing, Value::Null));
+    ask.body = Some(named(&nothing, None));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     match answer.status {
@@ -48,7 +50,7 @@ pub async fn has_namespace(backend: &Backend, line: &Line, asker: &Asker) -> Res
         return Ok(true);
     };
     let mut ask = asker.ask(Operation::NamespaceExists, &namespace);
-    ask.body = Some(named(&namespace, Value::Null));
+    ask.body = Some(named(&namespace, None));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     Ok(!is_absent(&answer))
@@ -57,12 +59,12 @@ pub async fn has_namespace(backend: &Backend, line: &Line, asker: &Asker) -> Res
 /// The body of a registration of a table as it was described, but for its location.
 pub fn registration(there: &Identifier, found: &Described) -> Bytes {
     #[derive(Deserialize)]
-    struct Table {
-        properties: Option<Value>,
+    struct Table<'a> {
+        #[serde(borrow)]
+        properties: Option<&'a RawValue>,
     }
-    let table: Option<Table> = serde_json::from_str(found.raw.get()).ok();
-    let properties = table.and_then(|table| table.properties);
-    named(there, properties.unwrap_or_default())
+    let table: Option<Table<'_>> = serde_json::from_str(found.raw.get()).ok();
+    named(there, table.and_then(|table| table.properties))
 }
 
 /// Registers the place of `origin` under another name. Refused means that nothing is registered.
@@ -150,19 +152,40 @@ pub(super) fn last(location: &str) -> Option<&str> {
     Some(last).filter(|last| !last.is_empty())
 }
 
-fn named(id: &Identifier, properties: Value) -> Bytes {
-    let names: Vec<&str> = id.names().collect();
-    let mut body = serde_json::json!({ "id": names });
-    if !properties.is_null() {
-        body["properties"] = properties;
+/// A request about a table, or its registration. Properties keep their bytes.
+#[derive(Default, Serialize, Deserialize)]
+struct About<'a> {
+    #[serde(borrow)]
+    id: Vec<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<&'a str>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    properties: Option<&'a RawValue>,
+}
+
+impl About<'_> {
+    fn body(&self) -> Bytes {
+        let body = serde_json::to_vec(self);
+        body.expect("texts can be written as JSON").into()
     }
-    Bytes::from(body.to_string())
+}
+
+fn named(id: &Identifier, properties: Option<&RawValue>) -> Bytes {
+    let about = About {
+        id: id.names().map(Cow::Borrowed).collect(),
+        location: None,
+        properties,
+    };
+    about.body()
 }
 
 fn located(registration: &Bytes, location: &str) -> Bytes {
-    let mut body: Value = serde_json::from_slice(registration).unwrap_or_default();
-    body["location"] = location.into();
-    Bytes::from(body.to_string())
+    let about: About<'_> = serde_json::from_slice(registration).unwrap_or_default();
+    let about = About {
+        location: Some(location),
+        ..about
+    };
+    about.body()
 }
 
 fn lacking(backend: &Backend, what: &str, answer: &Answer) -> Refusal {
@@ -180,5 +203,37 @@ fn unsupported(backend: &Backend, what: &str) -> Refusal {
             "the table cannot be renamed so: backend `{}` {what}",
             backend.name()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::batch::participant::Proof;
+
+    #[test]
+    fn properties_are_registered_as_they_were_described() {
+        let there = Identifier::from_names(["p\"", "t"]).unwrap();
+        for properties in [
+            r#"{"a":"\u00fc","n":9007199254740993.0}"#,
+            // What `serde_json` takes for the text in it, where it makes a value of it.
+            r#"{"$serde_json::private::RawValue":"{\"owner\":\"me\"}"}"#,
+            r#"{"$serde_json::private::RawValue":"no JSON"}"#,
+        ] {
+            let raw = format!(r#"{{"location":"l","properties":{properties}}}"#);
+            let found = Described {
+                raw: RawValue::from_string(raw).unwrap(),
+                proof: Proof::default(),
+            };
+            let body = registration(&there, &found);
+            let plain = format!(r#"{{"id":["p\"","t"],"properties":{properties}}}"#);
+            assert_eq!(body, plain);
+            let body = located(&body, "file:///\"");
+            let located = format!(
+                r#"{{"id":["p\"","t"],"location":"file:///\"","properties":{properties}}}"#
+            );
+            assert_eq!(body, located);
+        }
     }
 }

@@ -60,7 +60,7 @@ struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     location: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    properties: Option<serde_json::Value>,
+    properties: Option<Box<RawValue>>,
 }
 
 impl BatchCall {
@@ -179,4 +179,30 @@ pub(in crate::batch) fn json(status: StatusCode, body: impl Into<Bytes>) -> Resp
         .headers_mut()
         .insert(http::header::CONTENT_TYPE, json);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::commit;
+
+    #[test]
+    fn properties_of_what_was_deregistered_are_told_as_they_were_described() {
+        let request = br#"{"operations":[{"deregister_table":{"id":["p","t"]}}]}"#;
+        let operations = commit::parse(request, 1).unwrap().operations;
+        for properties in [
+            r#"{"a":"\u00fc"}"#,
+            r#"{"$serde_json::private::RawValue":"{\"owner\":\"me\"}"}"#,
+            r#"{"$serde_json::private::RawValue":"no JSON"}"#,
+        ] {
+            let said = format!(r#"{{"location":"l","properties":{properties}}}"#);
+            let said = RawValue::from_string(said).unwrap();
+            let told = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
+            let expected = format!(
+                r#"{{"deregister_table":{{"id":["p","t"],"location":"l","properties":{properties}}}}}"#
+            );
+            assert_eq!(told.get(), expected);
+        }
+    }
 }
