@@ -19,7 +19,8 @@ const KEPT: [HeaderName; 6] = [
 ];
 
 /// Takes out of a request or a response what ends at this hop: hop-by-hop headers (RFC 9110, section 7.6.1) and
-/// those that `connection` names, what other proxies said about themselves, and the gateway's own internals.
+/// those that `connection` names, what other proxies said about themselves or would have asked for instead, and the
+/// gateway's own internals.
 /// Of a request, `own` is what the gateway adds: headers that it writes anew go too, context and what passes for one.
 pub(super) fn strip(headers: &mut HeaderMap, own: Option<&Own<'_>>) {
     let mut ended = Vec::new();
@@ -104,7 +105,11 @@ pub(super) fn ends_here(name: &str) -> bool {
         }
         [b't', ..] => matches!(name, "te" | "trailer" | "transfer-encoding"),
         [b'u', b'p', ..] => name == "upgrade",
-        [b'x', b'-', b'r', ..] => name == "x-real-ip",
+        // Of a request that was checked by its path and method, these would make another one where a catalog obeys them.
+        [b'x', b'-', b'h', ..] => name.starts_with("x-http-method"),
+        [b'x', b'-', b'm', ..] => name == "x-method-override",
+        [b'x', b'-', b'o', ..] => name == "x-original-url",
+        [b'x', b'-', b'r', ..] => matches!(name, "x-real-ip" | "x-rewrite-url"),
         [b'x', b'-', b'f', ..] => name.starts_with("x-forwarded-"),
         [b'x', b'-', b'n', ..] => name.starts_with("x-nsgate-"),
         _ => false,
