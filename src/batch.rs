@@ -257,7 +257,7 @@ impl Batches {
 
     /// A create that was held for has succeeded: that version is its writer's.
     pub fn created(&self, line: &Line, version: u64) {
-        self.coordinator.visibility.taken(line, version);
+        self.coordinator.taken(line, version);
     }
 
     /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be

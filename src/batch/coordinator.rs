@@ -106,6 +106,8 @@ pub struct Run {
     reserved: Vec<bool>,
     /// Those whose rest has begun.
     resting: Vec<bool>,
+    /// Freed numbers that somebody else may have used since.
+    contested: Vec<bool>,
     /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
     superseded: Vec<Claim>,
     /// The entries that were made known as waiting for a person.
@@ -160,14 +162,32 @@ impl Coordinator {
     }
 
     /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that
-    /// had undone theirs must not take it for their own after a restart.
+    /// had undone theirs must not take it for their own after a restart; but theirs may still land instead.
     pub async fn contest(&self, line: &Line, version: u64) -> Result<(), LogError> {
-        for (id, entry) in self.visibility.claims(line, version) {
-            self.log.note(id, entry, Settled::Theirs).await?;
-            self.visibility.disclaim(line, (id, entry));
+        for ((id, entry), settled) in self.visibility.uncontested(line, version) {
+            self.log.note(id, entry, settled).await?;
+            self.visibility.noted(line, (id, entry), settled);
         }
         self.visibility.contest(line, version);
         Ok(())
+    }
+
+    /// A create that was let through has succeeded: that version is its writer's. The answer does not wait until the
+    /// log knows it, too; should the process end before, the version is looked at as one that is contested.
+    pub fn taken(&self, line: &Line, version: u64) {
+        let claims = self.visibility.taken(line, version);
+        if claims.is_empty() {
+            return;
+        }
+        let log = Arc::clone(&self.log);
+        tokio::spawn(async move {
+            for (id, entry) in claims {
+                // When the log cannot write, the process is about to end.
+                if log.note(id, entry, Settled::Theirs).await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 }
 
@@ -335,3 +355,6 @@ pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -209,6 +209,7 @@ pub async fn all(log: &dyn Log) -> Result<Vec<Record>, LogError> {
 enum Word {
     Gone,
     Unseen,
+    Contested,
     Theirs,
     Kept,
     Removed,
@@ -221,6 +222,7 @@ impl From<Settled> for Word {
         match settled {
             Settled::Gone => Self::Gone,
             Settled::Unseen => Self::Unseen,
+            Settled::Contested => Self::Contested,
             Settled::Theirs => Self::Theirs,
             Settled::Kept => Self::Kept,
             Settled::Removed => Self::Removed,
@@ -235,6 +237,7 @@ impl From<Word> for Settled {
         match word {
             Word::Gone => Self::Gone,
             Word::Unseen => Self::Unseen,
+            Word::Contested => Self::Contested,
             Word::Theirs => Self::Theirs,
             Word::Kept => Self::Kept,
             Word::Removed => Self::Removed,

@@ -99,7 +99,7 @@ impl Past {
 fn freed(record: &Record) -> impl Iterator<Item = (usize, (Line, u64))> {
     let entries = record.intent.entries.iter().zip(&record.settled);
     entries.enumerate().filter_map(|(index, (entry, settled))| {
-        let free = matches!(settled, Some(Settled::Gone | Settled::Unseen));
+        let free = settled.is_some_and(Settled::is_free);
         let version = entry.version().filter(|_| free)?;
         Some((index, (entry.line(), version)))
     })
@@ -173,6 +173,7 @@ async fn take_over(
         hold,
     );
     run.resolved_before(record.resolutions);
+    run.contested_before(&record.settled);
     tokio::spawn(run.run(state, effects));
 }
 
@@ -217,7 +218,11 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
         return;
     }
     let fate = Fate::default();
-    for (_, (line, version)) in freed(record) {
+    for (entry, (line, version)) in freed(record) {
+        // Nothing of ours lands any more: what is there is another's.
+        if record.settled[entry] == Some(Settled::Contested) {
+            continue;
+        }
         let visibility = &coordinator.visibility;
         visibility.hide(line.clone(), version, &fate);
         visibility.release(&line, version, &fate, rest, None);

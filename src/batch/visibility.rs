@@ -20,6 +20,7 @@ use crate::protocol::error::Code;
 use shown::Shown;
 use slot::{Slot, What};
 
+mod claims;
 pub mod filter;
 pub mod quick;
 mod shown;
@@ -194,55 +195,12 @@ impl Visibility {
         }
     }
 
-    /// A create of this version goes to the catalog: what appears as it need not be ours any more.
-    pub fn contest(&self, line: &Line, version: u64) {
-        self.change(line, |slot| {
-            if let What::Gone { contested, .. } = &mut slot.what
-                && slot.versions.contains(&version)
-            {
-                *contested = true;
-            }
-        });
-    }
-
     /// The versions that aborted batches have let go, and that rest or may still land.
     pub fn gone(&self, line: &Line) -> Vec<u64> {
         let slots = self.lines.get(line);
         let slots = slots.iter().flat_map(|slots| slots.iter());
         let gone = slots.filter(|slot| matches!(slot.what, What::Gone { .. }));
         gone.map(|slot| *slot.versions.start()).collect()
-    }
-
-    /// The entries that will claim this version after a restart, although their own is gone.
-    pub fn claims(&self, line: &Line, version: u64) -> Vec<Claim> {
-        let slots = self.lines.get(line);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
-        let of = slots.filter(|slot| slot.versions.contains(&version));
-        of.filter_map(|slot| match slot.what {
-            What::Gone { claim, .. } => claim,
-            _ => None,
-        })
-        .collect()
-    }
-
-    /// This entry claims nothing any more: the log says so, or its batch has ended.
-    pub fn disclaim(&self, line: &Line, entry: Claim) {
-        self.change(line, |slot| {
-            if let What::Gone { claim, .. } = &mut slot.what
-                && *claim == Some(entry)
-            {
-                *claim = None;
-            }
-        });
-        self.sweep(line);
-    }
-
-    /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for.
-    pub fn taken(&self, line: &Line, version: u64) {
-        let gone = |slot: &Slot| matches!(slot.what, What::Gone { .. });
-        self.retain(line, |slot| {
-            !(gone(slot) && slot.versions.contains(&version))
-        });
     }
 
     /// The version is gone: it stays hidden and its number reserved for `rest`. Who has asked the catalog before it was
@@ -264,6 +222,7 @@ impl Visibility {
                     watched: false,
                     contested: false,
                     claim,
+                    noted: false,
                 };
             }
         });
@@ -287,6 +246,7 @@ impl Visibility {
                 watched: true,
                 contested: false,
                 claim: None,
+                noted: false,
             };
             self.add(line.clone(), version..=version, fate, gone);
         }

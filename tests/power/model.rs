@@ -176,6 +176,7 @@ fn settled(chance: &mut Chance) -> Settled {
     let all = [
         Settled::Gone,
         Settled::Unseen,
+        Settled::Contested,
         Settled::Theirs,
         Settled::Kept,
         Settled::Removed,

@@ -12,7 +12,7 @@ use crate::batch::log::{Intent, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::Asker;
 use crate::batch::plan::Plan;
-use crate::batch::step::Decision;
+use crate::batch::step::{Decision, Settled};
 use crate::batch::visibility::Fate;
 use crate::exchange::origin::Origin;
 
@@ -89,6 +89,7 @@ impl Run {
             pauses: vec![0; entries],
             reserved: vec![false; entries],
             resting: vec![false; entries],
+            contested: vec![false; entries],
             superseded: Vec::new(),
             hazards_told: vec![None; entries],
             written: true,
@@ -104,5 +105,12 @@ impl Run {
     /// What people had decided before a restart.
     pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
         self.resolved = resolved;
+    }
+
+    /// What may have been somebody else's before a restart may be still.
+    pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
+        for (contested, settled) in self.contested.iter_mut().zip(settled) {
+            *contested = *settled == Some(Settled::Contested);
+        }
     }
 }

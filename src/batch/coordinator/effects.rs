@@ -54,14 +54,14 @@ impl Run {
             Effect::Reserve(entry) => self.reserve(entry),
             Effect::Watch(entry) => pending.push(self.watch(entry)),
             Effect::Note(entry, settled) => {
-                let log = Arc::clone(&self.coordinator.log);
-                let id = self.id;
+                let settled = self.as_noted(entry, settled);
+                let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
                 pending.push(logged(async move {
                     log.note(id, entry, settled).await?;
                     Ok(Event::Noted(entry))
                 }));
             }
-            Effect::Unlock(share) => self.unlock(share),
+            Effect::Unlock(share) => self.unlock(share, state),
             Effect::LogEnd => {
                 let log = Arc::clone(&self.coordinator.log);
                 let (id, now) = (self.id, self.coordinator.clock);
@@ -206,6 +206,7 @@ impl Run {
         let turn = self.turn(entry, again);
         let proof = self.proofs[entry].clone();
         let (visibility, fate) = (self.coordinator.visibility.clone(), self.fate.clone());
+        let known = self.contested[entry];
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
@@ -215,11 +216,11 @@ impl Run {
                 Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
             };
             // Somebody else asked for that version after we had let it go: alike is not ours any more.
+            let watched = |version| visibility.watched(&asked.line, version, &fate);
+            let contested = |version| known || watched(version) == Watched::Contested;
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Likeness::Alike
-                && asked.version().is_some_and(|version| {
-                    visibility.watched(&asked.line, version, &fate) == Watched::Contested
-                })
+                && asked.version().is_some_and(contested)
             {
                 *likeness = Likeness::Incomparable;
             }

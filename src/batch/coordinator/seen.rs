@@ -7,6 +7,8 @@ use tokio::time::sleep;
 use super::Run;
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
+use crate::batch::step::{Settled, State};
+use crate::batch::visibility::Watched;
 
 impl Run {
     /// Hides what the batch makes, and from its commit on what it removes.
@@ -30,8 +32,7 @@ impl Run {
             if let Some(version) = entry.version() {
                 let visibility = &self.coordinator.visibility;
                 self.superseded
-                    .extend(visibility.claims(&entry.line, version));
-                visibility.taken(&entry.line, version);
+                    .extend(visibility.taken(&entry.line, version));
             }
         }
     }
@@ -89,11 +90,27 @@ impl Run {
 
     /// The version is gone: its number rests from when the table is unlocked, and it is hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
-        self.reserved[entry] = self.plan.entries[entry].version().is_some();
+        let Entry { line, .. } = &self.plan.entries[entry];
+        let version = self.plan.entries[entry].version();
+        self.reserved[entry] = version.is_some();
         self.resting[entry] = false;
+        let visibility = &self.coordinator.visibility;
+        // Once somebody else's create went out, it stays so however often ours is undone.
+        self.contested[entry] |= version.is_some_and(|version| {
+            visibility.watched(line, version, &self.fate) == Watched::Contested
+        });
     }
 
-    fn rest(&self, entry: usize) {
+    /// What the log is told of it.
+    pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
+        match settled {
+            Settled::Unseen if self.contested[entry] => Settled::Contested,
+            settled => settled,
+        }
+    }
+
+    /// The number rests; `late`: a create of ours may still land as it.
+    fn rest(&self, entry: usize, late: bool) {
         let Some(version) = self.plan.entries[entry].version() else {
             return;
         };
@@ -102,6 +119,12 @@ impl Run {
         let visibility = self.coordinator.visibility.clone();
         let claim = Some((self.id, entry));
         visibility.release(&line, version, &self.fate, rest, claim);
+        if late {
+            visibility.watch(&line, version, &self.fate);
+        }
+        if self.contested[entry] {
+            visibility.contest(&line, version);
+        }
         tokio::spawn(async move {
             sleep(rest + Duration::from_millis(1)).await;
             visibility.sweep(&line);
@@ -109,14 +132,14 @@ impl Run {
     }
 
     /// The table is free for others, unless another share of the batch is on it still.
-    pub(super) fn unlock(&mut self, share: usize) {
+    pub(super) fn unlock(&mut self, share: usize, state: &State) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
             match (self.reserved[entry], self.resting[entry]) {
                 // Another entry of the share was undone once more: this one rests, or is watched for, as before.
                 (true, true) => {}
                 (true, false) => {
-                    self.rest(entry);
+                    self.rest(entry, state.is_watched(entry));
                     self.resting[entry] = true;
                 }
                 (false, _) => self.forget(entry),

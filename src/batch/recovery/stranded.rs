@@ -15,7 +15,7 @@ use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
 use crate::batch::outcomes::Outcome;
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
-use crate::batch::visibility::Fate;
+use crate::batch::visibility::{Fate, Watched};
 
 pub(super) struct Stranded {
     coordinator: Arc<Coordinator>,
@@ -85,8 +85,8 @@ impl Stranded {
             fate,
             hold,
         } = self;
-        for entry in used(&coordinator, &record) {
-            record.settled[entry] = Some(Settled::Theirs);
+        for (entry, settled) in used(&coordinator, &record, &fate) {
+            record.settled[entry] = Some(settled);
         }
         let entries = record.intent.entries.clone();
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
@@ -147,20 +147,29 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
         visibility.hide(line.clone(), version, fate);
         let claim = Some((record.id, entry));
         visibility.release(&line, version, fate, rest, claim);
-        if record.settled[entry] == Some(Settled::Unseen) {
+        if record.settled[entry].is_some_and(Settled::may_land) {
             visibility.watch(&line, version, fate);
+        }
+        if record.settled[entry] == Some(Settled::Contested) {
+            visibility.contest(&line, version);
         }
     }
 }
 
-/// The entries whose numbers somebody else has used since: the log was told so, or is before that is forgotten.
-fn used(coordinator: &Coordinator, record: &Record) -> Vec<usize> {
+/// The entries whose numbers somebody else has used since, or may have: the log was told so, or is before that is
+/// forgotten.
+fn used(coordinator: &Coordinator, record: &Record, fate: &Fate) -> Vec<(usize, Settled)> {
     let visibility = &coordinator.visibility;
-    let used = freed(record).filter(|(entry, (line, version))| {
-        let claims = visibility.claims(line, *version);
-        !claims.contains(&(record.id, *entry))
+    let used = freed(record).filter_map(|(entry, (line, version))| {
+        let claims = visibility.claims(&line, version);
+        if !claims.contains(&(record.id, entry)) {
+            return Some((entry, Settled::Theirs));
+        }
+        let may_land = record.settled[entry].is_some_and(Settled::may_land);
+        let contested = visibility.watched(&line, version, fate) == Watched::Contested;
+        (may_land && contested).then_some((entry, Settled::Contested))
     });
-    used.map(|(entry, _)| entry).collect()
+    used.collect()
 }
 
 fn show(coordinator: &Coordinator, entries: &[IntentEntry], fate: &Fate) {

@@ -84,7 +84,7 @@ impl Batches {
         };
         if response.status().is_success() {
             for (_, line, version) in versions() {
-                visibility.taken(line, version);
+                self.coordinator.taken(line, version);
             }
         }
         Ok(Some(response))

@@ -134,7 +134,9 @@ impl State {
     /// The tombstones of a share that has been unlocked.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
-            if self.progress[entry] == Progress::Settled(Settled::Unseen) {
+            if let Progress::Settled(settled) = self.progress[entry]
+                && settled.may_land()
+            {
                 self.progress[entry] = Progress::Watched;
                 effects.push(Effect::Watch(entry));
             }

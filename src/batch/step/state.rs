@@ -128,7 +128,7 @@ impl State {
                 (None, _) => Progress::Never,
             };
             match settled[entry] {
-                Some(Settled::Gone | Settled::Unseen) => effects.push(Effect::Reserve(entry)),
+                Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
                 Some(Settled::Theirs | Settled::Kept) => effects.push(Effect::Show(entry)),
                 _ => {}
             }
@@ -160,7 +160,7 @@ impl State {
             Progress::Watched => "gone, watched",
             Progress::Removing => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
-                Settled::Gone | Settled::Unseen => "gone",
+                Settled::Gone | Settled::Unseen | Settled::Contested => "gone",
                 Settled::Theirs => "not ours",
                 Settled::Kept => "kept",
                 Settled::Removed => "removed",
@@ -210,7 +210,12 @@ impl State {
         let mut doubts = false;
         for &other in above {
             let progress = &mut self.progress[other];
-            if let Progress::Settled(Settled::Unseen) | Progress::Watched = progress {
+            let may_land = match progress {
+                Progress::Settled(settled) => settled.may_land(),
+                Progress::Watched => true,
+                _ => false,
+            };
+            if may_land {
                 *progress = Progress::Doubtful { lost: true };
                 doubts = true;
             }

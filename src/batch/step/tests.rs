@@ -507,6 +507,15 @@ fn recovery_shows_again_what_stays() {
     }
 }
 
+#[test]
+fn recovery_watches_for_what_may_be_ours_or_anothers() {
+    let shape = Shape::versions(vec![vec![0]]);
+    let settled = [Some(Settled::Contested)];
+    let (state, effects) = State::recovered(shape, Some(Decision::Abort), &settled);
+    assert_eq!(effects, [Reserve(0), Unlock(0), Watch(0)]);
+    assert!(state.is_watching() && !state.is_ended());
+}
+
 /// The last of a chain lands while undo looks for the one before it.
 #[test]
 fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {

@@ -99,6 +99,8 @@ pub enum Settled {
     Gone,
     /// It does not exist, but a create of ours that got no answer may still land.
     Unseen,
+    /// The same, and somebody else's create of it was let through: what appears there need not be ours.
+    Contested,
     /// Ours was never created: what is there, if anything, is somebody else's.
     Theirs,
     /// A person said that what is there stays.
@@ -107,6 +109,18 @@ pub enum Settled {
     Removed,
     /// It exists and could not be removed safely: a person must look.
     Hazard(Hazard),
+}
+
+impl Settled {
+    /// A create of ours may still land.
+    pub fn may_land(self) -> bool {
+        matches!(self, Self::Unseen | Self::Contested)
+    }
+
+    /// The version does not exist, as far as the batch knows.
+    pub fn is_free(self) -> bool {
+        self == Self::Gone || self.may_land()
+    }
 }
 
 /// Why a version was not deleted.

@@ -32,6 +32,8 @@ pub(super) enum What {
         contested: bool,
         /// The batch's entry, while the batch is open: after a restart it will claim the number again.
         claim: Option<Claim>,
+        /// The log knows that the version is contested.
+        noted: bool,
     },
 }
 

@@ -86,6 +86,55 @@ async fn what_somebody_else_has_made_since_is_theirs() {
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
 }
 
+/// Somebody else's create was let through and came to nothing, and the gateway dies: what lands then is ours or theirs.
+async fn contested() -> World {
+    let mut world = undone("slot_cooldown: 0s").await;
+    let fails = Fault::Instead(500, BROKEN);
+    let east = world.catalog("east");
+    east.fail_always("create_table_version", fails);
+    let create = "/v1/table/east%24t1/version/create";
+    let reply = world.client().post(create, &stage(&world, "east", 2)).await;
+    assert_eq!(reply.status, 500, "{reply:?}");
+    world.catalog("east").behave();
+    world.kill();
+    world.restart().await;
+    world
+}
+
+/// Waits until so many changes wait for a person.
+async fn asks(world: &World, hazards: f64) {
+    let asked = async {
+        while world.metric("nsgate_batch_hazards").await != hazards {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asked = tokio::time::timeout(PATIENCE, asked).await;
+    assert!(asked.is_ok(), "never {hazards} that wait for a person");
+}
+
+#[tokio::test]
+async fn what_may_be_ours_or_anothers_is_hidden_and_not_deleted_over_restarts() {
+    let mut world = contested().await;
+    world.kill();
+    world.restart().await;
+    land(&world);
+    assert_eq!(visible(&world, "east").await, [1]);
+    asks(&world, 1.0).await;
+    assert_eq!(visible(&world, "east").await, [1]);
+    assert_eq!(stored(&world, "east"), [1, 2]);
+}
+
+#[tokio::test]
+async fn what_is_unlike_ours_is_anothers_after_a_restart() {
+    let world = contested().await;
+    let id = TABLE.map(str::to_owned);
+    let other = "of another size".to_owned();
+    world.catalog("east").store().put(&id, 2, other);
+    watches(&world, 0.0).await;
+    assert_eq!(visible(&world, "east").await, [1, 2]);
+    assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
+}
+
 /// Whether it was made alone or as a part of a batch, and whether the gateway remembers that or must read it in its log.
 #[tokio::test]
 async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
@@ -100,6 +149,8 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
             ),
         };
         world.client().post(target, &body).await.ok();
+        // The log is told behind the answer, and before the batch that was watched is over.
+        watches(&world, 0.0).await;
         world.kill();
         world.restart().await;
         assert_eq!(visible(&world, "east").await, [1, 2], "alone: {alone}");
@@ -213,13 +264,7 @@ async fn what_a_catalog_has_inserted_since_is_not_deleted() {
     watches(&world, 1.0).await;
     let insert = "/v1/table/east%24t1/insert";
     world.client().post_rows(insert, full("6 rows")).await.ok();
-    let asked = async {
-        while world.metric("nsgate_batch_hazards").await != 1.0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let asked = tokio::time::timeout(PATIENCE, asked).await;
-    assert!(asked.is_ok(), "nobody is asked");
+    asks(&world, 1.0).await;
     assert_eq!(stored(&world, "east"), [1, 2]);
     let deletes = east.seen_of("batch_delete_table_versions");
     assert!(deletes.is_empty(), "{deletes:?}");

@@ -1,0 +1,76 @@
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use std::time::Duration;
+
+use super::*;
+use crate::batch::TableKey;
+use crate::batch::log::disk::DiskLog;
+use crate::batch::log::{Action, IntentEntry, Verdict, all};
+use crate::metrics::Metrics;
+use crate::protocol::identifier::Identifier;
+
+/// Tables in which a batch creates version 2, one of each name.
+fn intent(names: &[&str]) -> Arc<Intent> {
+    let entries = names.iter().map(|name| IntentEntry {
+        backend: "lake".into(),
+        table: Identifier::from_names([*name]).unwrap(),
+        branch: None,
+        action: Action::CreateVersion {
+            version: 2,
+            manifest_size: None,
+            e_tag: None,
+        },
+    });
+    Arc::new(Intent {
+        entries: entries.collect(),
+        idempotency: None,
+        fingerprint: "f".into(),
+    })
+}
+
+fn line(name: &str) -> Line {
+    let table = TableKey {
+        backend: "lake".into(),
+        table: Identifier::from_names([name]).unwrap(),
+    };
+    Line::new(table, None)
+}
+
+/// Where nothing of ours can land any more it is the other's at once; where it can, once the other's create succeeded.
+#[tokio::test]
+async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = DiskLog::open(&folder.path().join("log"), |error| panic!("{error}"));
+    let log: Arc<dyn Log> = Arc::new(log.unwrap());
+    let id = BatchId::now_v7();
+    log.intend(id, intent(&["late", "gone"])).await.unwrap();
+    let (proofs, reason) = (Vec::new(), String::new());
+    let abort = Verdict::Abort { proofs, reason };
+    log.decide(id, abort).await.unwrap();
+    let metrics = Metrics::new().batch().clone();
+    let coordinator = Coordinator::new(Arc::clone(&log), BatchConfig::default(), metrics);
+    let (visibility, fate) = (&coordinator.visibility, Fate::default());
+    let undone = [("late", Settled::Unseen), ("gone", Settled::Gone)];
+    for (entry, (name, settled)) in undone.into_iter().enumerate() {
+        log.note(id, entry, settled).await.unwrap();
+        visibility.hide(line(name), 2, &fate);
+        let claim = Some((id, entry));
+        visibility.release(&line(name), 2, &fate, Duration::ZERO, claim);
+    }
+    visibility.watch(&line("late"), 2, &fate);
+    for name in ["late", "gone"] {
+        coordinator.contest(&line(name), 2).await.unwrap();
+    }
+    let settled = async || all(&*log).await.unwrap().remove(0).settled;
+    let theirs = Some(Settled::Theirs);
+    assert_eq!(settled().await, [Some(Settled::Contested), theirs]);
+    assert!(visibility.uncontested(&line("late"), 2).is_empty());
+    coordinator.taken(&line("late"), 2);
+    let learns = async {
+        while settled().await != [theirs, theirs] {
+            tokio::task::yield_now().await;
+        }
+    };
+    let learned = tokio::time::timeout(Duration::from_secs(20), learns).await;
+    assert!(learned.is_ok(), "it never learns that it is taken");
+}
