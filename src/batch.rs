@@ -256,8 +256,8 @@ impl Batches {
     }
 
     /// A create that was held for has succeeded: that version is its writer's.
-    pub fn created(&self, line: &Line, version: u64) {
-        self.coordinator.taken(line, version);
+    pub async fn created(&self, line: &Line, version: u64) {
+        self.coordinator.taken(line, version).await;
     }
 
     /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be

@@ -172,22 +172,14 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A create that was let through has succeeded: that version is its writer's. The answer does not wait until the
-    /// log knows it, too; should the process end before, the version is looked at as one that is contested.
-    pub fn taken(&self, line: &Line, version: u64) {
-        let claims = self.visibility.taken(line, version);
-        if claims.is_empty() {
-            return;
-        }
-        let log = Arc::clone(&self.log);
-        tokio::spawn(async move {
-            for (id, entry) in claims {
-                // When the log cannot write, the process is about to end.
-                if log.note(id, entry, Settled::Theirs).await.is_err() {
-                    return;
-                }
+    /// A create that was let through has succeeded: that version is its writer's, after a restart, too.
+    pub async fn taken(&self, line: &Line, version: u64) {
+        for (id, entry) in self.visibility.taken(line, version) {
+            // When the log cannot write, the process is about to end.
+            if self.log.note(id, entry, Settled::Theirs).await.is_err() {
+                return;
             }
-        });
+        }
     }
 }
 

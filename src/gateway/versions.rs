@@ -23,7 +23,7 @@ pub(super) async fn create(
         return Ok(response);
     };
     if response.status().is_success() {
-        shared.batches.created(&line, version);
+        shared.batches.created(&line, version).await;
     }
     Ok(hold::keep(response, held))
 }

@@ -84,7 +84,7 @@ impl Batches {
         };
         if response.status().is_success() {
             for (_, line, version) in versions() {
-                self.coordinator.taken(line, version);
+                self.coordinator.taken(line, version).await;
             }
         }
         Ok(Some(response))
