@@ -5,7 +5,7 @@ mod certificates;
 mod prefixes;
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 
@@ -18,6 +18,7 @@ use crate::protocol::query::DEFAULT_DELIMITER;
 /// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
 pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     addresses(config, reader);
+    itself(config, reader);
     auth(config, reader);
     issuers(config, reader);
     context_of_some(config, reader);
@@ -53,6 +54,41 @@ fn addresses(config: &Config, reader: &mut Reader<'_>) {
     if !admin.ip().is_loopback() && !reader.has("admin.token") {
         reader.problem_at("admin.address", "can be reached from other machines, and there is no admin.token; write `token: ${file:admin.token}` beside it, or listen on 127.0.0.1");
     }
+}
+
+/// Behind its own address a request comes back, and back again, until the gateway serves as many as it may.
+fn itself(config: &Config, reader: &mut Reader<'_>) {
+    for (name, rest) in rest_backends(config) {
+        let uri = std::iter::once(("properties.uri".to_owned(), &rest.uri));
+        let further = rest.endpoints.iter().enumerate();
+        let further = further.map(|(index, uri)| (format!("endpoints[{index}]"), uri));
+        for (key, uri) in uri.chain(further) {
+            let key = format!("backends.{name}.{key}");
+            if leads_to(uri, config.listen.address) && reader.has_no_problem_below(&key) {
+                reader.problem_at(&key, "is where the gateway itself listens (listen.address), so every request would come back to it; write the catalog's address");
+            }
+        }
+    }
+}
+
+/// Whether who asks at `uri` on this machine reaches what listens there.
+fn leads_to(uri: &Uri, listen: SocketAddr) -> bool {
+    let default = if uri.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    };
+    let host = uri.host().unwrap_or_default();
+    let ip = match host {
+        "localhost" if listen.ip().is_ipv6() => Ok(Ipv6Addr::LOCALHOST.into()),
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        host => host.trim_matches(['[', ']']).parse::<IpAddr>(),
+    };
+    let same_host = ip.is_ok_and(|ip| {
+        ip == listen.ip()
+            || listen.ip().is_unspecified() && (ip.is_loopback() || ip.is_unspecified())
+    });
+    uri.port_u16().unwrap_or(default) == listen.port() && same_host
 }
 
 fn auth(config: &Config, reader: &mut Reader<'_>) {
