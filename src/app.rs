@@ -28,11 +28,12 @@ use crate::config::load::{Loaded, Origin};
 use crate::config::reload::Digests;
 use crate::listener::Listener;
 use crate::telemetry::{self, Log};
+use build::Unbuilt;
 use in_use::InUse;
 use lasting::Lasting;
 use reloader::Reloader;
 use signals::{Hangups, Signals};
-use snapshot::{Snapshot, Unbuilt};
+use snapshot::Snapshot;
 use workers::Workers;
 
 const RECOVERING: &str = "the batches of the last run are being taken over";

@@ -1,11 +1,12 @@
 //! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
 //!
 //! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
-//! one catalog; `log`, `locks`, `visibility` and `outcomes` are what it stands on; `recovery` begins where a crash
-//! ended. `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names of
-//! tables.
+//! one catalog; `log`, `locks`, `visibility`, `fate` and `outcomes` are what it stands on; `recovery` begins where a
+//! crash ended. `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names
+//! of tables.
 
 pub mod coordinator;
+pub mod fate;
 pub mod locks;
 pub mod log;
 pub mod names;

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
+use nsgate::batch::fate::Fate;
 use nsgate::batch::visibility::filter::Page;
-use nsgate::batch::visibility::{Fate, Hidden, Visibility, quick};
+use nsgate::batch::visibility::{Hidden, Visibility, quick};
 use nsgate::batch::{Line, TableKey};
 use nsgate::protocol::identifier::Identifier;
 use serde_json::json;

@@ -1,13 +1,13 @@
 //! From a [`Config`] to the parts that a [`Snapshot`](super::snapshot::Snapshot) is made of.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use super::snapshot::Unbuilt;
 use crate::access::Rules;
 use crate::backend::Backend;
 use crate::config::{BackendConfig, Config, Implementation, Mount};
@@ -26,6 +26,23 @@ use crate::tls;
 const ADMIN_CONNECTIONS: usize = 64;
 /// What is asked of the admin address is over in no time.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
+/// Why a part could not be made.
+#[derive(Debug)]
+pub(super) struct Unbuilt {
+    /// The key that it is made from.
+    pub(super) key: String,
+    pub(super) message: String,
+}
+
+impl Unbuilt {
+    pub(super) fn new(key: impl Into<String>, error: impl fmt::Display) -> Self {
+        Self {
+            key: key.into(),
+            message: error.to_string(),
+        }
+    }
+}
 
 /// The route table of a configuration. Backends are counted in the order of their names.
 ///

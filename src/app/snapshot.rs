@@ -1,12 +1,11 @@
 //! What a configuration makes. It is built whole or not at all, put into use at once, and gone when nothing uses it.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::build;
+use super::build::{self, Unbuilt};
 use super::lasting::Lasting;
 use crate::backend::{Backend, health};
 use crate::config::Config;
@@ -32,14 +31,6 @@ pub(super) struct Snapshot {
     pub(super) stack: Stack,
     pub(super) serving: Serving,
     pub(super) serving_admin: Serving,
-}
-
-/// Why a part could not be made.
-#[derive(Debug)]
-pub(super) struct Unbuilt {
-    /// The key that it is made from.
-    pub(super) key: String,
-    pub(super) message: String,
 }
 
 impl Snapshot {
@@ -185,13 +176,4 @@ fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, Un
     }
     let opened = Spans::to(uri).map_err(|error| Unbuilt::new("telemetry.otlp", error));
     opened.map(Some)
-}
-
-impl Unbuilt {
-    pub(super) fn new(key: impl Into<String>, error: impl fmt::Display) -> Self {
-        Self {
-            key: key.into(),
-            message: error.to_string(),
-        }
-    }
 }

@@ -24,13 +24,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::backend::Backend;
+use crate::batch::fate::Fate;
 use crate::batch::locks::{Hold, Locks};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Effect, Event, Hazard, Refusal, Settled, State, step};
-use crate::batch::visibility::{Claim, Fate, Line, Visibility};
+use crate::batch::visibility::{Claim, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Phase};

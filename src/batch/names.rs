@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::batch::fate::Fate;
 use crate::batch::locks::TableKey;
-use crate::batch::visibility::Fate;
 use buckets::Buckets;
 
 /// Changes that are remembered for readers whose catalog has not answered yet.

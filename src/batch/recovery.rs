@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, WATCH};
+use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes, REMEMBERED};
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Refusal, Settled, State};
-use crate::batch::visibility::{Fate, Line};
+use crate::batch::visibility::Line;
 use crate::protocol::error::Code;
 use stranded::Stranded;
 

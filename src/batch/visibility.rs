@@ -6,12 +6,12 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
 use tokio::time::Instant;
 
+use crate::batch::fate::Fate;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::names::Names;
@@ -37,10 +37,6 @@ pub struct Line {
     /// The branch; `None` is the main one.
     pub branch: Option<String>,
 }
-
-/// Whether a batch is committed; shared by all that is hidden of it.
-#[derive(Clone, Debug, Default)]
-pub struct Fate(Arc<AtomicBool>);
 
 /// What is hidden, and what is reserved.
 #[derive(Clone, Default)]
@@ -103,22 +99,6 @@ impl Forbidden {
             code,
             message,
         }
-    }
-}
-
-impl Fate {
-    /// Makes every version with this fate visible.
-    pub fn reveal(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_revealed(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// Whether it is the very same fate.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

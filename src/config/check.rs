@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use http::Uri;
 
 use super::kind::is_plain_http_abroad;
-use super::load::nearest;
+use super::load::nearest::nearest;
 use super::load::reader::Reader;
 use super::{Authorization, BatchMode, Config, Implementation, KeySource, RestConfig};
 use crate::protocol::query::DEFAULT_DELIMITER;

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::load::nearest;
+use super::load::nearest::nearest;
 use super::load::reader::Reader;
 use super::load::yaml::{Key, Node, Value};
 

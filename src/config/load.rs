@@ -1,5 +1,6 @@
 //! From a file to a [`Config`]: text, tree, sections, cross checks. Every problem is found in one go.
 
+pub(in crate::config) mod nearest;
 mod placeholder;
 pub mod problem;
 pub(in crate::config) mod reader;
@@ -164,14 +165,4 @@ fn alone(file: &str, place: Option<Place>, message: String) -> Problems {
         warnings: Vec::new(),
         files: BTreeSet::new(),
     }
-}
-
-/// The known word that `word` was probably meant to be.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let plain = |word: &str| word.to_ascii_lowercase().replace('-', "_");
-    let word = plain(word);
-    let distance = |other: &str| strsim::damerau_levenshtein(&word, &plain(other));
-    let near = known.iter().map(|&other| (distance(other), other)).min()?;
-    let close = near.0 <= (word.chars().count() / 3).max(1);
-    (close && word.len() <= 64).then_some(near.1)
 }

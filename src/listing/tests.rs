@@ -14,7 +14,7 @@ use super::{
     Answer, Ask, Authority, Catalogs, Context, Failure, Identifier, Mount, Names, Operation, Query,
     ROUNDS, Request, Table, TableKey, answer, concerns,
 };
-use crate::batch::visibility::Fate;
+use crate::batch::fate::Fate;
 use crate::exchange::origin::Origin;
 
 /// Catalogs that answer by backend, operation and page token, and note what they were asked.

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::together::Together;
 use super::{Coordinator, Permit, Run};
+use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Intent, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::Asker;
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
-use crate::batch::visibility::Fate;
 use crate::exchange::origin::Origin;
 
 impl Run {

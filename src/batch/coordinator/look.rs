@@ -2,20 +2,13 @@
 //!
 //! It is put together when somebody looks; a batch that nobody looks at pays nothing for it.
 
-use std::time::Duration;
-
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
-use super::resolve::Call;
-use super::{Coordinator, Run};
-use crate::batch::log::{Action, BatchId, Intent, IntentEntry, Proof, Resolution};
+use super::Run;
+use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Decision, Event, Refusal, State, step};
 
-/// How long a batch that is busy with its log is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Letters of a catalog's error that are kept.
 const MAX_WORDS: usize = 300;
 
@@ -45,23 +38,6 @@ pub struct Looked {
     /// What the catalog last said instead of doing what it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-impl Coordinator {
-    /// Looks at an open batch.
-    pub async fn look(&self, id: BatchId) -> Option<Look> {
-        let batch = self.open.caller(id)?;
-        Some(ask(&batch).await.unwrap_or_default())
-    }
-}
-
-async fn ask(batch: &mpsc::Sender<Call>) -> Option<Look> {
-    let (answer, answered) = oneshot::channel();
-    let asking = async {
-        batch.send(Call::Look(answer)).await.ok()?;
-        answered.await.ok()
-    };
-    timeout(PATIENCE, asking).await.ok()?
 }
 
 impl Look {

@@ -1,11 +1,17 @@
-//! A person decides what a batch cannot.
+//! A person looks at a batch, and decides what it cannot.
+
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::look::takes;
 use super::{Coordinator, Look, Run, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::step::{Decision, Event, State};
+
+/// How long a batch that is busy with its log is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who decided, and why.
 #[derive(Clone, Debug)]
@@ -43,6 +49,12 @@ pub struct Request {
 }
 
 impl Coordinator {
+    /// Looks at an open batch.
+    pub async fn look(&self, id: BatchId) -> Option<Look> {
+        let batch = self.open.caller(id)?;
+        Some(ask(&batch).await.unwrap_or_default())
+    }
+
     /// Has a batch take a person's decision.
     pub async fn resolve(
         &self,
@@ -89,6 +101,15 @@ impl Coordinator {
             return Some(());
         }
     }
+}
+
+async fn ask(batch: &mpsc::Sender<Call>) -> Option<Look> {
+    let (answer, answered) = oneshot::channel();
+    let asking = async {
+        batch.send(Call::Look(answer)).await.ok()?;
+        answered.await.ok()
+    };
+    timeout(PATIENCE, asking).await.ok()?
 }
 
 impl Run {

@@ -5,7 +5,6 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::register::last;
 use super::{Created, Described};
 use crate::backend::Answer;
 use crate::batch::log::Proof;
@@ -256,6 +255,12 @@ pub(super) fn refusal(backend: &str, answer: &Answer) -> Refusal {
             .unwrap_or(Code::Internal),
         message: error.error,
     }
+}
+
+/// The last part of a location, if it has others.
+pub(super) fn last(location: &str) -> Option<&str> {
+    let (_, last) = location.trim_end_matches('/').rsplit_once('/')?;
+    Some(last).filter(|last| !last.is_empty())
 }
 
 #[cfg(test)]

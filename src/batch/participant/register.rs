@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::answers::{created, is_absent, is_unsupported, refusal, same_place};
+use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
 use super::remove::deregister;
 use super::{Asker, Created, Described, table, unreachable, versions};
 use crate::backend::{Answer, Backend};
@@ -144,12 +144,6 @@ async fn settle(entry: &Entry, origin: &Entry, location: &str, asker: &Asker) ->
 fn is_at(found: &Described, location: &str) -> bool {
     let found = found.proof.location.as_deref();
     found.is_some_and(|found| same_place(found, location))
-}
-
-/// The last part of a location, if it has others.
-pub(super) fn last(location: &str) -> Option<&str> {
-    let (_, last) = location.trim_end_matches('/').rsplit_once('/')?;
-    Some(last).filter(|last| !last.is_empty())
 }
 
 /// A request about a table, or its registration. Properties keep their bytes.

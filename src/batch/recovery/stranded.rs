@@ -10,12 +10,13 @@ use tokio::sync::watch;
 use super::{freed, let_be, take_over};
 use crate::backend::Backend;
 use crate::batch::coordinator::Coordinator;
+use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
 use crate::batch::outcomes::Outcome;
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
-use crate::batch::visibility::{Fate, Watched};
+use crate::batch::visibility::Watched;
 
 pub(super) struct Stranded {
     coordinator: Arc<Coordinator>,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use tokio::time::Instant;
 
-use super::Fate;
+use crate::batch::fate::Fate;
 use crate::batch::log::BatchId;
 
 /// An entry of a batch.

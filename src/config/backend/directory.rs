@@ -9,7 +9,7 @@ use super::DirConfig;
 use super::properties::shown;
 use crate::config::keys::Kind;
 use crate::config::kind::{Scalar, size};
-use crate::config::load::nearest;
+use crate::config::load::nearest::nearest;
 use crate::config::load::reader::{Reader, Text};
 use crate::config::secret::MASK;
 

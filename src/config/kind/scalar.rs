@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::config::keys::Kind;
-use crate::config::load::nearest;
+use crate::config::load::nearest::nearest;
 use crate::config::load::reader::{Reader, Text};
 use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;

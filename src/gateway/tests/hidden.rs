@@ -7,7 +7,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
 use super::*;
 use crate::backend::{self, Failure};
-use crate::batch::visibility::Fate;
+use crate::batch::fate::Fate;
 use crate::batch::{Names, TableKey};
 use crate::config::BatchMode;
 use crate::protocol::operation::{Access, Kind, Lock};
