@@ -1,5 +1,6 @@
 //! From a file to a [`Config`]: text, tree, sections, cross checks. Every problem is found in one go.
 
+pub(in crate::config) mod named;
 pub(in crate::config) mod nearest;
 mod placeholder;
 pub mod problem;
@@ -97,7 +98,7 @@ fn load<'e>(
     env: &'e dyn Fn(&str) -> Option<String>,
 ) -> (Config, Reader<'e>) {
     let mut config = Config::blank();
-    config.batch.log = reader::resolve(base, &config.batch.log);
+    config.batch.log = named::resolve(base, &config.batch.log);
     let mut reader = Reader::new(base, env);
     let tree = yaml::parse(text);
     let broken = !tree.problems.is_empty();

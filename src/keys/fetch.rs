@@ -1,6 +1,7 @@
 //! GET of a small JSON document over HTTPS, or over HTTP on this machine. Redirects are not followed.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL};
@@ -13,7 +14,6 @@ use hyper_util::rt::TokioExecutor;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::pace::max_age;
-use super::source::Fetched;
 use crate::config::is_plain_http_abroad;
 use crate::error::BoxError;
 use crate::pem;
@@ -25,6 +25,14 @@ const ACCEPTED: &str = "application/jwk-set+json, application/json";
 
 /// A client that trusts the system's authorities, or one private authority.
 pub(super) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
+
+/// What a look at the source brought.
+pub(super) struct Fetched {
+    /// A key set, or so it should be.
+    pub(super) body: Bytes,
+    /// How long it may be kept.
+    pub(super) age: Option<Duration>,
+}
 
 impl Client {
     /// `ca`: a PEM file.
@@ -79,6 +87,6 @@ impl Client {
     }
 }
 
-fn age(headers: &HeaderMap) -> Option<std::time::Duration> {
+fn age(headers: &HeaderMap) -> Option<Duration> {
     max_age(headers.get(CACHE_CONTROL)?.to_str().ok()?)
 }

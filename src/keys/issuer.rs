@@ -8,9 +8,10 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::Clock;
+use super::fetch::Fetched;
 use super::pace::{self, Pace, Turn};
 use super::set::{Found, KeySet};
-use super::source::{Fetched, Source};
+use super::source::Source;
 use crate::config;
 use crate::error::BoxError;
 use crate::error::cause::Causes;

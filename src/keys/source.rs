@@ -8,7 +8,7 @@ use http::Uri;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
 
-use super::fetch::{Client, MAX_BODY};
+use super::fetch::{Client, Fetched, MAX_BODY};
 use super::pace;
 use crate::config;
 use crate::error::BoxError;
@@ -25,14 +25,6 @@ pub(super) enum Source {
         client: Client,
         issuer: String,
     },
-}
-
-/// What a look at the source brought.
-pub(super) struct Fetched {
-    /// A key set, or so it should be.
-    pub(super) body: Bytes,
-    /// How long it may be kept.
-    pub(super) age: Option<Duration>,
 }
 
 /// What is read of an issuer's metadata.

@@ -7,7 +7,8 @@ use http::Uri;
 use serde_json::json;
 
 use super::scalar::{Scalar, printable, string_schema};
-use crate::config::load::reader::{Text, unreadable};
+use crate::config::load::named::unreadable;
+use crate::config::load::reader::Text;
 
 /// An IP address and a port.
 pub(in crate::config) fn address() -> Scalar<SocketAddr> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
-use super::reader::Named;
+use super::named::{self, Named};
 
 /// A file named by `${file:PATH}` holds at most this many bytes.
 const MAX_FILE: u64 = 64 << 10;
@@ -123,7 +123,7 @@ fn read(path: &Path) -> Result<String, String> {
     let mut content = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut content))
-        .map_err(|error| super::reader::unreadable(path, &error))?;
+        .map_err(|error| named::unreadable(path, &error))?;
     if content.len() as u64 > MAX_FILE {
         return Err(format!(
             "the file {shown} is larger than 64KiB; a file named here holds one value"

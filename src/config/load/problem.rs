@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 
-use super::reader;
-
 /// A position in the file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -53,7 +51,7 @@ impl Origin {
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem {
             file: self.file.clone(),
-            place: Some(reader::nearest(&self.places, key)),
+            place: Some(nearest(&self.places, key)),
             key: key.to_owned(),
             message: message.into(),
             warning: false,
@@ -64,6 +62,20 @@ impl Origin {
 impl Place {
     /// The start of the file.
     pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
+}
+
+/// Where `key` stands among `places`, or the nearest key above it.
+pub(super) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
+    let mut key = key;
+    loop {
+        if let Some(&place) = places.get(key) {
+            return place;
+        }
+        match key.rfind(['.', '[']) {
+            Some(end) => key = &key[..end],
+            None => return places.get("").copied().unwrap_or(Place::START),
+        }
+    }
 }
 
 impl fmt::Display for Place {

@@ -1,12 +1,11 @@
 //! What reading a tree needs at hand: the key it is at, the sources of placeholders, and the problems so far.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
+use super::named::{Named, resolve};
 use super::placeholder::{self, Sources};
-use super::problem::Place;
+use super::problem::{Place, nearest};
 use super::yaml::{Node, Value};
 
 /// Collects problems while the tree is read; a value that could not be read is left at its default.
@@ -42,10 +41,6 @@ pub(in crate::config) struct Text {
     /// Where files go that it names.
     pub(in crate::config) named: Named,
 }
-
-/// The files that a configuration names, whether they are there or not.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::config) struct Named(Rc<RefCell<BTreeSet<PathBuf>>>);
 
 impl<'e> Reader<'e> {
     pub(in crate::config) fn new(base: &'e Path, env: &'e dyn Fn(&str) -> Option<String>) -> Self {
@@ -154,7 +149,7 @@ impl<'e> Reader<'e> {
     ) -> (Vec<Found>, HashMap<String, Place>, BTreeSet<PathBuf>) {
         self.found.sort();
         self.found.dedup();
-        (self.found, self.places, self.sources.named.0.take())
+        (self.found, self.places, self.sources.named.all())
     }
 
     fn record(&mut self, place: Place, key: String, message: String, warning: bool) {
@@ -200,47 +195,6 @@ impl Text {
         self.named.note(&path);
         path
     }
-}
-
-impl Named {
-    pub(in crate::config) fn note(&self, path: &Path) {
-        self.0.borrow_mut().insert(path.to_owned());
-    }
-}
-
-/// Where `key` stands among `places`, or the nearest key above it.
-pub(in crate::config) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
-    let mut key = key;
-    loop {
-        if let Some(&place) = places.get(key) {
-            return place;
-        }
-        match key.rfind(['.', '[']) {
-            Some(end) => key = &key[..end],
-            None => return places.get("").copied().unwrap_or(Place::START),
-        }
-    }
-}
-
-/// Why a file could not be read, and what to do about it.
-pub(in crate::config) fn unreadable(path: &Path, error: &std::io::Error) -> String {
-    let path = path.display();
-    match error.kind() {
-        std::io::ErrorKind::NotFound => format!(
-            "there is no file {path}; create it, or correct the path, which starts from the folder of the configuration"
-        ),
-        std::io::ErrorKind::PermissionDenied => format!(
-            "this user may not read the file {path}; change its owner or mode, or run as another user"
-        ),
-        _ => format!(
-            "the file {path} cannot be read ({error}); put right what the system complains about"
-        ),
-    }
-}
-
-/// `path` below `base` unless it is absolute, without `.` in between.
-pub(in crate::config) fn resolve(base: &Path, path: impl AsRef<Path>) -> PathBuf {
-    base.join(path).components().collect()
 }
 
 fn join(path: &str, key: &str) -> String {

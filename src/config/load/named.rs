@@ -1,0 +1,41 @@
+//! The files that a configuration names.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The files that a configuration names, whether they are there or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::config) struct Named(Rc<RefCell<BTreeSet<PathBuf>>>);
+
+impl Named {
+    pub(in crate::config) fn note(&self, path: &Path) {
+        self.0.borrow_mut().insert(path.to_owned());
+    }
+
+    pub(super) fn all(&self) -> BTreeSet<PathBuf> {
+        self.0.take()
+    }
+}
+
+/// Why a file could not be read, and what to do about it.
+pub(in crate::config) fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => format!(
+            "there is no file {path}; create it, or correct the path, which starts from the folder of the configuration"
+        ),
+        std::io::ErrorKind::PermissionDenied => format!(
+            "this user may not read the file {path}; change its owner or mode, or run as another user"
+        ),
+        _ => format!(
+            "the file {path} cannot be read ({error}); put right what the system complains about"
+        ),
+    }
+}
+
+/// `path` below `base` unless it is absolute, without `.` in between.
+pub(in crate::config) fn resolve(base: &Path, path: impl AsRef<Path>) -> PathBuf {
+    base.join(path).components().collect()
+}
