@@ -3,7 +3,7 @@
 
 use http::Request;
 
-use super::{World, transaction};
+use super::World;
 use crate::access::Rights;
 use crate::body::Body;
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub(super) fn check(
         return Ok(());
     }
     Err(match is_transaction {
-        true => transaction::not_known(id),
+        true => not_known(id),
         false => Error::new(
             Code::PermissionDenied,
             format!(
@@ -53,4 +53,10 @@ pub(super) fn is_open(
     let mounts = world.routes.mounts().iter();
     let mut of_it = mounts.filter(|mount| &*mount.backend_name == backend);
     of_it.all(|mount| rights.allow_all(access, &mount.namespace))
+}
+
+/// There is no transaction of that name for this caller.
+pub(super) fn not_known(id: &Identifier) -> Error {
+    let message = format!("transaction {id} is not known here");
+    Error::new(Code::TransactionNotFound, message)
 }

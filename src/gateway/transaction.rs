@@ -48,13 +48,7 @@ pub(super) async fn serve(
             return Ok(answer);
         }
     }
-    Err(not_known(id))
-}
-
-/// There is none of that name for this caller.
-pub(super) fn not_known(id: &Identifier) -> Error {
-    let message = format!("transaction {id} is not known here");
-    Error::new(Code::TransactionNotFound, message)
+    Err(broad::not_known(id))
 }
 
 /// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone

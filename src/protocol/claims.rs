@@ -8,7 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::principal::TLS_SUBJECT;
+/// What stands among a caller's claims for the subject of its client certificate. A token's own claim of this name is
+/// dropped: whoever issues tokens has not seen the certificate.
+pub const TLS_SUBJECT: &str = "tls.subject";
 
 /// Every claim of a token, and [`TLS_SUBJECT`]. What it is made of lets in whoever shows it, so that nothing prints it.
 #[derive(Default)]

@@ -5,12 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::claims::Claims;
+use super::claims::{Claims, TLS_SUBJECT};
 use super::context::ClaimEntries;
-
-/// What stands among a caller's claims for the subject of its client certificate. A token's own claim of this name is
-/// dropped: whoever issues tokens has not seen the certificate.
-pub const TLS_SUBJECT: &str = "tls.subject";
 
 /// An authenticated caller, or the anonymous one. A clone costs one reference count.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use super::prefixes::Prefixes;
 use crate::config::load::reader::Reader;
 use crate::config::mount::MAX_NAMES;
 use crate::config::{Access, AuthorizationRule, Config, Mount};
-use crate::protocol::principal::TLS_SUBJECT;
+use crate::protocol::claims::TLS_SUBJECT;
 
 /// So many pairs of mounts are looked at, at most, for two names of one table. A file has more only where thousands of
 /// mounts lead to one place.

@@ -7,7 +7,7 @@ use super::rest_backends;
 use crate::config::load::reader::Reader;
 use crate::config::{Config, ServerTls};
 use crate::pem::{self, Unusable, Validity};
-use crate::protocol::principal::TLS_SUBJECT;
+use crate::protocol::claims::TLS_SUBJECT;
 
 /// A certificate that is good for less than this should have been renewed by now.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
