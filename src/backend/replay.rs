@@ -1,6 +1,9 @@
 //! Lets hyper take over a connection in the middle of an exchange, as though it had had it from the beginning.
 //!
 //! What it writes first was written already and goes nowhere; what it then reads first is what was read already.
+//!
+//! To hyper a write that fails is the end of the exchange. A catalog that refuses what it is being sent says so and hangs
+//! up without having read the rest: so a write that fails only waits, and reading tells whether there was an answer.
 
 use std::io;
 use std::pin::Pin;
@@ -19,6 +22,8 @@ pub(super) struct Replay {
     read: Bytes,
     /// Nothing is on its way out.
     flushed: bool,
+    /// Nothing more can be written.
+    hung_up: bool,
 }
 
 /// How far hyper has come with what was written already.
@@ -40,6 +45,7 @@ impl Replay {
             stage: Stage::After,
             read: Bytes::new(),
             flushed: true,
+            hung_up: false,
         }
     }
 
@@ -55,7 +61,22 @@ impl Replay {
     /// The connection, if nothing of it is left in here.
     pub(super) fn into_io(self) -> Option<Io> {
         let over = self.stage == Stage::After && self.read.is_empty() && self.flushed;
-        over.then_some(self.io)
+        (over && !self.hung_up).then_some(self.io)
+    }
+
+    /// What came of a write, unless it failed.
+    fn unless_hung_up<T>(
+        &mut self,
+        cx: &Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if !matches!(outcome, Poll::Ready(Err(_))) {
+            return outcome;
+        }
+        self.hung_up = true;
+        // An answer may have come since it was last read, and is there at once if it has; so is the end.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -88,8 +109,12 @@ impl Write for Replay {
             self.stage = Stage::Within;
             return Poll::Ready(Ok(buf.len()));
         }
+        if self.hung_up {
+            return Poll::Pending;
+        }
         self.flushed = false;
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.unless_hung_up(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -98,9 +123,12 @@ impl Write for Replay {
             // Now it may read.
             cx.waker().wake_by_ref();
         }
+        if self.hung_up {
+            return Poll::Pending;
+        }
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
         self.flushed |= matches!(flushed, Poll::Ready(Ok(())));
-        flushed
+        self.unless_hung_up(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -120,7 +148,11 @@ impl Write for Replay {
             self.stage = Stage::Within;
             return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
         }
+        if self.hung_up {
+            return Poll::Pending;
+        }
         self.flushed = false;
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.unless_hung_up(cx, written)
     }
 }

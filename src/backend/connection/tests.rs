@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -270,4 +271,48 @@ async fn a_connection_over_which_anything_came_that_was_not_asked_for_is_not_use
         sleep(Duration::from_millis(50)).await;
         assert!(!connection.is_usable(), "{said}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_came_before_a_write_failed_is_the_answer() {
+    let refusal = "HTTP/1.1 413 Too Large\r\ncontent-length: 4\r\n\r\nbody";
+    let (mut connection, server) = pair().await;
+    let server = server.into_std().unwrap();
+    server.set_nonblocking(false).unwrap();
+    let mut server = Some(server);
+    let mut polls = 0;
+    // hyper looks for an answer, asks for more of the body, and writes that before it looks again.
+    let rows = futures_util::stream::poll_fn(move |cx| {
+        polls += 1;
+        if polls == 2 {
+            // What it was given is written now.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if polls == 3
+            && let Some(mut server) = server.take()
+        {
+            server.read_exact(&mut [0]).unwrap();
+            server.write_all(refusal.as_bytes()).unwrap();
+            // Dropped with something that it has not read: the system resets the connection.
+        }
+        let rows = Frame::data(Bytes::from_static(b"some rows"));
+        Poll::Ready(Some(Ok::<_, BoxError>(rows)))
+    });
+    let mut request = Request::new(Body::stream(http_body_util::StreamBody::new(rows)));
+    *request.method_mut() = http::Method::POST;
+    let answer = connection
+        .exchange(&mut request, Added::default(), false, soon())
+        .await;
+    let response = answer.map_err(Broken::into_cause).unwrap();
+    assert_eq!(response.status().as_u16(), 413);
+    let shelf = Shelf::default();
+    let body = body(
+        response.into_body(),
+        connection,
+        shelf.clone(),
+        Instant::now(),
+    );
+    assert_eq!(body.collect_up_to(9).await.unwrap(), "body");
+    assert!(shelf.0.lock().unwrap().is_none(), "it serves no other");
 }
