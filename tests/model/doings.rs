@@ -156,10 +156,9 @@ impl World {
         self.log.decision.unwrap_or(decision)
     }
 
-    /// The watch outlives whatever may land. A table with something that did is locked again.
+    /// The watch outlives whatever may land.
     fn watch(&mut self, entry: usize) -> Event {
         if self.maker(entry).is_some() {
-            self.locked[place_of(entry).0] = true;
             return Event::Landed(entry);
         }
         let group = self.plan.together(entry)[0];

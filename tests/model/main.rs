@@ -56,7 +56,7 @@ const SMALL: [Bound; 7] = [
 ];
 
 /// Each is searched to its end, but the one with everything.
-const FULL: [Bound; 10] = [
+const FULL: [Bound; 11] = [
     Bound::of("two crashes", faults(2, 0, 1)),
     Bound::of("two messages", faults(0, 2, 0)),
     Bound::of("a crash, a message", faults(1, 1, 0)),
@@ -69,6 +69,9 @@ const FULL: [Bound; 10] = [
     Bound::of("a group, a message, a reader", faults(0, 1, 0))
         .plan(Plan::Grouped)
         .reader(),
+    Bound::of("a group, a crash, a stranger", faults(1, 0, 0))
+        .plan(Plan::Grouped)
+        .stranger(),
     Bound::of("a removal, a crash, a message, a person", faults(1, 1, 0))
         .plan(Plan::Mixed)
         .person(),

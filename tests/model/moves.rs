@@ -6,7 +6,7 @@ use nsgate::batch::step::{Decision, Effect, Event};
 use crate::catalog::Maker;
 use crate::faults::Fault;
 use crate::planted::Protocol;
-use crate::world::{Flight, Gateway, Late, Reader, SHARES, World, refusal};
+use crate::world::{Flight, Gateway, Late, Reader, SHARES, World, place_of, refusal};
 
 /// One step of somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,6 +167,10 @@ impl World {
             Event::Created(entry) => self.facts[*entry].proof = true,
             Event::Lost(entry) => self.facts[*entry].unclear = true,
             Event::Decided(_) => self.knows = true,
+            // Its table is locked again; what undo has in hand, or has let go, is free without this.
+            Event::Landed(entry) if state.is_watched(*entry) => {
+                self.locked[place_of(*entry).0] = true;
+            }
             _ => {}
         }
         let (state, effects) = protocol.step(state, event);
