@@ -286,6 +286,18 @@ impl Backend {
         let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
         first.or_else(|| self.health.last_error())
     }
+    /// Has the metrics tell how it stands. For the one of its name that is in use: one that was replaced may go on for
+    /// what it has begun.
+    pub fn show(&self) {
+        let breakers_open = match &self.kind {
+            Kind::Rest(rest) => rest.breakers_open(),
+            #[cfg(feature = "dir")]
+            Kind::Dir(_) => 0,
+            Kind::Own(_) => 0,
+        };
+        self.metrics.stands(self.is_up(), breakers_open);
+    }
+
 
     /// How many requests wait for its answer; 0 where nobody counts.
     pub fn waiting(&self) -> usize {

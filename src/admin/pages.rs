@@ -10,6 +10,9 @@ use crate::protocol::identifier::Identifier;
 
 pub(super) fn metrics(shown: &Shown) -> Page {
     shown.metrics.batch().open(&shown.batches.census());
+    for backend in &shown.current.load().world.backends {
+        backend.show();
+    }
     match shown.metrics.render() {
         Ok(body) => Page {
             status: StatusCode::OK,

@@ -17,7 +17,6 @@ use super::pool::Pool;
 use super::retry::Verdict;
 use crate::config::RestConfig;
 use crate::error::BoxError;
-use crate::metrics;
 
 /// One address of a catalog.
 pub(super) struct Endpoint {
@@ -36,7 +35,7 @@ pub(super) struct Endpoint {
 /// What the addresses of one catalog tell together.
 pub(super) struct Board {
     serving: AtomicUsize,
-    metrics: Arc<metrics::Backend>,
+    name: Arc<str>,
 }
 
 /// How an address stands, for operators.
@@ -56,10 +55,10 @@ pub struct Standing {
 
 impl Board {
     /// Of a catalog that nobody has anything against yet.
-    pub(super) fn new(metrics: &Arc<metrics::Backend>) -> Arc<Self> {
+    pub(super) fn new(name: &Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             serving: AtomicUsize::new(0),
-            metrics: Arc::clone(metrics),
+            name: Arc::clone(name),
         })
     }
 
@@ -123,7 +122,7 @@ impl Endpoint {
         }
         let why = found.as_ref().err().cloned();
         if self.health.note(found) {
-            let (backend, address) = (self.board.metrics.name(), &self.address);
+            let (backend, address) = (&self.board.name, &self.address);
             match why {
                 Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
                 None => tracing::info!(%backend, address, "backend is up"),
@@ -140,16 +139,14 @@ impl Endpoint {
     }
 
     fn opened(&self) {
-        let (backend, address) = (self.board.metrics.name(), &self.address);
+        let (backend, address) = (&self.board.name, &self.address);
         tracing::warn!(%backend, address, "breaker is open: its requests failed one after the other");
-        self.board.metrics.breaker_opened();
         self.tell();
     }
 
     fn closed(&self) {
-        let (backend, address) = (self.board.metrics.name(), &self.address);
+        let (backend, address) = (&self.board.name, &self.address);
         tracing::info!(%backend, address, "breaker is closed again");
-        self.board.metrics.breaker_closed();
         self.tell();
     }
 
@@ -163,16 +160,6 @@ impl Endpoint {
                 true => self.board.serving.fetch_add(1, Ordering::Relaxed),
                 false => self.board.serving.fetch_sub(1, Ordering::Relaxed),
             };
-        }
-        self.board.metrics.up(self.board.is_up());
-    }
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        // The metric outlives a backend whose configuration changed.
-        if !self.breaker.is_closed() {
-            self.board.metrics.breaker_closed();
         }
     }
 }

@@ -10,7 +10,6 @@ use super::endpoint::{Board, Endpoint, Standing};
 use super::moment::{self, Moment};
 use crate::config::RestConfig;
 use crate::error::BoxError;
-use crate::metrics;
 
 /// The addresses of one catalog; one for each bit of a word at most.
 pub(super) struct Endpoints {
@@ -47,10 +46,7 @@ impl std::error::Error for Withheld {}
 
 impl Endpoints {
     /// Reads certificate files, contacts nobody.
-    pub(super) fn new(
-        config: &RestConfig,
-        metrics: &Arc<metrics::Backend>,
-    ) -> Result<Self, BoxError> {
+    pub(super) fn new(config: &RestConfig, backend: &Arc<str>) -> Result<Self, BoxError> {
         let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
         if uris().count() > 64 {
             return Err("a catalog can have 64 addresses at most".into());
@@ -59,7 +55,7 @@ impl Endpoints {
         let tls = secure
             .then(|| super::tls::client_config(config.tls.as_ref(), config.http2))
             .transpose()?;
-        let board = Board::new(metrics);
+        let board = Board::new(backend);
         let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), config, &board).map(Arc::new);
         Ok(Self {
             all: uris().map(endpoint).collect::<Result<_, _>>()?,
@@ -78,6 +74,12 @@ impl Endpoints {
     /// How each stands.
     pub(super) fn standing(&self) -> Vec<Standing> {
         self.iter().map(|endpoint| endpoint.standing()).collect()
+    }
+
+    /// How many of them are not asked because they failed.
+    pub(super) fn breakers_open(&self) -> usize {
+        let open = |endpoint: &&Arc<Endpoint>| !endpoint.breaker.is_closed();
+        self.iter().filter(open).count()
     }
 
     /// Answers in all so far.

@@ -43,7 +43,6 @@ impl Health {
 pub async fn watch(backend: Weak<Backend>) {
     while let Some(backend) = backend.upgrade() {
         let interval = check(&backend).await;
-        backend.metrics.up(backend.is_up());
         drop(backend);
         tokio::time::sleep(moment::jittered(interval)).await;
     }

@@ -41,7 +41,7 @@ impl Rest {
         context_prefix: &str,
         metrics: &Arc<metrics::Backend>,
     ) -> Result<Self, BoxError> {
-        let endpoints = Endpoints::new(config, metrics)?;
+        let endpoints = Endpoints::new(config, metrics.name())?;
         Ok(Self {
             delivery: Delivery::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
@@ -83,6 +83,11 @@ impl Rest {
     /// Whether at least one address serves.
     pub(super) fn is_up(&self) -> bool {
         self.delivery.endpoints.board.is_up()
+    }
+
+    /// How many addresses are not asked because they failed.
+    pub(super) fn breakers_open(&self) -> usize {
+        self.delivery.endpoints.breakers_open()
     }
 
     /// Requests that wait for an answer.

@@ -41,19 +41,12 @@ impl Backend {
         &self.name
     }
 
-    /// Whether at least one of its addresses serves.
-    pub fn up(&self, up: bool) {
+    /// Whether at least one of its addresses serves, and how many are not asked because they failed. To be told before
+    /// the metrics are rendered, of the backend that is in use: others of its name may still be at work.
+    pub fn stands(&self, up: bool, breakers_open: usize) {
         self.up.set(up.into());
-    }
-
-    /// One more of its addresses is not asked because it failed.
-    pub fn breaker_opened(&self) {
-        self.breaker_open.inc();
-    }
-
-    /// One fewer.
-    pub fn breaker_closed(&self) {
-        self.breaker_open.dec();
+        let open = i64::try_from(breakers_open).unwrap_or(i64::MAX);
+        self.breaker_open.set(open);
     }
 
     /// A request was sent once more.

@@ -223,9 +223,9 @@ fn what_is_not_configured_any_more_is_neither_down_nor_old() {
     let says = |sample: &str| metrics.render().unwrap().contains(sample);
     let (lake, warehouse): (Arc<str>, Arc<str>) = ("lake".into(), "warehouse".into());
     let down = metrics.backend(&lake);
-    down.up(false);
+    down.stands(false, 1);
     down.retried();
-    metrics.backend(&warehouse).up(true);
+    metrics.backend(&warehouse).stands(true, 0);
     let issuer = metrics.auth().issuer("https://idp.example");
     let end = std::time::Duration::from_secs(1_900_000_000);
     metrics.certificates([("listen", UNIX_EPOCH + end)].into_iter());
@@ -252,7 +252,7 @@ fn what_is_not_configured_any_more_is_neither_down_nor_old() {
         says("nsgate_backend_retries_total{backend=\"lake\"} 1\n"),
         "counters never go back"
     );
-    metrics.backend(&lake).up(true);
+    metrics.backend(&lake).stands(true, 0);
     assert!(
         says("nsgate_backend_up{backend=\"lake\"} 1\n"),
         "it came back"

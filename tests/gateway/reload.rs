@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::catalog::faults::PATIENCE;
+use crate::catalog::faults::{Fault, PATIENCE};
 use crate::world::{Setup, World};
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
@@ -309,6 +309,53 @@ async fn what_is_gone_is_gone_from_the_metrics_and_nobody_asks_for_its_health() 
             .to_string()
             .contains("third")
     );
+}
+
+#[tokio::test]
+async fn a_backend_that_was_replaced_says_nothing_of_the_one_that_is_in_use() {
+    let setup = Setup::two()
+        .backend("west", "breaker: { failures: 1, open_for: 1h }")
+        .backend("west", "health: { interval: 10ms, path: /healthz }");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    world.catalog("east").store().seed(&["west", "t1"], 1);
+    let gate = west.hold("count_table_rows");
+    let client = world.client();
+    let held = tokio::spawn(async move { client.post(COUNT, &json!({})).await.status });
+    gate.reached(1).await;
+    west.fail("restore_table", Fault::ResetBefore);
+    let restore = "/v1/table/west%24t1/restore";
+    assert_eq!(status(&world, restore).await, 503);
+    let (up, open) = (
+        "nsgate_backend_up{backend=\"west\"}",
+        "nsgate_backend_breaker_open{backend=\"west\"}",
+    );
+    let told = async || {
+        (
+            world.metric(up).await as i64,
+            world.metric(open).await as i64,
+        )
+    };
+    assert_eq!(told().await, (0, 1));
+
+    let (old, new) = (west.uri(), world.catalog("east").uri());
+    let yaml = world.configuration().replacen(&old, &new, 1);
+    world.reload(&yaml).await.ok();
+    // The old one is still asked how it is: a request is on its way there.
+    let asked = || {
+        west.seen()
+            .iter()
+            .filter(|s| s.target == "/healthz")
+            .count()
+    };
+    let before = asked();
+    while asked() < before + 5 {
+        assert_eq!(told().await, (1, 0));
+    }
+    assert_eq!(status(&world, COUNT).await, 200);
+    gate.open();
+    assert_eq!(held.await.unwrap(), 200, "it ends where it began");
+    assert_eq!(told().await, (1, 0));
 }
 
 #[tokio::test]
