@@ -3,7 +3,8 @@
 //! Failures in a row open it: nothing is sent for `open_for`. Then one request goes through as a probe, and what
 //! becomes of it decides. Two words hold all of it, so a closed breaker costs a request one load, and nobody waits
 //! for anybody. A probe moves the time of the next one on before it goes, so one that hangs delays the next by
-//! `open_for` and no more.
+//! `open_for` and no more. Where nobody comes to be the probe for a while, an answer to a health question closes it, and
+//! one failure opens it again: what nobody asks is not called down for ever.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -13,6 +14,10 @@ use crate::config;
 /// The gateway's own questions (undo, recovery) pass an open breaker at this pace: what they wait for must not
 /// depend on what callers ask.
 const OWN_PACE: u64 = 1_000_000;
+/// Nobody asks an address whose probe is due for so many times `open_for`, …
+const QUIET: u64 = 10;
+/// … or for so long: well before a catalog that is down is somebody's business.
+const MAX_QUIET: u64 = 120_000_000;
 
 /// The breaker of one address.
 pub(super) struct Breaker {
@@ -124,6 +129,20 @@ impl Breaker {
         }
     }
 
+    /// The address answered a health question; true when that closes the breaker.
+    ///
+    /// It says less than a request would. But the next request would go through anyway, and if it fails, it is the last.
+    pub(super) fn found_well(&self, now: Moment) -> bool {
+        let next = self.next.load(Ordering::Relaxed);
+        let quiet = self.open_for.saturating_mul(QUIET).min(MAX_QUIET);
+        if next == 0 || now.saturating_sub(next) < quiet || !self.swap(next, 0) {
+            return false;
+        }
+        let one_less = self.failures.saturating_sub(1);
+        self.in_a_row.store(one_less, Ordering::Relaxed);
+        true
+    }
+
     /// The address failed; true when that opens the breaker.
     pub(super) fn failed(&self, pass: Pass, now: Moment) -> bool {
         match pass {
@@ -225,6 +244,36 @@ mod tests {
         assert!(!breaker.is_closed());
         breaker.abandoned(next, 31 * SECOND);
         assert!(breaker.probe(31 * SECOND).is_some());
+    }
+
+    #[test]
+    fn one_that_nobody_asks_is_closed_by_an_answer_to_a_health_question_and_opens_at_once() {
+        let breaker = opened(5);
+        let due = 5 + 10 * SECOND;
+        assert!(!breaker.found_well(6), "it is open");
+        assert!(!breaker.found_well(due + 99 * SECOND), "somebody may come");
+        assert_eq!(breaker.state(due + 99 * SECOND), State::Due);
+        assert!(breaker.found_well(due + 100 * SECOND));
+        assert!(breaker.is_closed());
+        let now = due + 101 * SECOND;
+        assert!(breaker.failed(Pass::Free, now), "it was told how it stands");
+
+        assert!(breaker.found_well(now + 110 * SECOND));
+        assert!(!breaker.found_well(now + 300 * SECOND), "it is closed");
+        assert!(!breaker.succeeded(Pass::Free));
+        assert!(!breaker.failed(Pass::Free, now), "the count began anew");
+    }
+
+    #[test]
+    fn one_that_is_asked_is_closed_by_nothing_but_the_probe() {
+        let breaker = opened(5);
+        let mut now = 5;
+        for _ in 0..30 {
+            now += 20 * SECOND;
+            assert!(!breaker.found_well(now));
+            let probe = breaker.probe(now).unwrap();
+            breaker.failed(probe, now);
+        }
     }
 
     #[test]

@@ -121,12 +121,16 @@ impl Endpoint {
             self.opened();
         }
         let why = found.as_ref().err().cloned();
+        let well = why.is_none() && self.breaker.found_well(moment::now());
         if self.health.note(found) {
             let (backend, address) = (&self.board.name, &self.address);
             match why {
                 Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
                 None => tracing::info!(%backend, address, "backend is up"),
             }
+        }
+        if well {
+            self.closed();
         }
         self.tell();
     }

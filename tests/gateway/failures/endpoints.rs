@@ -1,11 +1,13 @@
 //! What is tried again on another address: every operation that changes nothing, whatever its method, and no other.
 
+use std::time::Duration;
+
 use http::Method;
 use nsgate::protocol::operation::{Access, Operation};
 use serde_json::json;
 
 use crate::catalog::Catalog;
-use crate::catalog::faults::Fault;
+use crate::catalog::faults::{Fault, PATIENCE};
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{empty, full};
 use crate::world::Setup;
@@ -110,6 +112,39 @@ async fn a_breaker_that_is_open_answers_at_once_and_says_when_to_come_again() {
     );
     let east = client.post("/v1/table/east%24t1/restore", &json!({})).await;
     east.ok();
+}
+
+/// Whoever is woken because a catalog is down finds one that is.
+#[tokio::test]
+async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it() {
+    let setup = Setup::two()
+        .backend("west", "breaker: { failures: 2, open_for: 10ms }")
+        .backend("west", "health: { interval: 10ms }");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    let write = async || {
+        west.fail("restore_table", Fault::ResetBefore);
+        let client = world.client();
+        let reply = client.post("/v1/table/west%24t1/restore", &json!({})).await;
+        assert_eq!(reply.status, 503);
+    };
+    let closed = async |times: usize| {
+        while world.log().matches("breaker is closed again").count() < times {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let up = world.metric("nsgate_backend_up{backend=\"west\"}");
+        let open = world.metric("nsgate_backend_breaker_open{backend=\"west\"}");
+        assert_eq!((up.await as i64, open.await as i64), (1, 0));
+    };
+    write().await;
+    write().await;
+    let again = tokio::time::timeout(PATIENCE, closed(1));
+    assert!(again.await.is_ok(), "{}", world.log());
+    // It has not shown yet that it does what it is asked: one failure is enough now.
+    write().await;
+    let again = tokio::time::timeout(PATIENCE, closed(2));
+    assert!(again.await.is_ok(), "{}", world.log());
+    assert_eq!(west.seen_of("restore_table").len(), 3);
 }
 
 /// What clients do with a table that a catalog cannot serve must not keep others from the tables that it can.
