@@ -41,6 +41,7 @@ mod retry;
 pub(crate) mod scripted;
 mod spare;
 mod tls;
+mod wait;
 
 use std::mem::take;
 use std::sync::Arc;
@@ -70,6 +71,7 @@ use crate::protocol::operation::Operation;
 use dir::Dir;
 use health::Health;
 use rest::Rest;
+use wait::Wait;
 
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
 pub struct Backend {
@@ -221,11 +223,12 @@ impl Backend {
         let began = Instant::now();
         let mut now = began;
         let limit = self.limit(operation);
+        let wait = Wait::begin(self, operation, began);
         let outcome = self.kind.pass(&mut now, limit, request).await;
-        if outcome.is_err() {
-            now = Instant::now();
+        match &outcome {
+            Ok(_) => wait.answered(now),
+            Err(failure) => wait.failed(failure),
         }
-        self.count(operation, now - began);
         outcome
     }
 
@@ -234,8 +237,11 @@ impl Backend {
         let (operation, began) = (ask.operation, Instant::now());
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
+        let wait = Wait::begin(self, Some(operation), began);
         let outcome = self.kind.ask(began, limit, ask).await;
-        self.count(Some(operation), began.elapsed());
+        if let Err(failure) = &outcome {
+            wait.failed(failure);
+        }
         outcome
     }
 
@@ -280,12 +286,6 @@ impl Backend {
         }
     }
 
-    /// Why its last health question failed, in words for an operator.
-    pub fn last_error(&self) -> Option<String> {
-        let endpoints = self.endpoints();
-        let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
-        first.or_else(|| self.health.last_error())
-    }
     /// Has the metrics tell how it stands. For the one of its name that is in use: one that was replaced may go on for
     /// what it has begun.
     pub fn show(&self) {
@@ -298,6 +298,12 @@ impl Backend {
         self.metrics.stands(self.is_up(), breakers_open);
     }
 
+    /// Why its last health question failed, in words for an operator.
+    pub fn last_error(&self) -> Option<String> {
+        let endpoints = self.endpoints();
+        let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
+        first.or_else(|| self.health.last_error())
+    }
 
     /// How many requests wait for its answer; 0 where nobody counts.
     pub fn waiting(&self) -> usize {
@@ -325,12 +331,6 @@ impl Backend {
             self.data_timeout
         } else {
             self.response_timeout
-        }
-    }
-
-    fn count(&self, operation: Option<Operation>, took: Duration) {
-        if let Some(operation) = operation {
-            self.metrics.asked(operation, took);
         }
     }
 }

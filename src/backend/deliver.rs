@@ -62,6 +62,8 @@ struct Course<'a> {
     /// Those among them whose answer another one may better.
     doubted: u64,
     tries: u32,
+    /// The next try is one more of what was sent already.
+    again: bool,
     /// Pooled connections are not to be trusted any more.
     anew: bool,
     /// The wait before the next try.
@@ -115,6 +117,9 @@ impl Delivery {
             if let Err(error) = pool.address(request, &mut path) {
                 return Err(Failure::NotSent(error.into()));
             }
+            if std::mem::take(&mut course.again) {
+                self.metrics.retried();
+            }
             let keeps = course.keeps();
             let terms = Terms {
                 added: added.at(&pool.host),
@@ -165,6 +170,7 @@ impl<'a> Course<'a> {
             tried: 0,
             doubted: 0,
             tries: 0,
+            again: false,
             anew: false,
             wait: None,
             so_far: None,
@@ -261,7 +267,7 @@ impl<'a> Course<'a> {
             self.tried = 0;
             self.wait = Some(retry::wait(self.tries));
         }
-        self.delivery.metrics.retried();
+        self.again = true;
         ControlFlow::Continue(())
     }
 

@@ -38,6 +38,19 @@ impl Failure {
         !matches!(self, Self::NotSent(_) | Self::NoToken(_))
     }
 
+    /// How long nothing is sent yet, where nothing was because the requests before failed.
+    fn withheld(&self) -> Option<&Withheld> {
+        match self {
+            Self::NotSent(cause) => cause.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether anybody tried to send anything.
+    pub(super) fn was_tried(&self) -> bool {
+        !matches!(self, Self::NoToken(_)) && self.withheld().is_none()
+    }
+
     /// Whether the request's body broke off while the catalog was being sent it.
     fn is_the_callers(&self) -> bool {
         let Self::Lost(cause) = self else {
@@ -54,9 +67,7 @@ impl Failure {
         if self.is_the_callers() {
             return Error::invalid("the request's body broke off before its end").with_cause(self);
         }
-        if let Self::NotSent(cause) = &self
-            && let Some(withheld) = cause.downcast_ref::<Withheld>()
-        {
+        if let Some(withheld) = self.withheld() {
             // Rounded up: whoever comes at that time is to find it over.
             let seconds = withheld.wait.as_millis().div_ceil(1000).max(1);
             let message = format!(

@@ -72,7 +72,7 @@ impl Families {
             ),
             upstream_duration: new.seconds(
                 "nsgate_upstream_duration_seconds",
-                "Seconds from sending a request to a catalog to its response headers.",
+                "Seconds from sending a request to a catalog to its response headers, or until nobody waited any longer.",
                 &["operation", "backend"],
             ),
             in_flight: new.gauge(

@@ -2,6 +2,7 @@
 
 mod bulkhead;
 mod endpoints;
+mod numbers;
 mod three;
 
 use http::Method;

@@ -1,0 +1,65 @@
+//! What is counted of a catalog is what it was sent, no more and no less.
+
+use serde_json::json;
+
+use super::{READ, WRITE};
+use crate::catalog::faults::{Fault, PATIENCE};
+use crate::world::{Setup, World};
+
+/// How many requests to the catalog were counted, and how many of them as tried again.
+async fn counted(world: &World, operation: &str) -> (usize, usize) {
+    let asked = format!(
+        "nsgate_upstream_duration_seconds_count{{backend=\"west\",operation=\"{operation}\"}}"
+    );
+    let again = "nsgate_backend_retries_total{backend=\"west\"}";
+    let (asked, again) = (world.metric(&asked).await, world.metric(again).await);
+    (asked as usize, again as usize)
+}
+
+#[tokio::test]
+async fn what_was_not_sent_is_neither_a_request_nor_a_further_try() {
+    let setup = Setup::two()
+        .backend("west", "retry: { attempts: 2 }")
+        .backend("west", "breaker: { failures: 2, open_for: 1h }");
+    let world = setup.start().await.seeded();
+    let west = world.catalog("west");
+    west.fail("table_exists", Fault::Instead(502, ""));
+    assert_eq!(world.client().post(READ, &json!({})).await.status, 200);
+    assert_eq!(west.seen_of("table_exists").len(), 2);
+    assert_eq!(counted(&world, "table_exists").await, (1, 1));
+
+    // One failure more, and the next opens the breaker: there would have been another try.
+    west.fail("restore_table", Fault::Instead(502, ""));
+    assert_eq!(world.client().post(WRITE, &json!({})).await.status, 502);
+    west.fail("table_exists", Fault::Instead(502, ""));
+    assert_eq!(world.client().post(READ, &json!({})).await.status, 502);
+    assert_eq!(west.seen_of("table_exists").len(), 3);
+    assert_eq!(counted(&world, "table_exists").await, (2, 1));
+
+    for _ in 0..3 {
+        assert_eq!(world.client().post(READ, &json!({})).await.status, 503);
+    }
+    assert_eq!(west.seen_of("table_exists").len(), 3);
+    assert_eq!(counted(&world, "table_exists").await, (2, 1));
+}
+
+#[tokio::test]
+async fn a_catalog_that_a_caller_does_not_wait_for_any_longer_was_waited_for() {
+    let world = World::two().await;
+    let gate = world.catalog("west").hold("restore_table");
+    let client = world.client();
+    let leaving = tokio::spawn(async move { client.post(WRITE, &json!({})).await });
+    gate.reached(1).await;
+    leaving.abort();
+    let _ = leaving.await;
+    let left = "nsgate_requests_total{backend=\"west\",code=\"499\",operation=\"restore_table\"}";
+    let over = async {
+        while world.metric(left).await < 1.0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, over).await;
+    assert!(waited.is_ok(), "{}", world.log());
+    gate.open();
+    assert_eq!(counted(&world, "restore_table").await, (1, 0));
+}
