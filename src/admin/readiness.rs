@@ -28,8 +28,14 @@ impl Readiness {
     pub fn missing(&self, keys: &Keys) -> Vec<String> {
         let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         let held = reasons.iter().map(|reason| (*reason).to_owned());
-        let keys = keys.missing();
-        let keys = keys.map(|issuer| format!("the keys of {issuer} have not come yet"));
+        let without = keys.issuers().iter().filter(|issuer| !issuer.has_keys());
+        let keys = without.map(|issuer| {
+            let name = issuer.policy().issuer();
+            match issuer.known().is_some() {
+                true => format!("the key set of {name} has no key that can verify a token"),
+                false => format!("the keys of {name} have not come yet"),
+            }
+        });
         held.chain(keys).collect()
     }
 }

@@ -197,7 +197,15 @@ impl Issuer {
             Err(_) => Err("no answer in time".into()),
         };
         let taken = fetched.and_then(|fetched| self.take(fetched));
+        // An issuer that publishes nothing to verify with is asked again as soon as one that is down.
+        let taken = taken.and_then(|age| match self.has_keys() {
+            true => Ok(age),
+            false => Err("the key set has no key that can verify a token".into()),
+        });
         self.metrics.refreshed(taken.is_ok());
+        if !self.has_keys() {
+            self.metrics.without_keys();
+        }
         // Only written here; waiters are woken by `UnderWay`, when the fetch is over.
         self.outcome.send_if_modified(|outcome| {
             *outcome = match taken {
@@ -206,7 +214,7 @@ impl Issuer {
                     let stays = if self.has_keys() {
                         "the old keys stay"
                     } else {
-                        "there are none yet"
+                        "there are none"
                     };
                     tracing::warn!(
                         issuer = self.policy.issuer(),
@@ -240,9 +248,6 @@ impl Issuer {
         })?;
         let known = self.known();
         let old = known.as_deref();
-        if keys.is_empty() && old.is_none_or(|old| !old.is_empty()) {
-            tracing::warn!(issuer, "the key set has no key that can verify a token");
-        }
         let keys = Arc::new(match old {
             Some(old) => keys.succeed(old),
             None => keys,

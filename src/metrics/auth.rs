@@ -106,7 +106,7 @@ impl Auth {
         self.ages.reset();
         for age in issuers.iter() {
             let got = *age.got.lock().unwrap_or_else(PoisonError::into_inner);
-            // Keys that never came are as old as can be.
+            // Keys that are not there are as old as can be.
             let seconds = got.map_or(f64::INFINITY, |got| got.elapsed().as_secs_f64());
             let gauge = self.ages.with_label_values(&[&age.issuer]);
             gauge.set(seconds);
@@ -130,5 +130,10 @@ impl Issuer {
         } else {
             self.failed.inc();
         }
+    }
+
+    /// There is none to verify with.
+    pub fn without_keys(&self) {
+        *self.age.got.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

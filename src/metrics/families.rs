@@ -107,7 +107,7 @@ impl Families {
             ),
             keys_age: new.float_gauges(
                 "nsgate_keys_age_seconds",
-                "Seconds since an issuer's keys were last got.",
+                "Seconds since an issuer's keys were last got; infinite if there are none.",
                 &["issuer"],
             ),
             backend_up: new.gauges(

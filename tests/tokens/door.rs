@@ -133,6 +133,12 @@ impl Door {
         self.connect().ask_with(values).await
     }
 
+    /// Whether the metrics have this line.
+    pub fn shows(&self, line: &str) -> bool {
+        let text = self.metrics.render().unwrap();
+        text.lines().any(|shown| shown == line)
+    }
+
     /// The value of a metric.
     pub fn metric(&self, series: &str) -> u64 {
         let text = self.metrics.render().unwrap();

@@ -1,6 +1,7 @@
 //! Keys come, change, and fail to come.
 
 use std::io::Write;
+use std::time::Duration;
 
 use nsgate::config::KeySource;
 use nsgate::error::Error;
@@ -154,6 +155,41 @@ async fn a_gateway_whose_issuer_is_down_becomes_ready_when_keys_arrive() {
     door.refresh().await;
     assert_eq!(door.keys.missing().count(), 0);
     door.ask(&good()).await.unwrap();
+}
+
+/// Nobody gets in then, and whoever is on call must hear of it; nor may the gateway wait as long for the next set as
+/// this one is good for.
+#[tokio::test]
+async fn a_key_set_without_a_key_to_verify_with_is_as_good_as_none() {
+    let issuer = Issuer::start().await;
+    let door = Door::new(vec![one(&issuer.uri(JWKS))]);
+    let kept = [("cache-control", "max-age=86400")];
+    let never = format!("nsgate_keys_age_seconds{{issuer=\"{ONE}\"}} inf");
+    let counted = |result: &str| {
+        let series = format!("nsgate_key_refreshes_total{{issuer=\"{ONE}\",result=\"{result}\"}}");
+        door.metric(&series)
+    };
+    let unusable = json!({"kty": "oct", "k": "AAAA", "kid": "rsa"});
+    for (n, keys) in (1..).zip([set(&[]), set(&[unusable])]) {
+        issuer.publish(JWKS, 200, &kept, keys);
+        let wait = door.keys.issuers()[0].refresh().await;
+        assert!(wait <= Duration::from_secs(10), "{wait:?}");
+        assert_eq!((counted("success"), counted("failure")), (0, n));
+        assert!(door.shows(&never));
+        assert_eq!(door.keys.missing().count(), 1);
+    }
+    issuer.publish(JWKS, 200, &kept, set(&[RSA.jwk("rsa")]));
+    let wait = door.keys.issuers()[0].refresh().await;
+    assert!(wait > Duration::from_secs(3600), "{wait:?}");
+    assert_eq!((counted("success"), counted("failure")), (1, 2));
+    assert!(!door.shows(&never));
+    door.ask(&good()).await.unwrap();
+    // All that there were are taken back.
+    issuer.publish(JWKS, 200, &kept, set(&[]));
+    door.refresh().await;
+    assert_eq!((counted("success"), counted("failure")), (1, 3));
+    assert!(door.shows(&never));
+    door.ask(&good()).await.unwrap_err();
 }
 
 #[tokio::test]
