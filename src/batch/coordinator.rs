@@ -30,7 +30,7 @@ use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Effect, Event, Hazard, Refusal, Settled, State, step};
+use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
 use crate::batch::visibility::{Claim, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::exchange::origin::Origin;
@@ -115,6 +115,8 @@ pub struct Run {
     hazards_told: Vec<Option<Hazard>>,
     /// An INTENT is durable.
     written: bool,
+    /// ABORT is durable, and how long its undo takes is not counted yet.
+    undoing: bool,
     begun: Instant,
     phase_begun: Instant,
 }
@@ -214,6 +216,9 @@ impl Run {
             for effect in effects {
                 self.perform(effect, &state, &pending);
             }
+            if (state.is_watching() || state.is_ended()) && std::mem::take(&mut self.undoing) {
+                self.lap(Phase::Undo);
+            }
             if state.is_ended() {
                 for (entry, Entry { line, .. }) in self.plan.entries.iter().enumerate() {
                     let visibility = &self.coordinator.visibility;
@@ -291,8 +296,8 @@ impl Run {
             Event::Decided(decision) => {
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
+                self.undoing = *decision == Decision::Abort;
             }
-            Event::Ended => self.lap(Phase::Undo),
             _ => {}
         }
     }

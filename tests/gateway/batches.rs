@@ -5,6 +5,7 @@ mod full;
 mod hidden;
 mod late;
 mod mixed;
+mod numbers;
 mod prepare;
 mod recovery;
 mod refuse;

@@ -54,6 +54,7 @@ impl Run {
         run.open();
         if let Some(decision) = decision {
             run.coordinator.open.decided(run.id, decision);
+            run.undoing = decision == Decision::Abort;
         }
         run.hide();
         if decision == Some(Decision::Commit) {
@@ -93,6 +94,7 @@ impl Run {
             superseded: Vec::new(),
             hazards_told: vec![None; entries],
             written: true,
+            undoing: false,
             begun: Instant::now(),
             phase_begun: Instant::now(),
             coordinator,

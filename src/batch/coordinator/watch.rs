@@ -90,6 +90,7 @@ impl Run {
             "a create landed after its batch was undone; it is undone as well"
         );
         self.coordinator.metrics.late_create();
+        (self.undoing, self.phase_begun) = (true, Instant::now());
         let shares = &self.plan.shape.shares;
         if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {
             self.unlocked[share] = false;
