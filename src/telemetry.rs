@@ -148,11 +148,17 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// A record arrives in one piece.
+/// A record arrives in one piece. It is one line: whoever has chosen a part of it, such as a table's name, does not end
+/// it and write the next.
 impl io::Write for Log {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.line(line.to_vec());
-        Ok(line.len())
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let mut line = record.to_vec();
+        let inside = line.iter_mut().rev().skip(1);
+        for end in inside.filter(|byte| matches!(byte, b'\n' | b'\r')) {
+            *end = b' ';
+        }
+        self.line(line);
+        Ok(record.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
