@@ -21,6 +21,7 @@ pub struct Error(Box<Parts>);
 struct Parts {
     code: Code,
     status: StatusCode,
+    reason: Option<&'static str>,
     message: String,
     detail: Option<String>,
     transaction: Option<String>,
@@ -34,6 +35,7 @@ impl Error {
         Self(Box::new(Parts {
             code,
             status: code.status(),
+            reason: None,
             message: message.into(),
             detail: None,
             transaction: None,
@@ -61,6 +63,13 @@ impl Error {
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.0.status = status;
+        self
+    }
+
+    /// Says in one of a few fixed words why, for the log alone.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str) -> Self {
+        self.0.reason = Some(reason);
         self
     }
 
@@ -130,6 +139,11 @@ impl Error {
     /// The HTTP status of the answer.
     pub fn status(&self) -> StatusCode {
         self.0.status
+    }
+
+    /// The word that the log has for it.
+    pub fn reason(&self) -> Option<&'static str> {
+        self.0.reason
     }
 
     /// What the caller is told.

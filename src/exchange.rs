@@ -44,8 +44,8 @@ pub struct Exchange {
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
     context: Mutex<Vec<(String, String)>>,
-    /// Why the gateway itself refused or failed.
-    code: OnceLock<Code>,
+    /// Why the gateway itself refused or failed: the contract's code, and a word for the log.
+    failure: OnceLock<(Code, Option<&'static str>)>,
     /// 0 until there is a response.
     status: AtomicU16,
     /// When there was one.
@@ -110,7 +110,7 @@ impl Exchange {
             backend: OnceLock::new(),
             caller: OnceLock::new(),
             context: Mutex::default(),
-            code: OnceLock::new(),
+            failure: OnceLock::new(),
             status: AtomicU16::new(0),
             answered: OnceLock::new(),
             waits: Waits::default(),
@@ -182,9 +182,9 @@ impl Exchange {
         self.entries().extend(cut);
     }
 
-    /// The gateway itself refused it, or failed on it.
-    pub fn failed(&self, code: Code) {
-        let _ = self.code.set(code);
+    /// The gateway itself refused it, or failed on it, for a reason that has a word or not.
+    pub fn failed(&self, code: Code, reason: Option<&'static str>) {
+        let _ = self.failure.set((code, reason));
     }
 
     /// It is answered with this status.
@@ -243,7 +243,12 @@ impl Exchange {
 
     /// What the gateway said was wrong; `None` where nothing was, or a catalog said it.
     pub fn code(&self) -> Option<Code> {
-        self.code.get().copied()
+        self.failure.get().map(|(code, _)| *code)
+    }
+
+    /// The word for why the gateway refused it, where there is one.
+    pub fn reason(&self) -> Option<&'static str> {
+        self.failure.get()?.1
     }
 
     /// The response's status; `None` if there was none.

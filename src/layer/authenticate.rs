@@ -141,8 +141,10 @@ fn admit(request: &mut Request<Body>, principal: Principal) {
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
+        let reason = refusal.reason();
         if refusal == Refusal::NoKeys {
-            return Self::unavailable(refusal.to_string()).retry_after(5);
+            let error = Self::unavailable(refusal.to_string()).retry_after(5);
+            return error.because(reason);
         }
         let challenge = match &refusal {
             // RFC 6750, section 3.1: no error where there was no token.
@@ -153,7 +155,8 @@ impl From<Refusal> for Error {
         };
         let challenge =
             challenge.unwrap_or(HeaderValue::from_static(r#"Bearer error="invalid_token""#));
-        Self::new(Code::Unauthenticated, refusal.to_string()).challenge(challenge)
+        let error = Self::new(Code::Unauthenticated, refusal.to_string());
+        error.challenge(challenge).because(reason)
     }
 }
 

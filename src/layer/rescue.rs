@@ -115,7 +115,7 @@ where
             Some(Ok(response)) => return Poll::Ready(Ok(response)),
             Some(Err(error)) => error,
         };
-        this.exchange.failed(error.code());
+        this.exchange.failed(error.code(), error.reason());
         report(&error, this.exchange);
         let path = this.path.as_ref().map_or("", PathAndQuery::path);
         Poll::Ready(Ok(respond(&error, path)))

@@ -1,5 +1,7 @@
 //! What an operator sees of requests: one line each that says what happened, and never what is secret.
 
+mod words;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

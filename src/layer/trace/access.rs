@@ -34,6 +34,7 @@ struct Noted {
     caller: Option<(Arc<str>, Arc<str>)>,
     context: Vec<(String, String)>,
     code: Option<Code>,
+    reason: Option<&'static str>,
     status: Option<u16>,
     whole: Duration,
     answered: Duration,
@@ -61,6 +62,9 @@ struct Line<'a> {
     /// The contract's code, where the gateway refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
+    /// Why a token was refused: the word that `nsgate_authentication_failures_total` counts it under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     /// Whether the client has the whole answer.
     complete: bool,
     /// Who ended it too early: `connection` or `catalog`.
@@ -113,6 +117,7 @@ impl Noted {
                 .map(|caller| (Arc::clone(caller.subject()), Arc::clone(caller.issuer()))),
             context: exchange.context(),
             code: exchange.code(),
+            reason: exchange.reason(),
             status: exchange.status().map(|status| status.as_u16()),
             whole,
             answered: exchange.timed_at().unwrap_or(whole),
@@ -157,6 +162,7 @@ impl<'a> Line<'a> {
             backend: noted.backend.as_deref().unwrap_or("none"),
             status: noted.status.unwrap_or(499),
             code: noted.code.map(Code::number),
+            reason: noted.reason,
             complete: noted.how == End::Complete,
             aborted_by: match noted.how {
                 End::Complete => None,
@@ -195,6 +201,9 @@ impl<'a> Line<'a> {
         // Writing to a string does not fail.
         if let Some(code) = self.code {
             let _ = write!(line, " code={code}");
+        }
+        if let Some(reason) = self.reason {
+            let _ = write!(line, " reason={reason}");
         }
         if let Some(who) = self.aborted_by {
             let _ = write!(line, " complete=false aborted_by={who}");

@@ -68,6 +68,8 @@ fn span(exchange: &Exchange, how: End) -> Option<Span> {
             .code()
             .map(|code| ("nsgate.code", Fact::Number(code.number().into()))),
     );
+    let reason = exchange.reason();
+    facts.extend(reason.map(|reason| ("nsgate.reason", Fact::Word(reason))));
     if failed {
         let kind = if status >= 500 {
             status.to_string()

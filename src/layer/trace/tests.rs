@@ -117,7 +117,7 @@ async fn logged(format: LogFormat) -> String {
             ..Identity::default()
         }));
         exchange.routed(&Identifier::from_names(["prod", "eu"]).unwrap());
-        exchange.failed(Code::Throttling);
+        exchange.failed(Code::Throttling, Some("expired"));
         exchange.described(vec![("team".to_owned(), "ml\" x".to_owned())]);
         exchange.answered(StatusCode::OK);
         let mut body = request.into_body();
@@ -150,7 +150,7 @@ async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
     let line: Value = serde_json::from_str(&logged(LogFormat::Json).await).unwrap();
     let expected = serde_json::json!({
         "level": "INFO", "message": "request", "id": "r1", "operation": "query_table", "backend": "lake",
-        "mount": "prod$eu", "status": 200, "code": 21, "complete": true, "request_bytes": 11, "response_bytes": 5,
+        "mount": "prod$eu", "status": 200, "code": 21, "reason": "expired", "complete": true, "request_bytes": 11, "response_bytes": 5,
         "subject": "al\"ice\n", "issuer": "https://idp", "protocol": "HTTP/1.1", "context": {"team": "ml\" x"},
     });
     for (key, value) in expected.as_object().unwrap() {
@@ -167,7 +167,7 @@ async fn the_access_log_tells_who_asked_what_and_how_long_it_took() {
     let text = logged(LogFormat::Text).await;
     let expected = [
         " id=r1 trace=",
-        r#" operation=query_table mount="prod$eu" backend=lake status=200 code=21 duration="#,
+        r#" operation=query_table mount="prod$eu" backend=lake status=200 code=21 reason=expired duration="#,
         " request_bytes=11 response_bytes=5",
         r#" subject="al\"ice\n" issuer="https://idp" protocol=HTTP/1.1 context.team="ml\" x""#,
     ];

@@ -1,0 +1,72 @@
+//! What a line says of a token that was refused, and what nobody can make it say.
+
+use serde_json::{Value, json};
+
+use super::{EXISTS, SECRETS, lines, setup};
+use crate::batches::until;
+use crate::token;
+use crate::world::Setup;
+
+/// The words are those of the metric, so that whoever sees one grow finds the requests.
+#[tokio::test]
+async fn a_refused_token_has_a_line_that_says_why() {
+    let world = setup().start().await.seeded();
+    let token = |claims: Value| format!("Bearer {}", token::token(&claims));
+    let good = token(json!({}));
+    let unsigned = format!("{}.{}", good.rsplit_once('.').unwrap().0, "A".repeat(86));
+    let cases = [
+        ("missing", String::new()),
+        ("credentials", "Basic secret-body".to_owned()),
+        ("malformed", "Bearer secret-body.x.y".to_owned()),
+        ("issuer", token(json!({"iss": "https://secret-body.test"}))),
+        ("signature", unsigned),
+        ("expired", token(json!({"exp": 1}))),
+        (
+            "not_yet_valid",
+            token(json!({"nbf": 4_000_000_000_u64, "exp": 4_100_000_000_u64})),
+        ),
+        ("audience", token(json!({"aud": "secret-body"}))),
+        ("claim", token(json!({"sub": 7}))),
+    ];
+    for (reason, bearer) in &cases {
+        let client = world.anonymous().header("x-request-id", reason);
+        let client = match bearer.is_empty() {
+            true => client,
+            false => client.header("authorization", bearer),
+        };
+        let reply = client.post(EXISTS, &json!({})).await;
+        assert_eq!(reply.status, 401, "{reason}: {reply:?}");
+        let counted = format!("nsgate_authentication_failures_total{{reason=\"{reason}\"}}");
+        assert!(
+            (world.metric(&counted).await - 1.0).abs() < f64::EPSILON,
+            "{reason}"
+        );
+    }
+    let lines = lines(&world, &cases.each_ref().map(|case| case.0)).await;
+    for (reason, bearer) in cases {
+        assert_eq!(lines[reason]["reason"], reason);
+        let parts = bearer.split('.').filter(|part| part.len() > 40);
+        for secret in SECRETS.into_iter().chain(parts) {
+            assert!(!world.log().contains(secret), "{reason}: {secret}");
+        }
+    }
+}
+
+/// Names are the callers' own: at `debug` each is in a message, and at any level that of a table which waits.
+#[tokio::test]
+async fn a_name_with_the_end_of_a_line_in_it_writes_no_line_of_its_own() {
+    let telemetry = "telemetry: { log: text, level: debug }";
+    let world = Setup::two().section(telemetry).start().await;
+    let name = "/v1/table/north%24t%0A2026-11-22T00:00:00.000Z%20%20INFO%20forged%0D/exists";
+    assert_eq!(world.client().post(name, &json!({})).await.status, 404);
+    until("it is logged", || {
+        world.log().contains("is not served here")
+    })
+    .await;
+    let log = world.log();
+    assert_eq!(log.matches("forged").count(), 1, "{log}");
+    assert!(!log.contains('\r'), "{log}");
+    for line in log.lines().filter(|line| line.contains("forged")) {
+        assert!(line.contains(" DEBUG request: table north$t "), "{line}");
+    }
+}
