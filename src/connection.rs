@@ -96,10 +96,17 @@ impl Protocols {
         http2
     }
 
-    /// Serves a connection until it ends, by itself or as `pulse` is ordered.
+    /// Serves a connection until it ends, by itself or as `pulse` is ordered. Answers with why, where what came over it
+    /// could not be read as a request: nobody else hears of that.
     ///
     /// `stack` is always ready: it refuses instead of waiting.
-    pub async fn serve<T, S>(&self, stream: T, peer: Peer, stack: S, pulse: Arc<Pulse>)
+    pub async fn serve<T, S>(
+        &self,
+        stream: T,
+        peer: Peer,
+        stack: S,
+        pulse: Arc<Pulse>,
+    ) -> Option<hyper::Error>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
@@ -107,10 +114,15 @@ impl Protocols {
     {
         let door = Door::new(stack, peer, Arc::clone(&pulse));
         let speaking = pin!(self.speak(stream, door, &pulse));
-        pulse.unless_cut(speaking).await;
+        pulse.unless_cut(speaking).await.flatten()
     }
 
-    async fn speak<T, S>(&self, mut stream: T, door: Door<S>, pulse: &Arc<Pulse>)
+    async fn speak<T, S>(
+        &self,
+        mut stream: T,
+        door: Door<S>,
+        pulse: &Arc<Pulse>,
+    ) -> Option<hyper::Error>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
@@ -125,14 +137,15 @@ impl Protocols {
             })
             .await
         };
-        let Some(http2) = http2 else { return };
-        // How a connection ends is of no interest to anyone: its requests have been counted.
-        if http2 {
+        // How else a connection ends is of no interest to anyone: its requests have been counted.
+        if http2? {
             let io = Io::new(stream, start, Arc::clone(pulse), false);
             // Boxed, or it would make the task of an HTTP/1.1 connection large.
             Box::pin(self.speak_http2(io, door, pulse)).await;
+            None
         } else {
-            self.speak_http1(stream, start, door, pulse).await;
+            let ended = self.speak_http1(stream, start, door, pulse).await;
+            ended.err().filter(hyper::Error::is_parse)
         }
     }
 
@@ -144,14 +157,15 @@ impl Protocols {
         mut start: Bytes,
         mut door: Door<S>,
         pulse: &Arc<Pulse>,
-    ) where
+    ) -> hyper::Result<()>
+    where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
         loop {
             start = match direct::serve(&mut stream, start, &mut door, self.header_bytes).await {
-                None => return,
+                None => return Ok(()),
                 Some(Other::Request(start)) => start,
                 Some(Other::Answer(response, behind)) => {
                     door.answer_next(response);
@@ -163,8 +177,8 @@ impl Protocols {
             let mut waker = wake::Own::default();
             let rests =
                 poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
-            if !rests {
-                return;
+            if !rests? {
+                return Ok(());
             }
             let parts = connection.into_parts();
             (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
@@ -195,12 +209,12 @@ impl Protocols {
     }
 }
 
-/// Ready when the connection is over: `true` if it is to rest.
+/// Ready when the connection is over, or cannot be read any further: `true` if it is to rest.
 fn poll_http1<I, B, S>(
     connection: &mut http1::Connection<I, S>,
     pulse: &Pulse,
     cx: &mut Context<'_>,
-) -> Poll<bool>
+) -> Poll<hyper::Result<bool>>
 where
     I: Read + Write + Unpin,
     S: HttpService<Incoming, ResBody = B>,
@@ -210,8 +224,8 @@ where
 {
     let (mut connection, beats) = (Pin::new(connection), pulse.beats());
     // Before any order: a goodbye ahead of what has come would leave that without an answer.
-    if connection.as_mut().poll(cx).is_ready() {
-        return Poll::Ready(false);
+    if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+        return Poll::Ready(ended.map(|()| false));
     }
     // If anything has moved, more may be to read than hyper has read, or what is left of a body: then it hangs up.
     if pulse.should_rest() && pulse.beats() == beats {
@@ -220,11 +234,11 @@ where
         connection.as_mut().graceful_shutdown();
         return pulse
             .resting(|| connection.poll(cx))
-            .map(|ended| ended.is_ok());
+            .map(|ended| ended.map(|()| true));
     }
     if pulse.should_finish() {
         connection.as_mut().graceful_shutdown();
-        return connection.poll(cx).map(|_| false);
+        return connection.poll(cx).map(|ended| ended.map(|()| false));
     }
     Poll::Pending
 }

@@ -26,6 +26,7 @@ use tower::Service;
 use crate::backend::Peer;
 use crate::body::Body;
 use crate::connection::{Order, Patience, Protocols, Pulse, Watch};
+use crate::error::cause::Causes;
 use crate::tls;
 use workers::{Stream, Workers};
 
@@ -213,7 +214,8 @@ where
             match &serving.tls {
                 None => {
                     let peer = Peer::new(address, false);
-                    protocols.serve(stream, peer, stack, own).await;
+                    let unread = protocols.serve(stream, peer, stack, own).await;
+                    tell(address, unread);
                 }
                 Some(config) => {
                     let accepting = tls::accept(Arc::clone(config), stream);
@@ -327,7 +329,16 @@ async fn secured<T, S>(
         Some(subject) => peer.certified(&subject),
         None => peer,
     };
-    protocols.serve(stream, peer, stack, pulse).await;
+    let unread = protocols.serve(stream, peer, stack, pulse).await;
+    tell(address, unread);
+}
+
+/// What could not be read as a request, and was refused, has no other record.
+fn tell(client: SocketAddr, unread: Option<hyper::Error>) {
+    if let Some(cause) = unread {
+        let cause = Causes(&cause);
+        tracing::debug!(%client, %cause, "no request that can be read");
+    }
 }
 
 /// A client that left before it was accepted is nothing; anything else is said, and does not become a busy loop.

@@ -1,8 +1,10 @@
 //! What a line says of a token that was refused, and what nobody can make it say.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use super::{EXISTS, SECRETS, lines, setup};
+use super::{EXISTS, SECRETS, is_access, lines, records, setup};
 use crate::batches::until;
 use crate::token;
 use crate::world::Setup;
@@ -69,4 +71,38 @@ async fn a_name_with_the_end_of_a_line_in_it_writes_no_line_of_its_own() {
     for line in log.lines().filter(|line| line.contains("forged")) {
         assert!(line.contains(" DEBUG request: table north$t "), "{line}");
     }
+}
+
+/// No layer ever sees it, and its answer says nothing but a number.
+#[tokio::test]
+async fn what_cannot_be_read_as_a_request_is_told_with_its_reason() {
+    let world = setup().start().await;
+    let long = format!(
+        "GET / HTTP/1.1\r\nx: {}\r\n\r\n",
+        "secret-body".repeat(10_000)
+    );
+    let cases = [
+        (
+            "secret-body\r\n\r\n",
+            "HTTP/1.1 400 ",
+            "invalid HTTP method parsed",
+        ),
+        (&*long, "HTTP/1.1 431 ", "message head is too large"),
+    ];
+    for (sent, answer, cause) in cases {
+        let mut client = TcpStream::connect(world.address()).await.unwrap();
+        let mut answered = vec![0; answer.len()];
+        // It may answer and hang up before all of it is written.
+        let _ = client.write_all(sent.as_bytes()).await;
+        client.read_exact(&mut answered).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&answered), answer);
+        until("it is told", || world.log().contains(cause)).await;
+        let told = records(&world.log());
+        let told = told.iter().find(|record| record["cause"] == cause).unwrap();
+        assert_eq!(told["message"], "no request that can be read");
+        let client = client.local_addr().unwrap().to_string();
+        assert_eq!(told["client"], client);
+    }
+    assert!(!world.log().contains("secret-body"));
+    assert!(!records(&world.log()).iter().any(is_access));
 }
