@@ -120,10 +120,11 @@ impl Worker {
             // Whoever waits for the last spans does not wait for a collector to come back.
             let patience = if hurried { 1 } else { ATTEMPTS };
             open = self.empty(patience).await;
+            // Before whoever waits goes on, which may be to the end of the log.
+            self.tell(hurried || !open);
             for waiting in self.hurry.waiting().drain(..) {
                 let _ = waiting.try_send(());
             }
-            self.tell();
         }
     }
 
@@ -180,9 +181,9 @@ impl Worker {
         }
     }
 
-    /// Once a minute, what was lost since.
-    fn tell(&mut self) {
-        if self.told.is_some_and(|told| told.elapsed() < TELL) {
+    /// Once a minute, what was lost since; `last`: there may be no next time.
+    fn tell(&mut self, last: bool) {
+        if !last && self.told.is_some_and(|told| told.elapsed() < TELL) {
             return;
         }
         let lost = self.lost.swap(0, Ordering::Relaxed);

@@ -274,6 +274,33 @@ async fn a_collector_that_is_hung_or_gone_costs_spans_and_no_request() {
     }
 }
 
+/// Also of those in the minute after others were told of.
+#[tokio::test]
+async fn every_span_that_was_lost_is_told_of_by_the_end() {
+    let collector = Collector::start().await;
+    collector.feel(Mood::Refusing);
+    let mut world = world(&collector).await;
+    let lost = |log: &str| -> u64 {
+        let told = log
+            .lines()
+            .filter(|line| line.contains("spans did not reach"));
+        let told = told.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        told.map(|line| line["lost"].as_u64().unwrap()).sum()
+    };
+    for round in 0..2 {
+        for _ in 0..3 {
+            world.client().post(EXISTS, &json!({})).await.ok();
+        }
+        if round == 0 {
+            until("a loss is told", || lost(&world.log()) > 0).await;
+        }
+    }
+    world.terminate();
+    assert_eq!(world.ended().await, Some(0));
+    // Of each request the gateway's own, and that of the question to the catalog.
+    until("all of it is told", || lost(&world.log()) == 2 * 6).await;
+}
+
 #[tokio::test]
 async fn the_last_spans_are_sent_at_the_end() {
     let collector = Collector::start().await;
