@@ -18,6 +18,8 @@ use crate::error::cause::Causes;
 use crate::metrics;
 use crate::token::{Header, Policy};
 
+const NO_KEY: &str = "the key set has no key that can verify a token";
+
 /// An issuer whose tokens are accepted.
 pub struct Issuer {
     config: config::Issuer,
@@ -200,7 +202,7 @@ impl Issuer {
         // An issuer that publishes nothing to verify with is asked again as soon as one that is down.
         let taken = taken.and_then(|age| match self.has_keys() {
             true => Ok(age),
-            false => Err("the key set has no key that can verify a token".into()),
+            false => Err(NO_KEY.into()),
         });
         self.metrics.refreshed(taken.is_ok());
         if !self.has_keys() {
@@ -246,6 +248,10 @@ impl Issuer {
                 "a published key is passed over"
             );
         })?;
+        if keys.is_empty() && self.has_file() {
+            // A reload does not take it either. An issuer that publishes such a set takes its keys back.
+            return Err(NO_KEY.into());
+        }
         let known = self.known();
         let old = known.as_deref();
         let keys = Arc::new(match old {

@@ -209,9 +209,14 @@ async fn a_file_is_read_again_when_it_changes() {
     write!(file, "{}", set(&[RSA.jwk("rsa")])).unwrap();
     let door = Door::open(vec![from_file(file.path())]).await;
     door.ask(&good()).await.unwrap();
-    std::fs::write(file.path(), "{").unwrap();
-    door.refresh().await;
-    door.ask(&fresh(1)).await.unwrap();
+    let failed = format!("nsgate_key_refreshes_total{{issuer=\"{ONE}\",result=\"failure\"}}");
+    let unusable = json!({"kty": "oct", "k": "AAAA", "kid": "rsa"});
+    for (n, content) in (1..).zip(["{".to_owned(), set(&[]), set(&[unusable])]) {
+        std::fs::write(file.path(), &content).unwrap();
+        door.refresh().await;
+        door.ask(&fresh(n)).await.expect(&content);
+        assert_eq!(door.metric(&failed), u64::from(n), "{content}");
+    }
     std::fs::write(file.path(), set(&[P256.jwk("ec")])).unwrap();
     door.refresh().await;
     door.ask(&by("ec", &P256)).await.unwrap();
