@@ -232,6 +232,7 @@ async fn what_a_token_server_refuses_is_told_as_whose_fault_it_is() {
         assert_eq!(shown(&world), [], "{name}");
     }
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
+    until(|| world.log().matches(r#""reason":"exchange""#).count() == 3).await;
 }
 
 fn assert_refused(

@@ -8,6 +8,9 @@ use http::HeaderValue;
 use crate::error::Error;
 use crate::protocol::error::Code;
 
+/// The access log's word for it: the gateway itself had nothing against the caller's token.
+const EXCHANGE: &str = "exchange";
+
 /// No token. Shared by everyone who waited for the same one.
 #[derive(Clone, Debug)]
 pub struct Refusal {
@@ -74,11 +77,13 @@ impl Refusal {
                 Code::Unauthenticated,
                 format!("the token cannot be traded for one of backend `{backend}`"),
             )
-            .challenge(HeaderValue::from_static(r#"Bearer error="invalid_token""#)),
+            .challenge(HeaderValue::from_static(r#"Bearer error="invalid_token""#))
+            .because(EXCHANGE),
             Fault::Caller => Error::new(
                 Code::PermissionDenied,
                 format!("the caller gets no token of backend `{backend}`"),
-            ),
+            )
+            .because(EXCHANGE),
             Fault::Gateway | Fault::Server => Error::unavailable(format!(
                 "no token of backend `{backend}` can be had at the moment"
             ))
@@ -119,6 +124,8 @@ mod tests {
             let told = Refusal::answered(error, trading).to_error("lake");
             assert_eq!(told.status().as_u16(), status, "{error} {trading}");
             assert!(told.message().contains("`lake`"), "{error}");
+            let reason = (status != 503).then_some("exchange");
+            assert_eq!(told.reason(), reason, "{error} {trading}");
         }
     }
 }

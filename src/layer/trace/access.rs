@@ -62,7 +62,8 @@ struct Line<'a> {
     /// The contract's code, where the gateway refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
-    /// Why a token was refused: the word that `nsgate_authentication_failures_total` counts it under.
+    /// Why a token was refused: the word that `nsgate_authentication_failures_total` counts it under, or `exchange`
+    /// where a catalog's token server has nothing for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// Whether the client has the whole answer.
