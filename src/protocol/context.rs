@@ -17,6 +17,9 @@ use crate::error::Error;
 
 /// What a value neither begins nor ends with.
 const SPACES: [char; 2] = [' ', '\t'];
+/// What a key of a body's `context` begins with that stands for a header of the request. Clients send that header, and
+/// leave the entry in the body.
+const OF_HEADERS: &[u8] = b"header.";
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 256;
 
@@ -192,9 +195,16 @@ impl Context {
     /// Adds a pair of the body's `context`; `false` when a claim or a header has its key,
     /// and the pair must not reach a catalog.
     ///
+    /// One that stands for a header is none: what becomes of the header is decided where headers are. Left in the body
+    /// it could be the caller's token, or context that only the issuer may set, to a catalog that asks another one.
+    ///
     /// # Errors
     /// As [`Context::take`]; keys that differ only in case are one key.
     pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, ContextError> {
+        let begin = key.as_bytes().get(..OF_HEADERS.len());
+        if begin.is_some_and(|begin| begin.eq_ignore_ascii_case(OF_HEADERS)) {
+            return Ok(false);
+        }
         let name =
             HeaderName::from_bytes(key.as_bytes()).map_err(|_| ContextError::Key(shown(key)))?;
         if self.claims.governs(name.as_str()) {

@@ -120,6 +120,21 @@ async fn the_callers_token_goes_where_it_is_wanted() {
     }
 }
 
+#[tokio::test]
+async fn what_stands_for_a_header_is_no_context() {
+    let setup = Setup::two().backend("east", "authorization: none");
+    let world = setup.start().await;
+    let client = world.client_with(&json!({"tenant": "acme"}));
+    let sent = r#"{"context":{"header.Authorization":"Bearer x","k":"v","header.x-ns-ctx-tenant":"evil"},"n":1.0}"#;
+    for name in ["west", "east"] {
+        let path = format!("/v1/namespace/{name}/exists");
+        client.post_bytes(&path, sent).await;
+        let seen = &world.catalog(name).seen_of("namespace_exists")[0];
+        assert_eq!(context(seen), ["k=v", "tenant=acme"], "{name}");
+        assert_eq!(seen.body, r#"{"context":{"k":"v"},"n":1.0}"#, "{name}");
+    }
+}
+
 /// The context entries that arrived, as `key=value`, sorted.
 fn context(seen: &Seen) -> Vec<String> {
     let pairs = seen.headers.iter().filter_map(|(name, value)| {
