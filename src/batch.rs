@@ -7,6 +7,7 @@
 
 pub mod coordinator;
 pub mod fate;
+mod ids;
 pub mod locks;
 pub mod log;
 pub mod names;

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::backend::Backend;
 use crate::batch::fate::Fate;
+use crate::batch::ids::Ids;
 use crate::batch::locks::{Hold, Locks};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
@@ -52,6 +53,8 @@ pub struct Coordinator {
     /// What readers may not see.
     pub visibility: Visibility,
     settings: ArcSwap<BatchConfig>,
+    /// What new batches are called.
+    pub(in crate::batch) ids: Ids,
     /// The counters.
     pub metrics: metrics::Batch,
     /// The batches with an INTENT and no end.
@@ -145,6 +148,7 @@ impl Coordinator {
             locks: Locks::default(),
             visibility: Visibility::default(),
             settings: ArcSwap::from_pointee(settings),
+            ids: Ids::default(),
             metrics,
             open: OpenBatches::default(),
             clock: now_millis,

@@ -27,9 +27,15 @@ pub async fn recover(
     outcomes: &Outcomes,
     backend: impl Fn(&str) -> Option<Arc<Backend>>,
 ) -> Result<usize, LogError> {
-    let mut past = Past::default();
-    let mut sort = |record: Record| past.add(coordinator, record);
+    let (mut past, mut last) = (Past::default(), None);
+    let mut sort = |record: Record| {
+        last = Some(record.id);
+        past.add(coordinator, record);
+    };
     coordinator.log.scan(&mut sort).await?;
+    if let Some(last) = last {
+        coordinator.ids.begin_after(last);
+    }
     // The unfinished are remembered before all others.
     let room = REMEMBERED.saturating_sub(past.kept.len());
     let old = past.over.len().saturating_sub(room);
@@ -229,3 +235,6 @@ fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
         visibility.release(&line, version, &fate, rest, None);
     }
 }
+
+#[cfg(test)]
+mod tests;

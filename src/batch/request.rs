@@ -11,7 +11,6 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::{Response, StatusCode};
 use tokio::sync::TryAcquireError;
-use uuid::Uuid;
 
 pub(super) use answer::json;
 
@@ -100,10 +99,9 @@ impl Batches {
         let permit = permit.map_err(|_| busy("too many batches are running"))?;
         let key = request_key(caller, &fingerprint);
         let has_key = caller.idempotency_key.is_some();
-        let outcome = match self
-            .outcomes
-            .admit(&key, has_key, Uuid::now_v7(), &fingerprint, tables)
-        {
+        let id = self.coordinator.ids.next();
+        let admitted = self.outcomes.admit(&key, has_key, id, &fingerprint, tables);
+        let outcome = match admitted {
             Admission::Different => {
                 let message = "this Idempotency-Key was used before, with other entries";
                 return Err(Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY));

@@ -131,7 +131,8 @@ impl OpenBatches {
         let shown = OpenBatch {
             id: id.to_string(),
             state: Standing::Undecided,
-            since_millis: began(id),
+            // Its name is later than it where the clock was set back.
+            since_millis: began(id).min(now_millis()),
             error: None,
             entries: entries.collect(),
         };
