@@ -2,6 +2,7 @@
 //!
 //! One task a batch, apart from the request that asked for it: a client that goes away stops nothing.
 
+mod abandoned;
 mod begin;
 mod effects;
 mod look;
@@ -358,5 +359,7 @@ pub(crate) fn now_millis() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
+#[cfg(test)]
+mod stand_ins;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::batch::TableKey;
 use crate::batch::log::BatchId;
 use crate::batch::step::Refusal;
+use crate::protocol::error::Code;
 
 /// Finished batches that are remembered; the least used are forgotten first.
 pub const REMEMBERED: usize = 100_000;
@@ -90,6 +91,19 @@ impl Outcome {
             }
             open
         });
+    }
+
+    /// Nothing was written, and there will be no answer but this.
+    pub fn give_up(&self) {
+        if self.get().is_none() {
+            let refusal = Refusal {
+                status: 500,
+                code: Code::Internal,
+                message: "the gateway failed on this request".into(),
+            };
+            let written = false;
+            self.set(Answered::Refused { refusal, written });
+        }
     }
 
     /// The answer, if there is one.
@@ -228,7 +242,6 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
-    use crate::protocol::error::Code;
 
     const REMEMBER: Duration = Duration::from_secs(60);
 

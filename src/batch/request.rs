@@ -113,7 +113,7 @@ impl Batches {
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
         // In a task of its own: a client that goes away stops nothing.
-        tokio::spawn(async move {
+        let run = tokio::spawn(async move {
             let plan = match plan.await {
                 Ok(plan) => plan,
                 Err(refusal) => {
@@ -133,7 +133,11 @@ impl Batches {
         });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
         tokio::spawn(async move {
-            finished.wait().await;
+            tokio::select! {
+                _ = finished.wait() => {}
+                // It panicked before there was a batch; one that runs answers before it ends, however it does.
+                Err(ended) = run => if ended.is_panic() { finished.give_up() },
+            }
             outcomes.finish(&key, has_key, &finished);
         });
         Ok(outcome)

@@ -12,6 +12,8 @@ use crate::batch::step::{Decision, Event, State};
 
 /// How long a batch that is busy with its log is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What people are told of a batch whose task has panicked.
+pub(super) const ABANDONED: &str = "the gateway failed at this batch, its log says how, and goes on with it when it is started again";
 
 /// Who decided, and why.
 #[derive(Clone, Debug)]
@@ -70,9 +72,14 @@ impl Coordinator {
             by,
             answer,
         };
+        // A task that ends takes its batch away; one that panics does not.
+        let ended = || match self.open.has(id) {
+            true => ResolveError::Refused(ABANDONED.into()),
+            false => gone(),
+        };
         let call = Call::Resolve(request);
-        batch.send(call).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        batch.send(call).await.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
     }
 
     /// A batch whose backend is not configured any more keeps to the log, open to a person's decision to let it be.
