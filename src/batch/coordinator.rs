@@ -4,6 +4,7 @@
 
 mod abandoned;
 mod begin;
+mod calls;
 mod effects;
 mod look;
 mod open;
@@ -21,7 +22,7 @@ use dashmap::DashMap;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use crate::backend::Backend;
@@ -37,10 +38,8 @@ use crate::batch::visibility::{Claim, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Phase};
+use calls::Calls;
 use together::Together;
-
-/// Questions to catalogs under way at a time, over all batches.
-const CALLS: usize = 512;
 
 /// Tells milliseconds since the epoch.
 pub type WallClock = fn() -> u64;
@@ -62,7 +61,7 @@ pub struct Coordinator {
     pub open: OpenBatches,
     /// The time that the log is told.
     pub clock: WallClock,
-    calls: Arc<Semaphore>,
+    calls: Calls,
     /// Which catalogs have an atomic batch-create of their own, where that has been found out.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
     /// The backends of the configuration in use, as soon as it is not the first.
@@ -153,7 +152,7 @@ impl Coordinator {
             metrics,
             open: OpenBatches::default(),
             clock: now_millis,
-            calls: Arc::new(Semaphore::new(CALLS)),
+            calls: Calls::default(),
             atomic: Arc::default(),
             backends: tokio::sync::watch::Sender::default(),
         }

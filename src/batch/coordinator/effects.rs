@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
+use super::calls::Turn;
 use super::{Done, Pending, Run};
 use crate::backend::Authority;
 use crate::batch::log::{LogError, Verdict};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created};
-use crate::batch::plan::Plan;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
 };
@@ -315,27 +314,12 @@ impl Run {
         Turn {
             plan: Arc::clone(&self.plan),
             asker: self.asker(),
-            calls: Arc::clone(&self.coordinator.calls),
+            calls: self
+                .coordinator
+                .calls
+                .to(self.plan.entries[entry].backend.name()),
             pause,
         }
-    }
-}
-
-/// What a question to a catalog takes with it.
-pub(super) struct Turn {
-    pub(super) plan: Arc<Plan>,
-    pub(super) asker: Asker,
-    calls: Arc<Semaphore>,
-    pause: Option<Duration>,
-}
-
-impl Turn {
-    /// Waits for the pause, if there is one, and until one more question may be under way.
-    pub(super) async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
-        if let Some(pause) = self.pause {
-            sleep(pause).await;
-        }
-        self.calls.acquire().await
     }
 }
 
