@@ -3,10 +3,12 @@
 //! After a write whose fate is unknown nothing is acknowledged any more, and `on_failure` is told,
 //! so that the process can end and recovery can read what the disk really holds.
 
+mod cause;
 mod file;
 mod mark;
 mod writer;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,7 @@ use std::time::Duration;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tokio::sync::{mpsc, oneshot};
 
+use cause::Cause;
 use file::LogFile;
 use mark::{MarkFile, Marker};
 use writer::{Answer, LINGER, What, Write, write_all};
@@ -35,7 +38,10 @@ const PAGES: usize = 4;
 
 /// A log in one file.
 pub struct DiskLog {
+    /// Where it is, as people are told.
+    path: String,
     writes: Option<SyncSender<Write>>,
+    ended: Cause,
     /// Until it is closed.
     running: Mutex<Option<Running>>,
 }
@@ -51,8 +57,9 @@ impl DiskLog {
         path: &Path,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, LogError> {
+        let name = path.display().to_string();
         let unusable = |cause: String| LogError::Unusable {
-            path: path.display().to_string(),
+            path: name.clone(),
             cause,
         };
         let open = || -> Result<Self, String> {
@@ -61,10 +68,10 @@ impl DiskLog {
             if file.is_new() {
                 mark.allows_new()?;
             }
-            let database = file.open().map_err(|error| error.to_string())?;
+            let database = file.open()?;
             file.name().map_err(|error| error.to_string())?;
             let marker = mark.admit(&database)?;
-            let log = Self::start(database, Some(marker), LINGER, on_failure);
+            let log = Self::start(name.clone(), database, Some(marker), LINGER, on_failure);
             log.map_err(|error| error.to_string())
         };
         open().map_err(unusable)
@@ -75,10 +82,12 @@ impl DiskLog {
         database: Database,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
-        Self::start(database, None, Duration::ZERO, on_failure)
+        let name = "(open)".into();
+        Self::start(name, database, None, Duration::ZERO, on_failure)
     }
 
     fn start(
+        path: String,
         database: Database,
         marker: Option<Marker>,
         linger: Duration,
@@ -90,17 +99,26 @@ impl DiskLog {
         begin.commit()?;
         let database = Arc::new(database);
         let (writes, queue) = sync_channel(QUEUE);
-        let written = Arc::clone(&database);
+        let (written, ended) = (Arc::clone(&database), Cause::default());
+        let (of_writer, at) = (ended.clone(), path.clone());
         let writer = std::thread::Builder::new()
             .name("batch-log".into())
             .spawn(move || {
-                if let Err(error) = write_all(&written, &queue, marker, linger) {
-                    on_failure(LogError::Write(error.to_string()));
-                }
+                // Nothing of what a panic leaves half done is written any more.
+                let work = || write_all(&written, &queue, marker, linger);
+                let failure = match catch_unwind(AssertUnwindSafe(work)) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(panic) => format!("its writer panicked: {}", cause::said(&*panic)),
+                };
+                of_writer.set(format!("{at}: {failure}"));
+                on_failure(of_writer.told());
             })
             .map_err(redb::Error::Io)?;
         Ok(Self {
+            path,
             writes: Some(writes),
+            ended,
             running: Mutex::new(Some(Running { database, writer })),
         })
     }
@@ -111,7 +129,7 @@ impl DiskLog {
 
     /// Answers once the write is durable.
     async fn write(&self, id: BatchId, what: What) -> Result<Answer, LogError> {
-        let stopped = || LogError::Write("it has stopped".into());
+        let stopped = || self.ended.told();
         let (done, answer) = oneshot::channel();
         let writes = self.writes.as_ref().ok_or_else(stopped)?;
         match writes.try_send(Write { id, what, done }) {
@@ -143,8 +161,9 @@ impl Drop for DiskLog {
 impl Running {
     /// Waits until the writer has ended; then the file is free.
     fn end(self) {
-        // A writer that panicked has nothing left to write.
         let _ = self.writer.join();
+        // After a panic of the writer closing it may be another one; there is nothing left to write.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.database)));
     }
 }
 
@@ -202,7 +221,7 @@ impl Log for DiskLog {
             .map(|running| Arc::clone(&running.database));
         Box::pin(async move {
             let unreadable = |cause: String| LogError::Unusable {
-                path: "(open)".into(),
+                path: self.path.clone(),
                 cause,
             };
             let database = database.ok_or_else(|| unreadable("it is closed".into()))?;
@@ -218,11 +237,12 @@ impl Log for DiskLog {
 
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async move {
-            self.write(BatchId::nil(), What::Close).await?;
+            let closed = self.write(BatchId::nil(), What::Close).await;
             let running = self.running().take();
             let finished = tokio::task::spawn_blocking(move || running.map(Running::end)).await;
             finished.map_err(|error| LogError::Write(error.to_string()))?;
-            Ok(())
+            // Once the writer has ended it is known why.
+            closed.map(drop).map_err(|_| self.ended.told())
         })
     }
 }
@@ -244,7 +264,7 @@ fn read_all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<()
             page.push(replay(before, batch.drain(..))?);
         }
         let line = serde_json::from_slice(value.value());
-        batch.push(line.map_err(|error| format!("batch {id}: {error}"))?);
+        batch.push(line.map_err(|error| cause::unread(id, &error))?);
         if page.len() == PAGE {
             let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));
             if pages.blocking_send(whole).is_err() {

@@ -1,11 +1,16 @@
 //! The log's file: it has its name only once it is a whole log, so that a crash while it is made leaves none.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use redb::{Builder, Database};
+use redb::{Builder, Database, DatabaseError};
 use uuid::Uuid;
+
+use super::cause;
 
 /// What redb may keep of the file in memory.
 const CACHE: usize = 64 << 20;
@@ -38,10 +43,30 @@ impl LogFile {
         self.unnamed.is_some()
     }
 
-    /// The database in it.
-    pub(super) fn open(&self) -> Result<Database, redb::DatabaseError> {
+    /// The database in it. The error says what is wrong and what can be done.
+    pub(super) fn open(&self) -> Result<Database, String> {
+        // What is damaged may make no sense at all to who reads it.
+        match catch_unwind(AssertUnwindSafe(|| self.look_into())) {
+            Ok(opened) => opened.map_err(|error| cause::unopened(&error)),
+            Err(panic) => Err(cause::damaged(&cause::said(&*panic))),
+        }
+    }
+
+    /// Every page is compared with its checksum before anything is believed or written: one that went bad while nobody
+    /// had the log open would change what batches are about.
+    fn look_into(&self) -> Result<Database, DatabaseError> {
         let path = self.unnamed.as_ref().unwrap_or(&self.path);
-        Builder::new().set_cache_size(CACHE).create(path)
+        let repaired = Rc::new(Cell::new(false));
+        let tell = Rc::clone(&repaired);
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE);
+        builder.set_repair_callback(move |_| tell.set(true));
+        let mut database = builder.create(path)?;
+        // After a crash that was done already.
+        if !self.is_new() && !repaired.get() {
+            database.check_integrity()?;
+        }
+        Ok(database)
     }
 
     /// Gives what was made its name, unless another gateway was faster.

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod trouble;
+
 use uuid::Uuid;
 
 use super::*;

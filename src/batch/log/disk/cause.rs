@@ -1,0 +1,67 @@
+//! Why the log cannot be used or written, in words with which a person can go on.
+
+use std::any::Any;
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::sync::{Arc, OnceLock};
+
+use redb::{DatabaseError, StorageError};
+
+use crate::batch::log::{BatchId, LogError};
+
+/// Why the writer has ended, once it has.
+#[derive(Clone, Default)]
+pub(super) struct Cause(Arc<OnceLock<String>>);
+
+impl Cause {
+    /// It has ended for this reason. The first one stands.
+    pub(super) fn set(&self, words: String) {
+        let _ = self.0.set(words);
+    }
+
+    /// What whoever wanted to write is told.
+    pub(super) fn told(&self) -> LogError {
+        let words = self.0.get().cloned();
+        LogError::Write(words.unwrap_or_else(|| "it has stopped".into()))
+    }
+}
+
+/// Why a file was not opened as a log.
+pub(super) fn unopened(error: &DatabaseError) -> String {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            "another process has it open, and one log is for one gateway. End that one first, or give this one a \
+             `batch.log` of its own"
+                .into()
+        }
+        DatabaseError::Storage(StorageError::Io(cause)) => match cause.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => damaged(cause),
+            _ => error.to_string(),
+        },
+        DatabaseError::Storage(StorageError::Corrupted(cause)) => damaged(cause),
+        DatabaseError::UpgradeRequired(_) => damaged(error),
+        other => other.to_string(),
+    }
+}
+
+/// What cannot be read.
+pub(super) fn damaged(cause: &dyn Display) -> String {
+    format!(
+        "{cause}. It is damaged, or no batch log of this version: put the newest log back with its own mark, and keep this \
+         file for whoever looks into it"
+    )
+}
+
+/// A line that is whole, and has words that this version does not know.
+pub(super) fn unread(id: BatchId, error: &serde_json::Error) -> String {
+    format!(
+        "batch {id}: {error}. A newer gateway wrote it: start that version again, or a later one"
+    )
+}
+
+/// What a panic said.
+pub(super) fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}

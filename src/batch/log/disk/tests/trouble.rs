@@ -1,0 +1,139 @@
+//! A log that cannot go on says so, and why, to everyone it has to do with.
+
+use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Receiver;
+
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+use tokio::time::timeout;
+
+use super::*;
+
+const WELL: u8 = 0;
+const FULL: u8 = 1;
+const BROKEN: u8 = 2;
+
+/// A disk on which syncs go wrong from some moment on.
+#[derive(Debug, Default)]
+struct Disk {
+    memory: InMemoryBackend,
+    state: Arc<AtomicU8>,
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.memory.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.memory.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        match self.state.load(Ordering::SeqCst) {
+            FULL => Err(io::Error::other("no space is left")),
+            BROKEN => panic!("a bug"),
+            _ => self.memory.sync_data(),
+        }
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.memory.write(offset, data)
+    }
+}
+
+/// A log on such a disk, and what it says when it cannot go on.
+fn log() -> (DiskLog, Arc<AtomicU8>, Receiver<LogError>) {
+    let disk = Disk::default();
+    let state = Arc::clone(&disk.state);
+    let (tell, told) = std::sync::mpsc::channel();
+    let database = Database::builder().create_with_backend(disk).unwrap();
+    let log = DiskLog::over(database, move |error| tell.send(error).unwrap());
+    assert_eq!(state.load(Ordering::SeqCst), WELL);
+    (log.unwrap(), state, told)
+}
+
+/// Else batches would wait for it for ever, in a gateway that says that it is well.
+#[tokio::test]
+async fn a_writer_that_panics_has_the_process_end() {
+    let (log, state, told) = log();
+    state.store(BROKEN, Ordering::SeqCst);
+    assert!(log.intend(Uuid::now_v7(), intent()).await.is_err());
+    let told = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(told.to_string().contains("panicked: a bug"), "{told}");
+}
+
+/// It may be the only one that writes, so that nobody has heard of it before.
+#[tokio::test]
+async fn a_close_that_fails_says_why() {
+    let (log, state, _told) = log();
+    state.store(FULL, Ordering::SeqCst);
+    let closed = timeout(Duration::from_secs(60), log.close()).await.unwrap();
+    let words = closed.unwrap_err().to_string();
+    assert!(words.contains("no space is left"), "{words}");
+}
+
+/// Else an undo might take another table, or another version, for the batch's.
+#[tokio::test]
+async fn a_log_that_was_damaged_since_it_was_closed_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = open(&path);
+    log.intend(Uuid::now_v7(), intent()).await.unwrap();
+    log.close().await.unwrap();
+    drop(log);
+    let (table, another) = (br#"["prod","t"]"#, br#"["prod","u"]"#);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let places = 0..bytes.len() - table.len();
+    let places: Vec<_> = places
+        .filter(|place| bytes[*place..].starts_with(table))
+        .collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place..place + table.len()].copy_from_slice(another);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    // However often.
+    for _ in 0..2 {
+        let words = refused(&path);
+        assert!(words.contains("It is damaged"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_with_words_of_a_later_version_is_left_to_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = open(&path);
+    let id = Uuid::now_v7();
+    log.intend(id, intent()).await.unwrap();
+    log.close().await.unwrap();
+    drop(log);
+    let later = Database::open(&path).unwrap();
+    let transaction = later.begin_write().unwrap();
+    let note: &[u8] = br#"{"Note":[0,"Shiny"]}"#;
+    let mut lines = transaction.open_table(LINES).unwrap();
+    lines.insert((id.as_u128(), 1), note).unwrap();
+    drop(lines);
+    transaction.commit().unwrap();
+    drop(later);
+    let words = all(&open(&path)).await.unwrap_err().to_string();
+    for part in ["Shiny", "A newer gateway wrote it", path.to_str().unwrap()] {
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+fn refused(path: &Path) -> String {
+    let opened = DiskLog::open(path, |error| panic!("{error}"));
+    opened.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn a_second_gateway_is_told_that_the_log_has_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let _first = open(&path);
+    let words = refused(&path);
+    assert!(words.contains("another process has it open"), "{words}");
+}
