@@ -139,13 +139,17 @@ pub(in crate::config) fn file_to_write() -> Scalar<PathBuf> {
         string_schema(),
         |text| {
             let path = text.resolve(printable(text)?);
-            if path.is_dir() {
-                return Err(format!(
+            match std::fs::metadata(&path) {
+                Ok(found) if found.is_dir() => Err(format!(
                     "{} is a folder; write the path of a file in it",
                     path.display()
-                ));
+                )),
+                Ok(found) if !found.is_file() => Err(format!(
+                    "{} is a device, a pipe or a socket; write the path of a file",
+                    path.display()
+                )),
+                _ => Ok(path),
             }
-            Ok(path)
         },
         |path| json!(path),
     )

@@ -27,6 +27,11 @@ impl LogFile {
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         make_folder(folder(path))?;
         let is_there = match fs::metadata(path) {
+            // A device or a pipe is empty by its length; it would be removed for a log.
+            Ok(file) if !file.is_file() => {
+                let words = "it is not a file, but a folder, a device, a pipe or a socket";
+                return Err(io::Error::new(ErrorKind::InvalidInput, words));
+            }
             Ok(file) => file.len() > 0,
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),

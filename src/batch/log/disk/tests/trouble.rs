@@ -137,3 +137,14 @@ fn a_second_gateway_is_told_that_the_log_has_one() {
     let words = refused(&path);
     assert!(words.contains("another process has it open"), "{words}");
 }
+
+/// A pipe or a device has no bytes, and would be taken for a log that is still to be made, and be removed.
+#[test]
+fn what_is_no_file_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let words = refused(&path);
+    assert!(words.contains("not a file"), "{words}");
+    assert!(path.exists() && !path.is_file());
+}
