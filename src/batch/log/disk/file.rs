@@ -33,7 +33,13 @@ impl LogFile {
                 return Err(io::Error::new(ErrorKind::InvalidInput, words));
             }
             Ok(file) => file.len() > 0,
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if fs::symlink_metadata(path).is_ok() {
+                    let words = "it is a link, and what it leads to is not there";
+                    return Err(io::Error::new(error.kind(), words));
+                }
+                false
+            }
             Err(error) => return Err(error),
         };
         let unnamed = || with_suffix(path, &format!("new-{}", Uuid::now_v7().simple()));

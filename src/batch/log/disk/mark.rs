@@ -99,7 +99,8 @@ impl MarkFile {
                 marker.put(&transaction)?;
                 transaction.commit()?;
             }
-            if ![Beside::Nothing, Beside::Mark(mark)].contains(&self.beside) {
+            // Also as it was: a folder in which nothing can be written is found now, and not by the first batch.
+            if self.beside != Beside::Nothing {
                 marker.publish()?;
             }
             Ok(())
@@ -194,12 +195,18 @@ impl Marker {
     /// Writes the file: it is the one before or this one, whatever happens.
     fn publish(&self) -> io::Result<()> {
         let unnamed = with_suffix(&self.path, "new");
-        let mut file = File::create(&unnamed)?;
-        let Mark { log, count } = self.mark;
-        writeln!(file, "{WORDS} {log} mark {count}")?;
-        file.sync_all()?;
-        fs::rename(&unnamed, &self.path)?;
-        sync_folder(folder(&self.path))
+        let write = || {
+            let mut file = File::create(&unnamed)?;
+            let Mark { log, count } = self.mark;
+            writeln!(file, "{WORDS} {log} mark {count}")?;
+            file.sync_all()?;
+            fs::rename(&unnamed, &self.path)?;
+            sync_folder(folder(&self.path))
+        };
+        write().map_err(|error| {
+            let words = format!("{}: {error}", unnamed.display());
+            io::Error::new(error.kind(), words)
+        })
     }
 }
 

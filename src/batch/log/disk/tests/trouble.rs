@@ -138,6 +138,28 @@ fn a_second_gateway_is_told_that_the_log_has_one() {
     assert!(words.contains("another process has it open"), "{words}");
 }
 
+/// Else the gateway would start, and end with the first batch.
+#[test]
+fn a_mark_that_cannot_be_written_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    drop(open(&path));
+    std::fs::create_dir(folder.path().join("log.mark.new")).unwrap();
+    let words = refused(&path);
+    assert!(words.contains("log.mark.new: "), "{words}");
+}
+
+/// As where the disk that it leads to is not mounted.
+#[test]
+fn a_link_that_leads_nowhere_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::os::unix::fs::symlink(folder.path().join("away"), &path).unwrap();
+    let words = refused(&path);
+    assert!(words.contains("it is a link"), "{words}");
+    assert!(path.is_symlink());
+}
+
 /// A pipe or a device has no bytes, and would be taken for a log that is still to be made, and be removed.
 #[test]
 fn what_is_no_file_is_left_alone() {
