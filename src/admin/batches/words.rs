@@ -37,10 +37,7 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
                 .collect();
             gone.sort_unstable();
             gone.dedup();
-            format!(
-                "backend {} to be configured again, and a restart",
-                gone.join(", ")
-            )
+            format!("backend {} to be configured again", gone.join(", "))
         }
     }
 }
