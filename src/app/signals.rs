@@ -1,13 +1,18 @@
-//! SIGTERM and SIGINT, and SIGHUP.
+//! SIGTERM and SIGINT, SIGHUP, and SIGXFSZ.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// SIGXFSZ, on Linux and macOS. It comes with a write beyond the size that files may have (`ulimit -f`), and would end the
+/// process without a word; where somebody listens, the write fails as on a full disk.
+const FILE_TOO_LARGE: i32 = 25;
+
 /// The signals that ask the process to stop.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    _too_large: Signal,
 }
 
 /// The signal that asks it to read its configuration again.
@@ -31,6 +36,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            _too_large: signal(SignalKind::from_raw(FILE_TOO_LARGE))?,
         })
     }
 
