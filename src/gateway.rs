@@ -11,6 +11,7 @@ mod payload;
 mod rename;
 mod reroot;
 mod room;
+mod send;
 mod transaction;
 mod tree;
 mod versions;

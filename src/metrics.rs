@@ -8,8 +8,10 @@ mod auth;
 mod backend;
 mod batch;
 mod families;
+mod operations;
 mod request;
 mod shards;
+mod share;
 mod timings;
 
 use std::collections::HashMap;

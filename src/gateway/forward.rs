@@ -11,13 +11,13 @@ use http::{HeaderValue, Request, Response};
 
 use super::answer::{Change, Changed};
 use super::payload::{self, Said};
+use super::send::{send, waiting};
 use super::{Shared, broad, hold, operation_of, reroot, room, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Waiting;
 use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
@@ -249,24 +249,6 @@ fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
             let details = Query::new(Some(query)).get(DETAILS);
             !matches!(&details, Ok(None)) && !matches!(&details, Ok(Some(no)) if no == "false")
         })
-}
-
-/// Sends a request that is as the catalog must see it, and notes who served it. Nothing is left of it.
-pub(super) async fn send(
-    backend: &Backend,
-    request: &mut Request<Body>,
-) -> Result<Response<Body>, Error> {
-    let waiting = waiting(backend, request);
-    let outcome = backend.pass(request).await;
-    drop(waiting);
-    outcome.map_err(|failure| failure.into_error(backend.name()))
-}
-
-/// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
-fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
-    let exchange = Learned::of(request.extensions()).exchange.as_ref()?;
-    exchange.served_by(backend.metrics());
-    exchange.waiting()
 }
 
 /// Checks the request's body against its route and spells the identifiers in it as the catalog does. The route's own is

@@ -3,7 +3,8 @@
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
-use super::{Shared, World, commit, forward, hold, operation_of, payload, reroot};
+use super::send::send;
+use super::{Shared, World, commit, hold, operation_of, payload, reroot};
 use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{RenameCall, RenameEnd, is_unsupported};
@@ -96,7 +97,7 @@ async fn by_the_catalog(
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let response = forward::send(backend, &mut request).await?;
+    let response = send(backend, &mut request).await?;
     if response.status().is_success() {
         return Ok(Some(hold::keep(response, held)));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
+use super::send::send;
 use super::{Shared, World, broad, forward, operation_of, payload};
 use crate::access::Rights;
 use crate::batch::{Batches, TableKey, TransactionStatus};
@@ -43,7 +44,7 @@ pub(super) async fn serve(
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
-        let answer = forward::send(backend, &mut again).await?;
+        let answer = send(backend, &mut again).await?;
         if answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);
         }

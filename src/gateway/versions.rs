@@ -3,7 +3,8 @@
 use http::{Request, Response};
 use serde::Deserialize;
 
-use super::{Shared, forward, hold, payload};
+use super::send::send;
+use super::{Shared, hold, payload};
 use crate::backend::Backend;
 use crate::batch::{Hold, Line};
 use crate::body::Body;
@@ -18,7 +19,7 @@ pub(super) async fn create(
     request: &mut Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let held = hold_for_create(shared, backend, there, request).await?;
-    let response = forward::send(backend, request).await?;
+    let response = send(backend, request).await?;
     let Some((held, line, version)) = held else {
         return Ok(response);
     };

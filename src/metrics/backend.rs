@@ -6,8 +6,8 @@ use std::time::Duration;
 use prometheus::{HistogramVec, IntCounter, IntGauge};
 
 use super::families::Families;
-use super::request::{Share, lock};
-use super::shards::Shards;
+use super::shards::{Shards, lock};
+use super::share::Share;
 use super::timings::Timings;
 use crate::protocol::operation::Operation;
 

@@ -3,6 +3,7 @@
 //! Whoever reads the metrics puts the parts together.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// So many threads have a part of their own.
 const ALONE: usize = 64;
@@ -86,6 +87,11 @@ impl Count {
         let all = self.all();
         all.saturating_sub(self.read.fetch_max(all, Ordering::Relaxed))
     }
+}
+
+/// What is counted in a part under a lock: nothing that a panic could leave half done.
+pub(super) fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The part of the thread that came so many others later.

@@ -3,7 +3,7 @@
 use prometheus::HistogramVec;
 use prometheus::local::LocalHistogram;
 
-use super::request::{OPERATIONS, name, number};
+use super::operations::{OPERATIONS, name, number};
 use crate::protocol::operation::Operation;
 
 /// A histogram for each operation that there was. What is left when it is dropped is not lost.

@@ -1,0 +1,27 @@
+//! A request goes to its catalog.
+
+use http::{Request, Response};
+
+use crate::backend::Backend;
+use crate::body::Body;
+use crate::error::Error;
+use crate::exchange::Waiting;
+use crate::exchange::learned::Learned;
+
+/// Sends a request that is as the catalog must see it, and notes who served it. Nothing is left of it.
+pub(super) async fn send(
+    backend: &Backend,
+    request: &mut Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let waiting = waiting(backend, request);
+    let outcome = backend.pass(request).await;
+    drop(waiting);
+    outcome.map_err(|failure| failure.into_error(backend.name()))
+}
+
+/// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
+pub(super) fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
+    let exchange = Learned::of(request.extensions()).exchange.as_ref()?;
+    exchange.served_by(backend.metrics());
+    exchange.waiting()
+}
