@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGXFSZ, on Linux and macOS. It comes with a write beyond the size that files may have (`ulimit -f`), and would end the
-/// process without a word; where somebody listens, the write fails as on a full disk.
+/// SIGXFSZ, on Linux and macOS. It comes with a write beyond the size that files may have (`ulimit -f`), and would end
+/// the process without a word; where somebody listens, the write fails as on a full disk.
 const FILE_TOO_LARGE: i32 = 25;
 
 /// The signals that ask the process to stop.

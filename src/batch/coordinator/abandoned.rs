@@ -1,7 +1,7 @@
 //! A batch whose task panics: a fault of the gateway, which only the next start gets over, from the log.
 //!
-//! Until then nothing of it is given back: its tables stay locked, and hidden what it made. Whoever waits for it is told
-//! that its end is not known.
+//! Until then nothing of it is given back: its tables stay locked, and hidden what it made. Whoever waits for it is
+//! told that its end is not known.
 
 use super::{Run, resolve::ABANDONED};
 use crate::batch::locks::Hold;
