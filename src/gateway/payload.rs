@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
@@ -61,7 +61,7 @@ pub(super) async fn admit(
         Some(body) => body,
         None => read(std::mem::take(request.body_mut()), limit).await?,
     };
-    shape::check(operation, &body)?;
+    shape::check(operation, &body).map_err(|error| coded(request).unwrap_or(error))?;
     if body.is_empty() {
         return Ok(Said::default());
     }
@@ -78,7 +78,8 @@ pub(super) async fn admit(
             Some(context) => Ok(context.add_body(key, value)?),
             None => Ok(true),
         }
-    })?;
+    });
+    let checked = checked.map_err(|error| coded(request).unwrap_or(error))?;
     if adds {
         describe(request);
     }
@@ -108,6 +109,16 @@ fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<St
     let target = recognize(request.method(), request.uri().path()).ok();
     let raw = target.and_then(|target| target.index_name);
     Ok(raw.map(decode_segment).transpose()?.map(Cow::into_owned))
+}
+
+/// What a body that cannot be read is refused with, where it says that it is coded: nothing here decodes (RFC 9110,
+/// section 15.5.16).
+fn coded(request: &Request<Body>) -> Option<Error> {
+    let coding = request.headers().get(CONTENT_ENCODING)?;
+    let coding = coding.to_str().unwrap_or_default();
+    let message =
+        format!("a JSON body is not read in the content-encoding `{coding}`: send it without");
+    Some(Error::invalid(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
 }
 
 /// Refuses a body that is coded as well as chunked: nobody would undo it, for the coding is left out on the way (RFC

@@ -63,6 +63,20 @@ fn lengths() -> Vec<Case> {
             &[400],
             &[],
         ),
+        json(
+            "JSON that is coded",
+            "content-encoding: gzip\r\ncontent-length: 3",
+            "{,}",
+            &[415, 200],
+            &["drop "],
+        ),
+        json(
+            "JSON that says it is coded, and is not",
+            "content-encoding: identity\r\ncontent-length: 2",
+            "{}",
+            &[200, 200],
+            BOTH,
+        ),
         json("a negative length", "content-length: -2", "{}", &[400], &[]),
         json("a negative zero", "content-length: -0", "", &[400], &[]),
         json(
