@@ -13,7 +13,7 @@ const TABLE: [&str; 2] = ["east", "t1"];
 
 /// A batch that was aborted although a create of it may still land: `east` was asked and never said.
 async fn undone(settings: &str) -> World {
-    let world = world(&format!("prepare_timeout: 300ms, {settings}")).await;
+    let world = world(&format!("prepare_timeout: 2s, {settings}")).await;
     let fails = Fault::Instead(500, BROKEN);
     world
         .catalog("east")
@@ -160,7 +160,7 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
 /// The log has forgotten who made it, and still knows whose it is not.
 #[tokio::test]
 async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
-    let mut world = world("prepare_timeout: 300ms, slot_cooldown: 0s, remember_outcomes: 0s").await;
+    let mut world = world("prepare_timeout: 2s, slot_cooldown: 0s, remember_outcomes: 0s").await;
     for name in ["west", "east"] {
         let fails = Fault::Instead(500, BROKEN);
         world
@@ -221,7 +221,7 @@ async fn what_is_built_on_it_is_refused() {
 /// It lands above a version that was undone and has rested: what is right below it is not there.
 #[tokio::test]
 async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
-    let world = world("prepare_timeout: 300ms, slot_cooldown: 0s").await;
+    let world = world("prepare_timeout: 2s, slot_cooldown: 0s").await;
     let east = world.catalog("east");
     for create in 2..20 {
         let fails = Fault::Instead(500, BROKEN);
@@ -248,7 +248,7 @@ async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
 /// like what was staged, and a person is asked whose it is.
 #[tokio::test]
 async fn what_a_catalog_has_inserted_since_is_not_deleted() {
-    let world = world("prepare_timeout: 300ms, slot_cooldown: 0s").await;
+    let world = world("prepare_timeout: 2s, slot_cooldown: 0s").await;
     let east = world.catalog("east");
     let fails = Fault::Instead(500, BROKEN);
     east.fail_always("create_table_version", fails);

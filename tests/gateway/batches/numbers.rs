@@ -101,7 +101,7 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
 /// It is watched for a quarter of an hour, with its tables free: nobody waits for that.
 #[tokio::test]
 async fn an_undo_takes_no_longer_than_until_its_tables_are_free() {
-    let world = world("prepare_timeout: 300ms").await;
+    let world = world("prepare_timeout: 2s").await;
     let fails = Fault::Instead(500, BROKEN);
     world
         .catalog("east")
