@@ -81,8 +81,9 @@ impl Budget {
         let earned = answers.saturating_sub(purse.answers) as f64 * self.share;
         let seconds = now.saturating_sub(purse.at) as f64 / 1e6;
         purse.tries = (purse.tries + earned + seconds * FLOOR).min(MOST);
-        purse.answers = answers;
-        purse.at = now;
+        // Both were looked at before the purse was there: whoever comes late must not turn it back.
+        purse.answers = purse.answers.max(answers);
+        purse.at = purse.at.max(now);
         let enough = purse.tries >= 1.0;
         if enough {
             purse.tries -= 1.0;
@@ -114,6 +115,9 @@ mod tests {
         let budget = budget(20);
         assert_eq!(taken(&budget, 0, SECOND), 10, "what there is at the start");
         assert_eq!(taken(&budget, 200, SECOND), 40);
+        assert_eq!(taken(&budget, 200, SECOND), 0, "counted once");
+        // Of two that count at once, the earlier may come later.
+        assert_eq!(taken(&budget, 150, SECOND - 9), 0);
         assert_eq!(taken(&budget, 200, SECOND), 0, "counted once");
         assert_eq!(taken(&budget, 200, 4 * SECOND), 3, "one a second");
         assert_eq!(taken(&budget, 100_000, 4 * SECOND), 100, "bounded");
