@@ -1,22 +1,29 @@
 //! Opening one connection: name, TCP, TLS, within one time limit.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::error::BoxError;
 use crate::gather;
+
+/// How long one address of a name is asked alone.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Where and how to connect.
 pub(super) struct Dialer {
@@ -82,7 +89,8 @@ impl Dialer {
     }
 
     async fn open(&self) -> io::Result<Io> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let addresses = lookup_host((self.host.as_str(), self.port)).await?;
+        let stream = reach(addresses).await?;
         stream.set_nodelay(true)?;
         match &self.tls {
             None => Ok(Io::Plain(TokioIo::new(stream))),
@@ -90,6 +98,29 @@ impl Dialer {
                 let stream = connector.connect(name.clone(), stream).await?;
                 Ok(Io::Tls(Box::new(TokioIo::new(stream))))
             }
+        }
+    }
+}
+
+/// Connects to the first of a name's addresses that answers. One that says nothing would take all the time that there
+/// is from the others: the next is asked beside it after a moment (RFC 8305, section 5).
+async fn reach(mut addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut asked = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut next = addresses.next();
+    loop {
+        match next {
+            Some(address) => asked.push(TcpStream::connect(address)),
+            None if asked.is_empty() => return Err(failure),
+            None => {}
+        }
+        next = addresses.next();
+        tokio::select! {
+            Some(answer) = asked.next() => match answer {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error,
+            },
+            () = sleep(HEAD_START), if next.is_some() => {}
         }
     }
 }
@@ -149,5 +180,43 @@ impl Write for Io {
             Self::Plain(io) => gather::poll_write(io, cx, bufs),
             Self::Tls(io) => gather::poll_write(io.as_mut(), cx, bufs),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_or_refuses_keeps_nobody_from_the_next() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(any).unwrap();
+        let full = socket.listen(0).unwrap();
+        let silent = full.local_addr().unwrap();
+        // Once nobody is taken off its hands, it answers no more.
+        let short = Duration::from_millis(200);
+        let mut crowd = Vec::new();
+        while let Ok(connected) = timeout(short, TcpStream::connect(silent)).await {
+            crowd.push(connected.unwrap());
+        }
+        let closed = TcpListener::bind(any).await.unwrap().local_addr().unwrap();
+        let open = TcpListener::bind(any).await.unwrap();
+        let good = open.local_addr().unwrap();
+
+        for before in [vec![], vec![closed], vec![silent], vec![silent, closed]] {
+            let all = before.iter().copied().chain([good]);
+            // What an address that is silent may take in all.
+            let reached = timeout(Duration::from_secs(2), reach(all)).await;
+            let reached = reached.unwrap_or_else(|_| panic!("{before:?} took all the time"));
+            assert_eq!(reached.unwrap().peer_addr().unwrap(), good, "{before:?}");
+        }
+        let refused = reach([closed].into_iter()).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(reach(std::iter::empty()).await.is_err());
     }
 }
