@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, HOST};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, StatusCode, Uri};
 use oauth2::{HttpRequest, HttpResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -77,6 +77,10 @@ impl Channel {
         let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
         let body = connection::body(body, Box::new(connection), NotKept, Instant::now());
         let body = body.collect_up_to(MAX_ANSWER).await?;
+        // Whatever such an answer says: words like `error` are those of frameworks and proxies, too.
+        if head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(format!("it answers {}", head.status).into());
+        }
         Ok(HttpResponse::from_parts(head, body.into()))
     }
 }

@@ -82,7 +82,8 @@ impl Server {
         {
             return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
         }
-        if !self.backoff().admit(Instant::now()) {
+        let began = Instant::now();
+        if !self.backoff().admit(began) {
             return Err(Refusal::server(
                 "the token server failed a moment ago and is left alone",
             ));
@@ -96,7 +97,9 @@ impl Server {
         }
         // What it refuses to one, it may give to another.
         match &answer {
-            Err(refusal) if refusal.fault == Fault::Server => self.backoff().failed(Instant::now()),
+            Err(refusal) if refusal.fault == Fault::Server => {
+                self.backoff().failed_since(began, Instant::now());
+            }
             _ => self.backoff().succeeded(),
         }
         answer
@@ -230,12 +233,19 @@ fn refusal(failed: &Failed, trading: bool) -> Refusal {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::config::Secret;
 
     fn server() -> Server {
+        server_at("127.0.0.1:1")
+    }
+
+    fn server_at(address: &str) -> Server {
         let config = OAuth {
-            token_url: "http://127.0.0.1:1/token".parse().unwrap(),
+            token_url: format!("http://{address}/token").parse().unwrap(),
             client_id: "gateway".to_owned(),
             client_secret: Secret::new("secret"),
             scope: None,
@@ -268,6 +278,43 @@ mod tests {
         let refusal = server.ask(&Grant::Own).await.unwrap_err();
         assert_eq!(refusal.fault, Fault::Server);
         assert_eq!(began.elapsed(), FETCH_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_fail_together_fail_once() {
+        let server = server();
+        let places = u32::try_from(AT_A_TIME).unwrap();
+        let _taken = server.places.acquire_many(places).await.unwrap();
+        let own = Grant::Own;
+        let all = (0..8).map(|_| server.ask(&own));
+        for answer in futures_util::future::join_all(all).await {
+            assert_eq!(answer.unwrap_err().fault, Fault::Server);
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(server.backoff().admit(Instant::now()), "a second is enough");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_fails_fails_whatever_it_says() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = server_at(&listener.local_addr().unwrap().to_string());
+        for status in ["429 Too Many Requests", "503 Service Unavailable"] {
+            let answer = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let body = r#"{"error":"not now"}"#;
+                let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json");
+                let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                stream
+                    .read_buf(&mut Vec::with_capacity(4096))
+                    .await
+                    .unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream
+            };
+            let own = Grant::Own;
+            let (asked, _stream) = tokio::join!(server.fetch(&own), answer);
+            assert_eq!(asked.unwrap_err().fault, Fault::Server, "{status}");
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ impl Life {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
+    /// When the last of them was.
+    last: Option<Instant>,
     not_before: Option<Instant>,
 }
 
@@ -66,6 +68,15 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let wait = Duration::from_secs(1) * 2u32.pow(self.failures.min(8) - 1);
         self.not_before = Some(now + wait.min(MAX_BACKOFF));
+        self.last = Some(now);
+    }
+
+    /// The same of one among many, which began then: those that were under way when one failed are no further failures
+    /// in a row.
+    pub(super) fn failed_since(&mut self, began: Instant, now: Instant) {
+        if self.last.is_none_or(|last| last < began) {
+            self.failed(now);
+        }
     }
 
     pub(super) fn succeeded(&mut self) {
