@@ -210,11 +210,8 @@ impl Context {
         if self.claims.governs(name.as_str()) {
             return Ok(false);
         }
-        match self
-            .client
-            .iter()
-            .find(|entry| entry.key() == name.as_str())
-        {
+        let mut others = self.client.iter();
+        match others.find(|entry| entry.key() == name.as_str()) {
             Some(entry) if entry.source == Source::Header => return Ok(false),
             Some(_) => return Err(ContextError::Repeated(shown(key))),
             None => {}

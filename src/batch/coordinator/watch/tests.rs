@@ -9,45 +9,15 @@ use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::super::stand_ins::{Nothing, caller};
 use super::*;
-use crate::backend::{Authority, Backend, Catalog, Failure};
-use crate::batch::log::{BatchId, Intent, Log, Logged, Record, Resolution, Verdict};
-use crate::batch::step::{Decision, Settled};
-use crate::batch::{BatchCall, Batches, Caller, Form, Line, TableKey};
+use crate::backend::{Backend, Catalog, Failure};
+use crate::batch::{BatchCall, Batches, Form, Line, TableKey};
 use crate::body::Body;
 use crate::config::{BatchConfig, BatchMode, Limits};
-use crate::exchange::origin::Origin;
 use crate::metrics::{Metrics, Standing};
 use crate::protocol::commit::CommitOperation;
-use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
-
-/// A log that takes no time and is never read.
-struct Nothing;
-
-impl Log for Nothing {
-    fn intend(&self, _: BatchId, _: Arc<Intent>) -> Logged<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-    fn decide(&self, _: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
-        Box::pin(async move { Ok(verdict.decision()) })
-    }
-    fn resolve(&self, _: BatchId, _: Resolution) -> Logged<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-    fn note(&self, _: BatchId, _: usize, _: Settled) -> Logged<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-    fn end(&self, _: BatchId, _: u64) -> Logged<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-    fn forget(&self, _: u64) -> Logged<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-    fn scan<'a>(&'a self, _: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
-        Box::pin(async { Ok(()) })
-    }
-}
 
 /// A catalog of one table that never says what became of a create: version 2 is made, version 3 is not.
 #[derive(Clone, Default)]
@@ -157,7 +127,11 @@ async fn undone() -> Undone {
     );
     let lake = Arc::new(lake);
     let settings = BatchConfig::default();
-    let batches = Batches::new(Arc::new(Nothing), settings, metrics.batch().clone());
+    let batches = Batches::new(
+        Arc::new(Nothing::default()),
+        settings,
+        metrics.batch().clone(),
+    );
     let entry = |version: u64| json!({"id": ["t"], "version": version, "manifest_path": "m", "manifest_size": 6});
     let body = json!({"entries": [entry(2), entry(3)]}).to_string();
     let entries = crate::protocol::batch::parse(body.as_bytes(), 2).unwrap();
@@ -165,13 +139,7 @@ async fn undone() -> Undone {
     let call = BatchCall {
         form: Form::Create,
         operations: creates.map(CommitOperation::CreateTableVersion).collect(),
-        caller: Caller {
-            name: "ada".into(),
-            idempotency_key: None,
-            authority: Authority::Caller(None),
-            context: Context::default(),
-            origin: Origin::default(),
-        },
+        caller: caller(None),
     };
     let route = |id: &Identifier| Ok((Arc::clone(&lake), id.clone()));
     assert!(batches.commit(call, route).await.is_err());
