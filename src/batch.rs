@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
@@ -36,17 +37,21 @@ pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
 pub use request::{BatchCall, Caller, Form};
 pub use visibility::Line;
+use visibility::Forbidden;
 
-use crate::backend::Backend;
+use crate::backend::{Authority, Backend};
 use crate::config::BatchConfig;
 use crate::error::Error;
+use crate::exchange::origin::Origin;
 use crate::metrics;
+use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 pub(crate) use coordinator::now_millis;
-use coordinator::{Coordinator, WallClock};
+use coordinator::{Coordinator, WATCH, WallClock};
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
+use participant::Asker;
 use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
@@ -171,6 +176,7 @@ impl Batches {
         let remember = self.coordinator.settings().remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
         self.coordinator.locks.sweep();
+        self.coordinator.visibility.sweep_all();
         let before = (self.coordinator.clock)()
             .saturating_sub(u64::try_from(remember.as_millis()).unwrap_or(u64::MAX));
         self.coordinator.log.forget(before).await
@@ -213,18 +219,21 @@ impl Batches {
         hold.map_err(|_| busy("the table is part of a batch that is not over yet"))
     }
 
-    /// Holds a table for a change of which its catalog chooses the version by itself: it may be one that an aborted
-    /// batch has let go.
+    /// Holds a table for a change of which its catalog chooses the version by itself; refused (503) while something that
+    /// a batch sent about the table may still arrive there.
     pub async fn hold_for_change(&self, table: TableKey) -> Result<Hold, Error> {
         let hold = self.hold(table.clone(), Access::Write).await?;
-        let visibility = &self.coordinator.visibility;
-        if !visibility.is_empty() {
-            let line = Line::new(table, None);
-            for version in visibility.gone(&line) {
-                let contested = self.coordinator.contest(&line, version).await;
-                contested.map_err(unwritten)?;
-            }
-        }
+        let allowed = self.coordinator.visibility.may_change(&table);
+        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
+        Ok(hold)
+    }
+
+    /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a
+    /// batch sent about it may still arrive.
+    pub async fn hold_for_name(&self, table: TableKey) -> Result<Hold, Error> {
+        let hold = self.hold(table.clone(), Access::Write).await?;
+        let allowed = self.coordinator.visibility.may_rename(&table);
+        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
         Ok(hold)
     }
 
@@ -239,19 +248,36 @@ impl Batches {
             table: namespace.clone(),
         };
         let wait = self.coordinator.settings().lock_timeout;
-        let hold = self.coordinator.locks.namespace(key, wait).await;
-        hold.map_err(|_| {
+        let hold = self.coordinator.locks.namespace(key.clone(), wait).await;
+        let hold = hold.map_err(|_| {
             busy("a table below the namespace is part of a batch that is not over yet")
-        })
+        })?;
+        let visibility = &self.coordinator.visibility;
+        if !visibility.is_empty() {
+            let allowed = visibility.may_drop(|table| table.is_below(&key));
+            allowed.map_err(|forbidden| forbidden.unchangeable(&key))?;
+        }
+        Ok(hold)
     }
 
-    /// Holds a table for the create of one version: refuses one whose number rests after an aborted batch (503),
-    /// or that was built on a version that is gone (409, code 14).
+    /// Holds a table for the create of one version: refuses one that a removal of ours may still hit (503), or that was
+    /// built on a version that is gone (409, code 14).
     pub async fn hold_for_create(&self, line: &Line, version: u64) -> Result<Hold, Error> {
+        let came = Instant::now();
         let hold = self.hold(line.table.clone(), Access::Write).await?;
         let visibility = &self.coordinator.visibility;
-        let allowed = visibility.may_create(line, version);
-        allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
+        if visibility.is_empty() {
+            return Ok(hold);
+        }
+        let allowed = visibility.may_create(line, version, came);
+        allowed.map_err(|forbidden| {
+            let seconds = forbidden.seconds();
+            let error = forbidden.refusal(version).into_error();
+            match forbidden {
+                Forbidden::Uncertain(_) => error.retry_after(seconds),
+                Forbidden::BuiltOnGone { .. } => error,
+            }
+        })?;
         let contested = self.coordinator.contest(line, version).await;
         contested.map_err(unwritten)?;
         Ok(hold)
@@ -260,6 +286,44 @@ impl Batches {
     /// A create that was held for has succeeded: that version is its writer's.
     pub async fn created(&self, line: &Line, version: u64) {
         self.coordinator.taken(line, version).await;
+    }
+
+    /// A change that was held for has succeeded: it may have made a version that a batch had let go.
+    pub async fn changed(&self, table: &TableKey) {
+        if !self.coordinator.visibility.is_empty() {
+            self.coordinator.changed(table).await;
+        }
+    }
+
+    /// A create that was held for, of this version or of one that its catalog chooses, got no answer: it may still land,
+    /// for as long as requests are under way.
+    pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
+        let makes = version.as_ref().map(|(line, version)| (line, *version));
+        self.coordinator.visibility.add_stray(table, makes, WATCH);
+    }
+
+    /// Whether the answer of a catalog that chose the version by itself may be shown: no create of an aborted batch has
+    /// landed meanwhile. To be asked while the table is held, once the catalog has answered.
+    pub async fn check_latest(&self, backend: &Arc<Backend>, table: &TableKey) -> Result<(), Error> {
+        let visibility = &self.coordinator.visibility;
+        if visibility.is_empty() {
+            return Ok(());
+        }
+        for (line, version) in visibility.landing(table) {
+            let asker = Asker {
+                authority: Authority::Service,
+                context: Context::default(),
+                origin: Origin::default(),
+                timeout: READ_WAIT,
+            };
+            let lacks = participant::lacks_version(backend, &line, version, &asker).await;
+            if !lacks {
+                return Err(busy(
+                    "a version of an aborted batch has arrived late and is being undone",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
@@ -320,6 +384,13 @@ impl TransactionStatus {
             Self::Succeeded => "Succeeded",
             Self::Failed => "Failed",
         }
+    }
+}
+
+impl Forbidden {
+    fn unchangeable(self, table: &TableKey) -> Error {
+        let error = self.of_name(&table.table).into_error();
+        error.retry_after(self.seconds())
     }
 }
 

@@ -10,6 +10,7 @@ mod look;
 mod open;
 mod resolve;
 mod seen;
+mod tags;
 mod together;
 mod watch;
 
@@ -28,17 +29,18 @@ use tokio::time::Instant;
 use crate::backend::Backend;
 use crate::batch::fate::Fate;
 use crate::batch::ids::Ids;
-use crate::batch::locks::{Hold, Locks};
+use crate::batch::locks::{Hold, Locks, TableKey};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
-use crate::batch::visibility::{Claim, Line, Visibility};
+use crate::batch::visibility::{Claim, Line, Subject, Visibility, Watched};
 use crate::config::BatchConfig;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Phase};
 use calls::Calls;
+use tags::Tags;
 use together::Together;
 
 /// Tells milliseconds since the epoch.
@@ -64,6 +66,8 @@ pub struct Coordinator {
     calls: Calls,
     /// Which catalogs have an atomic batch-create of their own, where that has been found out.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
+    /// Which catalogs keep the entity tags of staged manifests.
+    tags: Tags,
     /// The backends of the configuration in use, as soon as it is not the first.
     pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
 }
@@ -136,6 +140,8 @@ struct Done {
     hold: Option<Hold>,
     described: Option<(usize, Described)>,
     trouble: Option<(usize, Refusal)>,
+    /// A group whose catalog has no batch-create.
+    apart: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -154,6 +160,7 @@ impl Coordinator {
             clock: now_millis,
             calls: Calls::default(),
             atomic: Arc::default(),
+            tags: Tags::default(),
             backends: tokio::sync::watch::Sender::default(),
         }
     }
@@ -173,7 +180,7 @@ impl Coordinator {
     pub async fn contest(&self, line: &Line, version: u64) -> Result<(), LogError> {
         for ((id, entry), settled) in self.visibility.uncontested(line, version) {
             self.log.note(id, entry, settled).await?;
-            self.visibility.noted(line, (id, entry), settled);
+            self.visibility.noted(line, (id, entry));
         }
         self.visibility.contest(line, version);
         Ok(())
@@ -181,12 +188,32 @@ impl Coordinator {
 
     /// A create that was let through has succeeded: that version is its writer's, after a restart, too.
     pub async fn taken(&self, line: &Line, version: u64) {
-        for (id, entry) in self.visibility.taken(line, version) {
+        let rest = self.settings().slot_cooldown;
+        self.disclaim(self.visibility.taken(line, version, rest)).await;
+    }
+
+    /// A change of which the catalog chose the version has succeeded: it may have made a version that was let go.
+    pub async fn changed(&self, table: &TableKey) {
+        let rest = self.settings().slot_cooldown;
+        self.disclaim(self.visibility.changed(table, rest)).await;
+    }
+
+    async fn disclaim(&self, claims: Vec<Claim>) {
+        for (id, entry) in claims {
             // When the log cannot write, the process is about to end.
             if self.log.note(id, entry, Settled::Theirs).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Whether what is found as this version may be another's, however alike it looks: somebody else asked for it after
+    /// the batch had let it go, another batch's create of it may still land, or a writer's that got no answer.
+    fn is_contested(&self, line: &Line, version: u64, subject: &Subject, fate: &Fate) -> bool {
+        let visibility = &self.visibility;
+        visibility.watched(&line.table, subject, fate) == Watched::Contested
+            || visibility.has_stray(line, version)
+            || visibility.has_rival(line, version, fate)
     }
 }
 
@@ -268,19 +295,23 @@ impl Run {
         if let Some(hold) = done.hold {
             self.hold.join(hold);
         }
+        if let Some(group) = done.apart {
+            self.together.fall_apart(group);
+        }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
             Event::WatchOver(entry) => self.unwatch(entry),
-            Event::Created(entry) | Event::Removed(entry) | Event::Noted(entry) => {
-                self.untroubled(entry);
-            }
+            Event::Created(entry)
+            | Event::Deleted(entry)
+            | Event::Removed(entry)
+            | Event::Noted(entry) => self.untroubled(entry),
             _ => {}
         }
         if let Some((entry, refusal)) = done.trouble {
             self.troubled(entry, refusal);
         }
         if let Some((entry, described)) = done.described {
-            if matches!(done.event, Event::Created(_)) {
+            if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
                 self.proofs[entry] = Some(described.proof.clone());
             }
             self.described[entry] = Some(described);
@@ -348,6 +379,7 @@ impl From<Event> for Done {
             hold: None,
             described: None,
             trouble: None,
+            apart: None,
         }
     }
 }

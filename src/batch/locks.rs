@@ -32,6 +32,14 @@ impl TableKey {
     fn known_by(&self) -> (&str, Cow<'_, str>) {
         (&self.backend, self.table.split(DEFAULT_DELIMITER))
     }
+
+    /// Whether the table is in a namespace, or in one below it.
+    pub fn is_below(&self, namespace: &Self) -> bool {
+        let (backend, table) = self.known_by();
+        let (of, above) = namespace.known_by();
+        let is_in = || table.strip_prefix(&*above).is_some_and(|rest| rest.starts_with('\0'));
+        backend == of && (namespace.table.is_root() || is_in())
+    }
 }
 
 impl PartialEq for TableKey {

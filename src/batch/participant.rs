@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
 use crate::batch::log::{Action, Proof, VersionRange};
@@ -29,7 +30,7 @@ use answers::{
 pub use answers::{is_unsupported, same_place};
 pub use create::{Created, create, create_together, grouped};
 pub use register::{can_deregister, has_namespace, register, registration};
-pub use remove::{delete, remove};
+pub use remove::{Removal, delete, remove};
 
 /// On whose behalf a catalog is asked, and how long to wait.
 #[derive(Clone)]
@@ -83,10 +84,12 @@ async fn list_latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<An
     backend.ask(ask).await
 }
 
-/// Whether the batch may begin with this entry: the first of its line. Answers with the table, where that is known.
+/// Whether the batch may begin with this entry: the first of its line. `came`: when it was asked for. Answers with the
+/// table, where that is known.
 pub async fn validate(
     entry: &Entry,
     visibility: &Visibility,
+    came: Instant,
     asker: &Asker,
 ) -> Result<Option<Described>, Refusal> {
     let Entry { backend, line, .. } = entry;
@@ -98,11 +101,16 @@ pub async fn validate(
                     "version {version} is not the next one: the table's latest is {latest}"
                 )));
             }
-            // A number that rests is refused here, before anything is written.
-            let allowed = visibility.may_create(line, *version);
+            // What may not be made now is refused here, before anything is written.
+            let allowed = visibility.may_create(line, *version, came);
             allowed.map_err(|forbidden| forbidden.refusal(*version))?;
             visibility.contest(line, *version);
             Ok(None)
+        }
+        Action::Declare { .. } | Action::Register { .. } | Action::Deregister
+            if let Err(forbidden) = visibility.may_rename(&line.table) =>
+        {
+            Err(forbidden.of_name(&line.table.table))
         }
         Action::Declare { .. } | Action::Register { .. } => {
             match table(backend, line, asker).await? {
@@ -202,6 +210,14 @@ pub async fn find(
             Err(conflict("this entry makes nothing to be found".into()))
         }
     }
+}
+
+/// Whether a catalog says that a version does not exist.
+pub async fn lacks_version(backend: &Backend, line: &Line, version: u64, asker: &Asker) -> bool {
+    let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
+    ask.body = Some(body(line, &[("version", version.into())]));
+    let answer = backend.ask(ask).await;
+    answer.is_ok_and(|answer| is_absent(&answer))
 }
 
 async fn find_version(

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, Intent, IntentEntry};
 use crate::batch::step::{Kind, Shape, State};
-use crate::batch::visibility::Line;
+use crate::batch::visibility::{Line, Subject};
 use crate::error::Error;
 
 /// One change, routed.
@@ -159,6 +159,17 @@ impl Action {
         match self {
             Self::CreateVersion { version, .. } => Some(*version),
             _ => None,
+        }
+    }
+
+    /// What others must leave alone while something that was sent for it may still arrive.
+    pub fn subject(&self, line: &Line) -> Subject {
+        match self {
+            Self::CreateVersion { version, .. } => {
+                Subject::version(line.branch.as_deref(), *version)
+            }
+            Self::DeleteVersions { .. } => Subject::Table,
+            Self::Declare { .. } | Self::Register { .. } | Self::Deregister => Subject::Name,
         }
     }
 

@@ -65,8 +65,8 @@ impl Batches {
             }
             // A limit asks for the versions to be counted.
             let quick = match limit {
-                None => quick::without(body, &hidden),
-                Some(_) => Err(body),
+                None if !continued => quick::without(body, &hidden),
+                _ => Err(body),
             };
             let body = match quick {
                 Ok(body) => return Ok(whole(head, body)),

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, WATCH};
-use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes, REMEMBERED};
@@ -30,11 +29,13 @@ pub async fn recover(
     let (mut past, mut last) = (Past::default(), None);
     let mut sort = |record: Record| {
         last = Some(record.id);
-        past.add(coordinator, record);
+        past.add(record);
     };
     coordinator.log.scan(&mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
+        // What an earlier life has let through without an answer, nobody knows.
+        coordinator.visibility.expect_strays(WATCH);
     }
     // The unfinished are remembered before all others.
     let room = REMEMBERED.saturating_sub(past.kept.len());
@@ -50,10 +51,6 @@ pub async fn recover(
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
         }
-        if let Some(ended) = record.ended {
-            rest(coordinator, &record, ended);
-            continue;
-        }
         unfinished += 1;
         match Plan::recovered(&record.intent, &backend) {
             Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
@@ -68,7 +65,7 @@ pub async fn recover(
 struct Past {
     /// Batches that are over, the latest of them: as many as are remembered.
     over: VecDeque<Record>,
-    /// Batches that are not, and those of which numbers rest.
+    /// Unfinished batches.
     kept: Vec<Record>,
     /// Who has made each version that one of these had let go: the last batch that was committed with it.
     made: HashMap<(Line, u64), Option<BatchId>>,
@@ -76,7 +73,7 @@ struct Past {
 
 impl Past {
     /// Later batches come later: who has made what an earlier one let go is seen after it.
-    fn add(&mut self, coordinator: &Coordinator, record: Record) {
+    fn add(&mut self, record: Record) {
         if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
             for entry in &record.intent.entries {
                 if let Some(version) = entry.version()
@@ -86,10 +83,7 @@ impl Past {
                 }
             }
         }
-        if record
-            .ended
-            .is_some_and(|ended| rests(coordinator, &record, ended).is_zero())
-        {
+        if record.ended.is_some() {
             if self.over.len() == REMEMBERED {
                 self.over.pop_front();
             }
@@ -204,36 +198,6 @@ fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
     }
     outcomes.recall(record.intent.idempotency.clone(), &outcome);
     outcome
-}
-
-/// For how long the numbers go on resting that a batch freed shortly before the stop.
-fn rests(coordinator: &Coordinator, record: &Record, ended: u64) -> Duration {
-    if !matches!(record.verdict, Some(Verdict::Abort { .. })) {
-        return Duration::ZERO;
-    }
-    let mut since = Duration::from_millis((coordinator.clock)().saturating_sub(ended));
-    if record.settled.contains(&Some(Settled::Unseen)) {
-        // It ended when it had been watched for long enough; somebody may have used its numbers since.
-        since += WATCH;
-    }
-    coordinator.settings().slot_cooldown.saturating_sub(since)
-}
-
-fn rest(coordinator: &Coordinator, record: &Record, ended: u64) {
-    let rest = rests(coordinator, record, ended);
-    if rest.is_zero() {
-        return;
-    }
-    let fate = Fate::default();
-    for (entry, (line, version)) in freed(record) {
-        // Nothing of ours lands any more: what is there is another's.
-        if record.settled[entry] == Some(Settled::Contested) {
-            continue;
-        }
-        let visibility = &coordinator.visibility;
-        visibility.hide(line.clone(), version, &fate);
-        visibility.release(&line, version, &fate, rest, None);
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 //! | I6 an answer only after its record | `decided` |
 //! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
 //! | I8 all of a batch is seen together | one `Reveal`, in `carry_out` |
+//! | I9 nobody else gets a number or a name that a removal of ours may still hit | `removal_lost`, `absent` |
 
 mod prepare;
 mod settle;
@@ -70,8 +71,14 @@ impl State {
                 self.decide(Decision::Abort, effects);
             }
             Event::Created(entry) => self.create_answered(entry, Created::Yes, effects),
+            Event::Unsent(entry, refusal) => {
+                self.create_answered(entry, Created::Never(refusal), effects);
+            }
             Event::Refused(entry, refusal) => {
                 self.create_answered(entry, Created::No(refusal), effects);
+            }
+            Event::Spoiled(entry, refusal) => {
+                self.create_answered(entry, Created::Wrong(refusal), effects);
             }
             Event::Conflicted(entry, refusal) => {
                 self.create_answered(entry, Created::Conflict(refusal), effects);
@@ -97,13 +104,20 @@ impl State {
                     effects.push(Effect::LogDecision(decision));
                 }
             }
-            Event::DeleteAsked(entry) => {
+            Event::Deleted(entry) | Event::NotDeleted(entry) => {
                 if let Progress::Deleting(check) = self.progress[entry] {
-                    self.check(entry, check, effects);
+                    let answered = event == Event::Deleted(entry);
+                    self.check(entry, Check { answered, ..check }, effects);
                 }
             }
+            Event::RemovalLost(entry) => self.removal_lost(entry, effects),
             Event::Removed(entry) if self.progress[entry] == Progress::Removing => {
-                self.note(entry, Settled::Removed, effects);
+                if self.leaving[entry] {
+                    effects.push(Effect::Reserve(entry));
+                    self.note(entry, Settled::Leaving, effects);
+                } else {
+                    self.note(entry, Settled::Removed, effects);
+                }
             }
             Event::NotRemoved(entry) if self.progress[entry] == Progress::Removing => {
                 effects.push(Effect::Remove { entry, again: true });
@@ -124,7 +138,13 @@ impl State {
                 self.check(entry, Check::ours(true), effects);
             }
             Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
-                self.progress[entry] = Progress::Settled(Settled::Gone);
+                self.leaving[entry] = false;
+                let settled = if self.is_made(entry) {
+                    Settled::Gone
+                } else {
+                    Settled::Removed
+                };
+                self.progress[entry] = Progress::Settled(settled);
                 self.proceed(effects);
             }
             Event::Resolved(decision) => self.resolved(decision, effects),

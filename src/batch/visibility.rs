@@ -1,8 +1,9 @@
-//! Which versions readers may not see, and which numbers writers may not use.
+//! Which versions readers may not see, and what may not be made or changed.
 //!
-//! All versions of a batch point at one fate, so that they become visible, or stop being it, in one step. A version of
-//! an aborted batch stays hidden, and its number reserved, for the cool-down: a writer that saw the raw file may still
-//! arrive. Where a create of ours may still land, it stays hidden for as long as that is watched for.
+//! All versions of a batch point at one fate, so that they become visible, or stop being it, in one step; what stands on
+//! a hidden version is hidden with it. A version of an aborted batch is free at once where nothing that was sent about it
+//! can still arrive. Where a create of ours may still land, it stays hidden, and nothing of its table changes but by
+//! creates that name their version. Where a removal may, nobody makes it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,17 +18,20 @@ use crate::batch::log::{Action, VersionRange};
 use crate::batch::names::Names;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
+use crate::protocol::identifier::Identifier;
 use shown::Shown;
 use slot::{Slot, What};
+use strays::Strays;
 
 mod claims;
 pub mod filter;
 pub mod quick;
 mod shown;
 mod slot;
+mod strays;
 
 pub use shown::Moment;
-pub use slot::Claim;
+pub use slot::{Claim, Subject};
 
 /// The line of versions of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,20 +42,21 @@ pub struct Line {
     pub branch: Option<String>,
 }
 
-/// What is hidden, and what is reserved.
+/// What is hidden, and what may not be made.
 #[derive(Clone, Default)]
 pub struct Visibility {
     /// The names of tables that are hidden.
     pub names: Names,
-    lines: Arc<DashMap<Line, Vec<Slot>>>,
+    tables: Arc<DashMap<TableKey, Vec<Slot>>>,
     shown: Shown,
+    strays: Strays,
 }
 
-/// A create that may not go to the catalog now.
+/// A create or a change that may not go to the catalog now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// The number was freed by an aborted batch and rests for this long.
-    Reserved(Duration),
+    /// A request that an aborted batch sent about it may still reach the catalog, for so long.
+    Uncertain(Duration),
     /// The version would be built on one that is gone.
     BuiltOnGone {
         /// The version that is gone.
@@ -74,30 +79,56 @@ pub enum Watched {
     Taken,
 }
 
+/// How something that a batch had made is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Nothing that was sent can still arrive. For so long, creates above it are refused until it is made again.
+    Clean(Duration),
+    /// A create may still land, for so long.
+    Landing(Duration),
+    /// A removal may still arrive, for so long; so may a create.
+    Leaving(Duration),
+}
+
 impl Forbidden {
-    /// What the writer is told.
+    /// What the writer of this version is told.
     pub fn refusal(self, version: u64) -> Refusal {
-        let (status, code, message) = match self {
-            Self::Reserved(rest) => (
-                503,
-                Code::ServiceUnavailable,
-                format!(
-                    "version {version} was undone with its batch and its number rests for {} s more",
+        match self {
+            Self::Uncertain(rest) => Refusal {
+                status: 503,
+                code: Code::ServiceUnavailable,
+                message: format!(
+                    "version {version} was undone with its batch, and a request about it may still reach the catalog: it can be created in {} s",
                     rest.as_secs() + 1
                 ),
-            ),
-            Self::BuiltOnGone { version: gone } => (
-                409,
-                Code::ConcurrentModification,
-                format!(
+            },
+            Self::BuiltOnGone { version: gone } => Refusal {
+                status: 409,
+                code: Code::ConcurrentModification,
+                message: format!(
                     "version {version} was built on version {gone}, which was undone with its batch"
                 ),
-            ),
-        };
+            },
+        }
+    }
+
+    /// What is told to whoever asks for another change of the table, or of its name.
+    pub fn of_name(self, table: &Identifier) -> Refusal {
         Refusal {
-            status,
-            code,
-            message,
+            status: 503,
+            code: Code::ServiceUnavailable,
+            message: format!(
+                "a request about table {table} that a batch sent may still reach its catalog: this change is possible in {} s; see `nsgate batches list`",
+                self.seconds()
+            ),
+        }
+    }
+
+    /// The seconds after which it may be tried again.
+    pub fn seconds(self) -> u64 {
+        match self {
+            Self::Uncertain(rest) => rest.as_secs() + 1,
+            Self::BuiltOnGone { .. } => 1,
         }
     }
 }
@@ -115,7 +146,7 @@ impl Hidden {
 }
 
 impl Visibility {
-    /// Hides a version until its fate is revealed, or it is forgotten or released.
+    /// Hides a version, and what stands on it, until its fate is revealed, or it is forgotten or released.
     pub fn hide(&self, line: Line, version: u64, fate: &Fate) {
         self.add(line, version..=version, fate, What::Made);
     }
@@ -127,12 +158,11 @@ impl Visibility {
 
     /// The versions that a reader may not see now.
     pub fn hidden(&self, line: &Line) -> Hidden {
-        let now = Instant::now();
-        let Some(slots) = self.lines.get(line) else {
+        let Some(slots) = self.tables.get(&line.table) else {
             return Hidden::default();
         };
-        let hidden = slots.iter().filter(|slot| slot.hides(now));
-        Hidden(hidden.map(|slot| slot.versions.clone()).collect())
+        let on = line.branch.as_deref();
+        Hidden(slots.iter().filter_map(|slot| slot.hides(on)).collect())
     }
 
     /// The present moment; to be taken before a catalog is asked, and looked at once the filter knows what is hidden.
@@ -150,115 +180,174 @@ impl Visibility {
         self.shown.overtake(line);
     }
 
-    /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned.
-    pub fn may_create(&self, line: &Line, version: u64) -> Result<(), Forbidden> {
+    /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned. `came`: when it
+    /// was asked for; what was asked for before a freed version was made again was not built on that.
+    pub fn may_create(&self, line: &Line, version: u64, came: Instant) -> Result<(), Forbidden> {
         let now = Instant::now();
-        let Some(slots) = self.lines.get(line) else {
+        let Some(slots) = self.tables.get(&line.table) else {
             return Ok(());
         };
-        let gone = slots
-            .iter()
-            .filter_map(|slot| match slot.what {
-                What::Gone { until, watched, .. } if until > now || watched => {
-                    Some((*slot.versions.start(), until))
+        let on = line.branch.as_deref();
+        let forbidden = slots.iter().filter_map(|slot| {
+            let gone = match (&slot.subject, slot.what) {
+                (Subject::Name, What::Uncertain { until, .. }) => {
+                    return Some(Forbidden::Uncertain(until.saturating_duration_since(now)));
+                }
+                (subject, _) => subject.start(on).filter(|start| *start <= version)?,
+            };
+            match slot.what {
+                What::Uncertain { until, removal, .. } if gone == version => {
+                    removal.then_some(Forbidden::Uncertain(until.saturating_duration_since(now)))
+                }
+                What::Uncertain { .. } => Some(Forbidden::BuiltOnGone { version: gone }),
+                What::Freed { until, .. } if gone < version && now < until => {
+                    Some(Forbidden::BuiltOnGone { version: gone })
+                }
+                What::Retaken { at, until } if gone < version && now < until && came < at => {
+                    Some(Forbidden::BuiltOnGone { version: gone })
+                }
+                _ => None,
+            }
+        });
+        // What can never succeed is said first.
+        match forbidden.max_by_key(|forbidden| matches!(forbidden, Forbidden::BuiltOnGone { .. })) {
+            Some(forbidden) => Err(forbidden),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a change of the table may go to its catalog of which that chooses the version.
+    pub fn may_change(&self, table: &TableKey) -> Result<(), Forbidden> {
+        self.is_certain(table, |subject| *subject != Subject::Table)
+    }
+
+    /// Whether the name of the table may go to another one, or a table may get it.
+    pub fn may_rename(&self, table: &TableKey) -> Result<(), Forbidden> {
+        self.is_certain(table, |_| true)
+    }
+
+    fn is_certain(
+        &self,
+        table: &TableKey,
+        matters: impl Fn(&Subject) -> bool,
+    ) -> Result<(), Forbidden> {
+        let slots = self.tables.get(table);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let until = slots.filter_map(|slot| match slot.what {
+            What::Uncertain { until, .. } if matters(&slot.subject) => Some(until),
+            _ => None,
+        });
+        until.max().map_or(Ok(()), |until| {
+            let rest = until.saturating_duration_since(Instant::now());
+            Err(Forbidden::Uncertain(rest))
+        })
+    }
+
+    /// Whether a namespace may be dropped: nothing that was sent about a table below it may still arrive.
+    pub fn may_drop(&self, below: impl Fn(&TableKey) -> bool) -> Result<(), Forbidden> {
+        let tables = self.tables.iter().filter(|table| below(table.key()));
+        // The map must not be asked again while one of its shards is looked at.
+        let tables: Vec<TableKey> = tables.map(|table| table.key().clone()).collect();
+        tables.iter().try_for_each(|table| self.may_rename(table))
+    }
+
+    /// The versions of a table that creates of ours may still make.
+    pub fn landing(&self, table: &TableKey) -> Vec<(Line, u64)> {
+        let slots = self.tables.get(table);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        slots
+            .filter_map(|slot| match (&slot.subject, slot.what) {
+                (Subject::Versions { branch, range }, What::Uncertain { .. }) => {
+                    let line = Line::new(table.clone(), branch.clone());
+                    Some((line, *range.start()))
                 }
                 _ => None,
             })
-            .filter(|(gone, _)| *gone <= version)
-            .max_by_key(|(gone, _)| *gone);
-        match gone {
-            Some((gone, until)) if gone == version && until > now => {
-                Err(Forbidden::Reserved(until - now))
-            }
-            Some((gone, _)) if gone < version => Err(Forbidden::BuiltOnGone { version: gone }),
-            _ => Ok(()),
-        }
+            .collect()
     }
 
-    /// The versions that aborted batches have let go, and that rest or may still land.
-    pub fn gone(&self, line: &Line) -> Vec<u64> {
-        let slots = self.lines.get(line);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
-        let gone = slots.filter(|slot| matches!(slot.what, What::Gone { .. }));
-        gone.map(|slot| *slot.versions.start()).collect()
-    }
-
-    /// The version is gone: it stays hidden and its number reserved for `rest`. Who has asked the catalog before it was
-    /// gone asks again, for `rest` may be shorter than that takes.
+    /// Lets something go that a batch had made: from now on it is free, or may still be made or removed. Who has asked the
+    /// catalog before asks again, for it may have been there.
     pub fn release(
         &self,
         line: &Line,
-        version: u64,
+        subject: Subject,
         fate: &Fate,
-        rest: Duration,
+        release: Release,
         claim: Option<Claim>,
     ) {
-        let until = Instant::now() + rest;
-        self.overtake(line);
-        self.change(line, |slot| {
-            if slot.is(version, fate) {
-                slot.what = What::Gone {
-                    until,
-                    watched: false,
-                    contested: false,
-                    claim,
-                    noted: false,
-                };
-            }
-        });
-    }
-
-    /// A create of the version may still land: it stays hidden until that is no longer watched for.
-    pub fn watch(&self, line: &Line, version: u64, fate: &Fate) {
-        let mut known = false;
-        self.change(line, |slot| {
-            if let What::Gone { watched, .. } = &mut slot.what
-                && *slot.versions.start() == version
-                && slot.fate.is(fate)
-            {
-                *watched = true;
-                known = true;
-            }
-        });
-        if !known {
-            let gone = What::Gone {
-                until: Instant::now(),
-                watched: true,
+        let now = Instant::now();
+        let what = match release {
+            Release::Clean(rest) => What::Freed {
+                until: now + rest,
+                claim,
+            },
+            Release::Landing(rest) | Release::Leaving(rest) => What::Uncertain {
+                until: now + rest,
+                removal: matches!(release, Release::Leaving(_)),
                 contested: false,
-                claim: None,
+                claim,
                 noted: false,
-            };
-            self.add(line.clone(), version..=version, fate, gone);
+            },
+        };
+        self.overtake(line);
+        let mut slots = self.tables.entry(line.table.clone()).or_default();
+        match slots.iter_mut().find(|slot| slot.is(&subject, fate)) {
+            Some(slot) => slot.what = what,
+            None => slots.push(Slot {
+                subject,
+                fate: fate.clone(),
+                what,
+            }),
         }
     }
 
-    /// Whether a watched version is still nobody else's.
-    pub fn watched(&self, line: &Line, version: u64, fate: &Fate) -> Watched {
-        let slots = self.lines.get(line);
-        let slot = slots
-            .iter()
-            .flat_map(|slots| slots.iter())
-            .find(|slot| slot.is(version, fate));
+    /// Whether what may still land is still nobody else's.
+    pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &Fate) -> Watched {
+        let slots = self.tables.get(table);
+        let mut slots = slots.iter().flat_map(|slots| slots.iter());
+        let slot = slots.find(|slot| slot.is(subject, fate));
         match slot.map(|slot| slot.what) {
-            None => Watched::Taken,
-            Some(What::Gone {
+            None | Some(What::Retaken { .. }) => Watched::Taken,
+            Some(What::Uncertain {
                 contested: true, ..
             }) => Watched::Contested,
             Some(_) => Watched::Alone,
         }
     }
 
-    /// The watch is over: the version is as free as its number.
-    pub fn unwatch(&self, line: &Line, version: u64, fate: &Fate) {
-        self.change(line, |slot| {
-            if let What::Gone { watched, .. } = &mut slot.what
-                && slot.versions.contains(&version)
-                && slot.fate.is(fate)
-            {
-                *watched = false;
-            }
+    /// The watch is over: it is free.
+    pub fn unwatch(&self, table: &TableKey, subject: &Subject, fate: &Fate) {
+        self.retain(table, |slot| {
+            let watched = matches!(slot.what, What::Uncertain { .. });
+            !(watched && slot.is(subject, fate))
         });
-        self.sweep(line);
+    }
+
+    /// A create of somebody else, or a change of which the catalog chooses the version, got no answer and may still land.
+    pub fn add_stray(&self, table: &TableKey, makes: Option<(&Line, u64)>, lasts: Duration) {
+        self.strays.add(table, makes, lasts);
+    }
+
+    /// Creates of others may land anywhere, for so long: an earlier life of the gateway may have let them through.
+    pub fn expect_strays(&self, lasts: Duration) {
+        self.strays.anywhere_for(lasts);
+    }
+
+    /// Whether a create of somebody else that got no answer may land as this version.
+    pub fn has_stray(&self, line: &Line, version: u64) -> bool {
+        self.strays.may_land(line, version)
+    }
+
+    /// Whether another batch's create of this version may still land.
+    pub fn has_rival(&self, line: &Line, version: u64, fate: &Fate) -> bool {
+        let on = line.branch.as_deref();
+        let slots = self.tables.get(&line.table);
+        let mut slots = slots.iter().flat_map(|slots| slots.iter());
+        slots.any(|slot| {
+            let uncertain = matches!(slot.what, What::Uncertain { .. });
+            uncertain && slot.subject.start(on) == Some(version) && !slot.fate.is(fate)
+        })
     }
 
     /// Hides what one change of a batch makes until `fate` is revealed, and what it removes from then on.
@@ -280,53 +369,73 @@ impl Visibility {
 
     /// Forgets the slots of one batch on a line, or only those of one version.
     pub fn forget(&self, line: &Line, version: Option<u64>, fate: &Fate) {
-        self.retain(line, |slot| {
-            let other = version.is_some_and(|version| *slot.versions.start() != version);
+        let on = line.branch.as_deref();
+        self.retain(&line.table, |slot| {
+            let start = slot.subject.start(on);
+            let other = start.is_none() || version.is_some_and(|version| start != Some(version));
             other || !slot.fate.is(fate)
         });
     }
 
-    /// Forgets what is over on a line.
-    pub fn sweep(&self, line: &Line) {
+    /// Forgets what is over of a table.
+    pub fn sweep(&self, table: &TableKey) {
         let now = Instant::now();
-        self.retain(line, |slot| !slot.is_over(now));
+        self.retain(table, |slot| !slot.is_over(now));
     }
 
-    /// Lines about which anything is remembered.
+    /// Forgets what is over of every table, and the strays that cannot land any more.
+    pub fn sweep_all(&self) {
+        self.strays.sweep();
+        let tables: Vec<TableKey> = self.tables.iter().map(|it| it.key().clone()).collect();
+        for table in &tables {
+            self.sweep(table);
+        }
+    }
+
+    /// Tables about which anything is remembered.
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.tables.len()
     }
 
-    /// Nothing is hidden or reserved anywhere.
+    /// Nothing is hidden or forbidden anywhere.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.tables.is_empty()
     }
 
-    fn add(&self, line: Line, versions: RangeInclusive<u64>, fate: &Fate, what: What) {
-        let fate = fate.clone();
+    fn add(&self, line: Line, range: RangeInclusive<u64>, fate: &Fate, what: What) {
+        let Line { table, branch } = line;
         let slot = Slot {
-            versions,
-            fate,
+            subject: Subject::Versions { branch, range },
+            fate: fate.clone(),
             what,
         };
-        self.lines.entry(line).or_default().push(slot);
+        self.tables.entry(table).or_default().push(slot);
     }
 
     fn change(&self, line: &Line, change: impl FnMut(&mut Slot)) {
-        if let Some(mut slots) = self.lines.get_mut(line) {
+        if let Some(mut slots) = self.tables.get_mut(&line.table) {
             slots.iter_mut().for_each(change);
         }
     }
 
-    fn retain(&self, line: &Line, keep: impl Fn(&Slot) -> bool) {
-        let now = Instant::now();
-        self.lines.remove_if_mut(line, |_, slots| {
-            if slots.iter().any(|slot| slot.hides(now) && !keep(slot)) {
-                self.overtake(line);
+    fn retain(&self, table: &TableKey, keep: impl Fn(&Slot) -> bool) {
+        self.tables.remove_if_mut(table, |_, slots| {
+            for slot in slots.iter().filter(|slot| slot.is_hiding() && !keep(slot)) {
+                self.overtake(&slot.line(table));
             }
             slots.retain(&keep);
             slots.is_empty()
         });
+    }
+}
+
+impl Slot {
+    fn line(&self, table: &TableKey) -> Line {
+        let branch = match &self.subject {
+            Subject::Versions { branch, .. } => branch.clone(),
+            Subject::Name | Subject::Table => None,
+        };
+        Line::new(table.clone(), branch)
     }
 }
 

@@ -112,7 +112,7 @@ impl Run {
     /// What may have been somebody else's before a restart may be still.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
         for (contested, settled) in self.contested.iter_mut().zip(settled) {
-            *contested = *settled == Some(Settled::Contested);
+            *contested = settled.is_some_and(Settled::is_contested);
         }
     }
 }

@@ -13,11 +13,10 @@ use super::{Done, Pending, Run};
 use crate::backend::Authority;
 use crate::batch::log::{LogError, Verdict};
 use crate::batch::outcomes::Answered;
-use crate::batch::participant::{self, Asker, Created};
+use crate::batch::participant::{self, Asker, Created, Removal};
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
 };
-use crate::batch::visibility::Watched;
 use crate::config::BatchMode;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
@@ -96,12 +95,13 @@ impl Run {
         let first = self.plan.shape.shares[share][0];
         let turn = self.turn(first, false);
         let visibility = self.coordinator.visibility.clone();
+        let came = self.begun;
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
             for &index in turn.plan.to_validate(share) {
                 let entry = &turn.plan.entries[index];
-                match participant::validate(entry, &visibility, &turn.asker).await {
+                match participant::validate(entry, &visibility, came, &turn.asker).await {
                     Ok(described) => {
                         if let Some(refusal) = turn.plan.moved(index, described.as_ref()) {
                             let refusal = Some(refusal.at(index));
@@ -162,19 +162,23 @@ impl Run {
 
     fn create(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
-        let together = self.plan.shape.groups[entry].map(|group| {
+        let group = self.plan.shape.groups[entry].filter(|group| self.together.is_one(*group));
+        let together = group.map(|group| {
             let (asker, given_up) = (turn.asker.clone(), Arc::clone(&self.given_up));
             let together = &mut self.together;
             together.create(&self.plan, entry, group, asker, given_up)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
+        let tags = self.coordinator.tags.clone();
         let given_up = Arc::clone(&self.given_up);
         Box::pin(async move {
             let _call = turn.begins().await;
+            let mut apart = None;
             let asked = &turn.plan.entries[entry];
             let created = match together {
                 Some(together) => {
                     let (created, supported) = together.await;
+                    apart = group.filter(|_| supported == Some(false));
                     if let Some(supported) = supported
                         && asked.backend.batch_mode() == BatchMode::Auto
                     {
@@ -182,29 +186,39 @@ impl Run {
                     }
                     created
                 }
-                None if given_up.load(Ordering::Relaxed) => Created::Refused(unsent()),
+                None if given_up.load(Ordering::Relaxed) => Created::Unsent(unsent()),
                 None => match turn.plan.origin(entry) {
                     Some(origin) => participant::register(asked, origin, &turn.asker).await,
                     None => participant::create(asked, &turn.asker).await,
                 }
                 .at(entry),
             };
-            match created {
+            if let Created::Yes(described) = &created {
+                tags.learn(asked, described);
+            }
+            let done = match created {
                 Created::Yes(described) => Done {
                     described: Some((entry, described)),
                     ..Event::Created(entry).into()
                 },
+                Created::Unsent(refusal) => Event::Unsent(entry, refusal).into(),
                 Created::Refused(refusal) => Event::Refused(entry, refusal).into(),
+                Created::Spoiled(refusal, described) => Done {
+                    described: described.map(|described| (entry, described)),
+                    ..Event::Spoiled(entry, refusal).into()
+                },
                 Created::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 Created::Lost => Event::Lost(entry).into(),
-            }
+            };
+            Done { apart, ..done }
         })
     }
 
     fn find(&mut self, entry: usize, again: bool, undoing: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
         let proof = self.proofs[entry].clone();
-        let (visibility, fate) = (self.coordinator.visibility.clone(), self.fate.clone());
+        let coordinator = Arc::clone(&self.coordinator);
+        let (subject, fate) = (self.subject(entry), self.fate.clone());
         let known = self.contested[entry];
         Box::pin(async move {
             let _call = turn.begins().await;
@@ -214,12 +228,13 @@ impl Run {
                 Ok(found) => found,
                 Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
             };
-            // Somebody else asked for that version after we had let it go: alike is not ours any more.
-            let watched = |version| visibility.watched(&asked.line, version, &fate);
-            let contested = |version| known || watched(version) == Watched::Contested;
+            // What looks alike counts for ours only where no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Likeness::Alike
-                && asked.version().is_some_and(contested)
+                && let Some(version) = asked.version()
+                && (known
+                    || coordinator.is_contested(&asked.line, version, &subject, &fate)
+                    || coordinator.tags.denies(asked, described.as_ref()))
             {
                 *likeness = Likeness::Incomparable;
             }
@@ -234,10 +249,10 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            let event = Event::DeleteAsked(entry);
             match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
-                Ok(()) => event.into(),
-                Err(refusal) => event.but(entry, refusal),
+                Removal::Done => Event::Deleted(entry).into(),
+                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
+                Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })
     }
@@ -247,8 +262,9 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
-                Ok(()) => Event::Removed(entry).into(),
-                Err(refusal) => Event::NotRemoved(entry).but(entry, refusal),
+                Removal::Done => Event::Removed(entry).into(),
+                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),
+                Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })
     }
@@ -337,7 +353,9 @@ impl Created {
     /// The outcome, naming the entry where it is a refusal.
     pub(super) fn at(self, entry: usize) -> Self {
         match self {
+            Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
             Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
+            Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
             Self::Yes(_) | Self::Lost => self,
         }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Run;
+use super::{Run, WATCH};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::{Settled, State};
-use crate::batch::visibility::Watched;
+use crate::batch::visibility::{Release, Subject, Watched};
 
 impl Run {
     /// Hides what the batch makes, and from its commit on what it removes.
@@ -31,8 +31,9 @@ impl Run {
         for entry in &self.plan.entries {
             if let Some(version) = entry.version() {
                 let visibility = &self.coordinator.visibility;
+                let rest = self.coordinator.settings().slot_cooldown;
                 self.superseded
-                    .extend(visibility.taken(&entry.line, version));
+                    .extend(visibility.taken(&entry.line, version, rest));
             }
         }
     }
@@ -79,56 +80,72 @@ impl Run {
     /// What is there is somebody else's, or stays on a person's word.
     pub(super) fn show(&self, entry: usize) {
         let Entry { line, action, .. } = &self.plan.entries[entry];
-        match action.is_about_name() {
-            true => {
-                let names = &self.coordinator.visibility.names;
-                names.forget(&line.table, &self.fate);
-            }
-            false => self.forget(entry),
+        let visibility = &self.coordinator.visibility;
+        visibility.unwatch(&line.table, &self.subject(entry), &self.fate);
+        if action.is_about_name() {
+            visibility.names.forget(&line.table, &self.fate);
+        } else {
+            self.forget(entry);
         }
     }
 
-    /// The version is gone: its number rests from when the table is unlocked, and it is hidden until then.
+    /// What was made is gone: it is free once the table is unlocked, and hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
-        let version = self.plan.entries[entry].version();
-        self.reserved[entry] = version.is_some();
+        self.reserved[entry] = true;
         self.resting[entry] = false;
         let visibility = &self.coordinator.visibility;
         // Once somebody else's create went out, it stays so however often ours is undone.
-        self.contested[entry] |= version.is_some_and(|version| {
-            visibility.watched(line, version, &self.fate) == Watched::Contested
-        });
+        self.contested[entry] |= self.plan.entries[entry].version().is_some()
+            && visibility.watched(&line.table, &self.subject(entry), &self.fate)
+                == Watched::Contested;
     }
 
     /// What the log is told of it.
     pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
         match settled {
             Settled::Unseen if self.contested[entry] => Settled::Contested,
+            Settled::Leaving if self.contested[entry] => Settled::LeavingContested,
             settled => settled,
         }
     }
 
-    /// The number rests; `late`: a create of ours may still land as it.
-    fn rest(&self, entry: usize, late: bool) {
-        let Some(version) = self.plan.entries[entry].version() else {
-            return;
+    /// What others must leave alone while something that was sent for the entry may still arrive.
+    pub(super) fn subject(&self, entry: usize) -> Subject {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        action.subject(line)
+    }
+
+    /// It is free, unless something that was sent may still arrive.
+    fn rest(&self, entry: usize, state: &State) {
+        let line = &self.plan.entries[entry].line;
+        let visibility = &self.coordinator.visibility;
+        let cooldown = self.coordinator.settings().slot_cooldown;
+        let release = match (state.is_leaving(entry), state.is_watched(entry)) {
+            (true, _) => Release::Leaving(WATCH),
+            (false, true) => Release::Landing(WATCH),
+            (false, false) => Release::Clean(cooldown),
         };
-        let line = self.plan.entries[entry].line.clone();
-        let rest = self.coordinator.settings().slot_cooldown;
-        let visibility = self.coordinator.visibility.clone();
-        let claim = Some((self.id, entry));
-        visibility.release(&line, version, &self.fate, rest, claim);
-        if late {
-            visibility.watch(&line, version, &self.fate);
+        let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
+        match (&subject, state.is_watched(entry)) {
+            (Subject::Name | Subject::Table, false) => return self.forget(entry),
+            // What it deletes is hidden no longer than it would be without this.
+            (Subject::Table, true) => self.forget(entry),
+            (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
-        if self.contested[entry] {
-            visibility.contest(&line, version);
+        visibility.release(line, subject, &self.fate, release, claim);
+        if self.contested[entry]
+            && let Some(version) = self.plan.entries[entry].version()
+        {
+            visibility.contest(line, version);
         }
-        tokio::spawn(async move {
-            sleep(rest + Duration::from_millis(1)).await;
-            visibility.sweep(&line);
-        });
+        if let Release::Clean(rest) = release {
+            let (visibility, table) = (visibility.clone(), line.table.clone());
+            tokio::spawn(async move {
+                sleep(rest + Duration::from_millis(1)).await;
+                visibility.sweep(&table);
+            });
+        }
     }
 
     /// The table is free for others, unless another share of the batch is on it still.
@@ -139,7 +156,7 @@ impl Run {
                 // Another entry of the share was undone once more: this one rests, or is watched for, as before.
                 (true, true) => {}
                 (true, false) => {
-                    self.rest(entry, state.is_watched(entry));
+                    self.rest(entry, state);
                     self.resting[entry] = true;
                 }
                 (false, _) => self.forget(entry),

@@ -1,6 +1,6 @@
 //! What one catalog makes all or nothing is asked for with one request, and every entry of it learns its own part.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +16,8 @@ use crate::batch::step::Refusal;
 pub(super) struct Together {
     sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
     attempts: Vec<u32>,
+    /// The groups of which a catalog turned out to have no batch-create.
+    apart: HashSet<usize>,
 }
 
 struct Outcome {
@@ -30,7 +32,19 @@ impl Together {
         Self {
             sent: HashMap::new(),
             attempts: vec![0; plan.entries.len()],
+            apart: HashSet::new(),
         }
+    }
+
+    /// The entry's catalog has no batch-create: from now on each entry of the group is asked for by itself, for the others
+    /// may have been answered.
+    pub(super) fn fall_apart(&mut self, group: usize) {
+        self.apart.insert(group);
+    }
+
+    /// Whether the entries of the group are asked for with one request.
+    pub(super) fn is_one(&self, group: usize) -> bool {
+        !self.apart.contains(&group)
     }
 
     /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create, if it was
@@ -78,7 +92,7 @@ fn none(plan: &Plan, group: usize) -> Outcome {
     let members = members(plan, group).into_iter();
     Outcome {
         created: members
-            .map(|entry| (entry, Created::Refused(unsent())))
+            .map(|entry| (entry, Created::Unsent(unsent())))
             .collect(),
         supported: None,
     }
@@ -110,7 +124,7 @@ async fn singly(plan: &Plan, members: &[usize], asker: &Asker) -> HashMap<usize,
             let mut failed = None;
             for &entry in share {
                 let outcome = match failed.clone() {
-                    Some(refusal) => Created::Refused(refusal),
+                    Some(refusal) => Created::Unsent(refusal),
                     None => {
                         let created = participant::create(&plan.entries[entry], asker).await;
                         created.at(entry)
@@ -130,7 +144,10 @@ async fn singly(plan: &Plan, members: &[usize], asker: &Asker) -> HashMap<usize,
 fn not_sent(outcome: &Created) -> Option<Refusal> {
     match outcome {
         Created::Yes(_) => None,
-        Created::Refused(refusal) | Created::Conflicted(refusal) => Some(refusal.clone()),
+        Created::Unsent(refusal)
+        | Created::Refused(refusal)
+        | Created::Spoiled(refusal, _)
+        | Created::Conflicted(refusal) => Some(refusal.clone()),
         Created::Lost => Some(Refusal {
             status: 503,
             code: crate::protocol::error::Code::ServiceUnavailable,

@@ -1,4 +1,5 @@
-//! Tombstones: a create of ours that got no answer may still land after its batch was aborted and undone.
+//! What was sent and got no clear answer: a create may still land after its batch was aborted and undone, and a removal
+//! may still hit what has the number or the name by then.
 
 use std::time::Duration;
 
@@ -6,10 +7,9 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Done, Run};
-use crate::batch::log::Action;
 use crate::batch::participant;
 use crate::batch::plan::Entry;
-use crate::batch::step::{Event, Finding};
+use crate::batch::step::{Event, Finding, Kind};
 use crate::batch::visibility::Watched;
 
 /// How long: a request that is older has been given up by everything it may be waiting in.
@@ -18,31 +18,26 @@ pub const WATCH: Duration = Duration::from_secs(15 * 60);
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl Run {
-    /// Looks for the entry now and then, for as long as it may land; then again with its table locked.
+    /// Looks for the entry now and then, for as long as it may land; then again with its table locked. What only a
+    /// removal may still hit is left alone for as long.
     pub(super) fn watch(&mut self, entry: usize) -> BoxFuture<'static, Done> {
+        let over = Instant::now() + WATCH;
+        if self.plan.entries[entry].action.kind() == Kind::Removed {
+            return Box::pin(async move {
+                sleep_until(over).await;
+                Event::WatchOver(entry).into()
+            });
+        }
         let turn = self.turn(entry, false);
         let proof = self.proofs[entry].clone();
         let locks = self.coordinator.locks.clone();
         let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
-        let fate = self.fate.clone();
-        if let Entry {
-            line,
-            action: Action::CreateVersion { version, .. },
-            ..
-        } = &self.plan.entries[entry]
-        {
-            visibility.watch(line, *version, &fate);
-        }
+        let (subject, fate) = (self.subject(entry), self.fate.clone());
         Box::pin(async move {
             let watched = &turn.plan.entries[entry];
-            let line = &watched.line;
-            // A name without versions holds nothing that a reader could see, and may be anybody's by then.
-            let Some(version) = watched.version() else {
-                return Event::WatchOver(entry).into();
-            };
-            let taken = || visibility.watched(line, version, &fate) == Watched::Taken;
-            let over = Instant::now() + WATCH;
+            let table = &watched.line.table;
+            let taken = || visibility.watched(table, &subject, &fate) == Watched::Taken;
             let (mut pause, longest) = LOOKS;
             // Who has the table locked may keep it for longer than it is watched for: what is there stays hidden.
             let mut there = false;
@@ -66,7 +61,7 @@ impl Run {
                 if !there {
                     continue;
                 }
-                let Ok(hold) = locks.exclusive([line.table.clone()], wait).await else {
+                let Ok(hold) = locks.exclusive([table.clone()], wait).await else {
                     continue;
                 };
                 // Whoever held the table may have made it.
@@ -97,12 +92,13 @@ impl Run {
         }
     }
 
-    /// Nothing lands any more: the number is free, once it has rested.
+    /// Nothing that was sent can arrive any more: the number, or the name, is free.
     pub(super) fn unwatch(&self, entry: usize) {
-        let Entry { line, .. } = &self.plan.entries[entry];
-        if let Some(version) = self.plan.entries[entry].version() {
-            let visibility = &self.coordinator.visibility;
-            visibility.unwatch(line, version, &self.fate);
+        let table = &self.plan.entries[entry].line.table;
+        let visibility = &self.coordinator.visibility;
+        visibility.unwatch(table, &self.subject(entry), &self.fate);
+        if self.plan.entries[entry].action.is_about_name() {
+            self.forget(entry);
         }
     }
 }

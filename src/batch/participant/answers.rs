@@ -100,8 +100,12 @@ pub(super) fn same_registration(
     let Some(found) = found.location.as_deref() else {
         return Likeness::Incomparable;
     };
+    let made = proof.and_then(|proof| proof.location.as_deref());
     match (same_place(asked, found), proof) {
         (true, Some(_)) => Likeness::Proven,
+        (false, Some(_)) if undoing && made.is_some_and(|made| same_place(made, found)) => {
+            Likeness::Proven
+        }
         (true, None) => Likeness::Alike,
         _ if undoing && last(asked) == last(found) => Likeness::Alike,
         _ => Likeness::Unlike,
@@ -126,9 +130,8 @@ pub(super) fn created(backend: &str, described: Option<Described>, answer: &Answ
     match answer.status {
         StatusCode::CONFLICT => Created::Conflicted(refusal(backend, answer)),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Created::Lost,
-        status if status.is_client_error() || is_unsupported(status, &answer.body) => {
-            Created::Refused(refusal(backend, answer))
-        }
+        status if status.is_client_error() => Created::Refused(refusal(backend, answer)),
+        // Whatever else a server error says, it does not say that nothing was done.
         _ => Created::Lost,
     }
 }
@@ -216,17 +219,37 @@ pub(super) fn is_absent(answer: &Answer) -> bool {
         )
 }
 
+/// A page of a listing of versions.
+pub(super) struct Numbers {
+    /// The versions on it.
+    pub(super) versions: Vec<u64>,
+    /// Where it goes on, if it does.
+    pub(super) token: Option<String>,
+}
+
+impl Numbers {
+    /// The versions of a `ListTableVersionsResponse`.
+    pub(super) fn of(answer: &Answer) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Body {
+            versions: Vec<TableVersion>,
+            page_token: Option<String>,
+        }
+        if !answer.status.is_success() {
+            return None;
+        }
+        let body: Body = serde_json::from_slice(&answer.body).ok()?;
+        Some(Self {
+            versions: body.versions.iter().map(|it| it.version).collect(),
+            token: body.page_token.filter(|token| !token.is_empty()),
+        })
+    }
+}
+
+/// The latest version of a listing; 0 where it is empty.
 pub(super) fn latest_of(answer: &Answer) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Body {
-        versions: Vec<TableVersion>,
-    }
-    if !answer.status.is_success() {
-        return None;
-    }
-    let body: Body = serde_json::from_slice(&answer.body).ok()?;
-    let latest = body.versions.iter().map(|version| version.version).max();
-    Some(latest.unwrap_or(0))
+    let Numbers { versions, .. } = Numbers::of(answer)?;
+    Some(versions.into_iter().max().unwrap_or(0))
 }
 
 /// The catalog's own words, with its status where it is an error.

@@ -14,8 +14,12 @@ use crate::protocol::operation::Operation;
 pub enum Created {
     /// The catalog says that it made it.
     Yes(Described),
+    /// It was never sent, or the catalog was not reached.
+    Unsent(Refusal),
     /// A definite no.
     Refused(Refusal),
+    /// The catalog made something, but not what was asked for.
+    Spoiled(Refusal, Option<Described>),
     /// 409: ours from before, or somebody else's.
     Conflicted(Refusal),
     /// It may have acted.
@@ -41,7 +45,7 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
             created(backend.name(), described, &answer)
         }
         Err(failure) if !failure.may_have_acted() => {
-            Created::Refused(unreachable(backend, &failure))
+            Created::Unsent(unreachable(backend, &failure))
         }
         Err(_) => Created::Lost,
     }
@@ -54,7 +58,7 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
     let answer = match grouped(backend, entries, asker).await {
         Ok(answer) => answer,
         Err(failure) if !failure.may_have_acted() => {
-            return all(Created::Refused(unreachable(backend, &failure)));
+            return all(Created::Unsent(unreachable(backend, &failure)));
         }
         Err(_) => return all(Created::Lost),
     };

@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
-use super::remove::deregister;
 use super::{Asker, Created, Described, table, unreachable, versions};
 use crate::backend::{Answer, Backend};
 use crate::batch::log::Action;
@@ -82,7 +81,7 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
         let answer = match backend.ask(ask).await {
             Ok(answer) => answer,
             Err(failure) if !failure.may_have_acted() => {
-                return Created::Refused(unreachable(backend, &failure));
+                return Created::Unsent(unreachable(backend, &failure));
             }
             Err(_) => return Created::Lost,
         };
@@ -104,41 +103,33 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
     refused.map_or(Created::Lost, Created::Refused)
 }
 
-/// What a catalog says it has registered: the table with all of its versions, or it is taken back.
+/// What a catalog says it has registered: the table with all of its versions, or it is to be taken back.
 async fn settle(entry: &Entry, origin: &Entry, location: &str, asker: &Asker) -> Created {
     let Entry { backend, line, .. } = entry;
     let Ok(found) = table(backend, line, asker).await else {
         return Created::Lost;
     };
-    let wrong = match found {
+    let wrong = match &found {
         None => unsupported(backend, "registers the table and then does not have it"),
-        Some(found) if !is_at(&found, location) => unsupported(
+        Some(found) if !is_at(found, location) => unsupported(
             backend,
             "would have the table elsewhere: where it is is not below the catalog's root",
         ),
-        Some(found) => {
+        Some(made) => {
             let before = versions(&origin.backend, &origin.line, asker);
             match tokio::join!(before, versions(backend, line, asker)) {
-                (Ok(before), Ok(after)) if before == after => return Created::Yes(found),
+                (Ok(before), Ok(after)) if before == after => return Created::Yes(made.clone()),
                 (Ok(_), Ok(_)) => unsupported(
                     backend,
                     "does not have the table's versions under another name",
                 ),
                 // A catalog that lists none has none to lose.
-                (Err(none), _) if none.status != 503 => return Created::Yes(found),
+                (Err(none), _) if none.status != 503 => return Created::Yes(made.clone()),
                 (Err(refusal), _) | (_, Err(refusal)) => refusal,
             }
         }
     };
-    // Nobody has seen it, and the name was free: what is there is what was registered just now.
-    let taken_back = match deregister(entry, asker).await {
-        Ok(answer) => answer.status.is_success() || is_absent(&answer),
-        Err(_) => false,
-    };
-    if !taken_back {
-        return Created::Lost;
-    }
-    Created::Refused(wrong)
+    Created::Spoiled(wrong, found)
 }
 
 fn is_at(found: &Described, location: &str) -> bool {

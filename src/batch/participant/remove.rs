@@ -1,6 +1,10 @@
 //! What goes: what an aborted batch made is taken back, what a committed one removes is removed.
 
-use super::answers::{is_absent, refusal};
+use std::ops::ControlFlow;
+
+use http::StatusCode;
+
+use super::answers::{Numbers, is_absent, refusal};
 use super::{Asker, body, conflict, silent, table};
 use crate::backend::{Answer, Failure};
 use crate::batch::log::{Action, VersionRange};
@@ -8,42 +12,75 @@ use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
 use crate::protocol::operation::Operation;
 
+/// What asking a catalog to remove something came to.
+#[derive(Clone, Debug)]
+pub enum Removal {
+    /// It says that it did, or that there is nothing of the kind.
+    Done,
+    /// A definite no, or it was never reached.
+    Refused(Refusal),
+    /// It may do it yet.
+    Lost(Refusal),
+}
+
+/// Pages of a listing that are read to see that versions are gone.
+const PAGES: usize = 1000;
+
 /// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it, whatever
 /// the answer is.
-pub async fn delete(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    let undone = match entry.version() {
+pub async fn delete(entry: &Entry, asker: &Asker) -> Removal {
+    let answer = match entry.version() {
         Some(version) => {
             let Some(end) = version.checked_add(1) else {
-                return Ok(());
+                return Removal::Done;
             };
             let start = version;
             delete_versions(entry, &[VersionRange { start, end }], asker).await
         }
         None => deregister(entry, asker).await,
     };
-    done(entry, undone)
+    removal(entry, answer)
 }
 
-/// Removes what the entry removes; an error if it is not gone. Asking again does no harm.
-pub async fn remove(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
-    if let Action::DeleteVersions { ranges } = &entry.action {
-        return done(entry, delete_versions(entry, ranges, asker).await);
+/// Removes what the entry removes. Asking again does no harm as long as nobody else has its name.
+pub async fn remove(entry: &Entry, asker: &Asker) -> Removal {
+    let (answer, gone) = match &entry.action {
+        Action::DeleteVersions { ranges } => {
+            let answer = delete_versions(entry, ranges, asker).await;
+            (answer, ControlFlow::Continue(ranges))
+        }
+        _ => (deregister(entry, asker).await, ControlFlow::Break(())),
+    };
+    match removal(entry, answer) {
+        Removal::Done => {}
+        undone => return undone,
     }
-    done(entry, deregister(entry, asker).await)?;
-    is_gone(entry, asker).await
+    // A catalog's word alone is not enough: some find tables in storage, whatever has been deregistered.
+    let seen = match gone {
+        ControlFlow::Continue(ranges) => lacks_versions(entry, ranges, asker).await,
+        ControlFlow::Break(()) => lacks_table(entry, asker).await,
+    };
+    seen.map_or_else(Removal::Lost, |()| Removal::Done)
 }
 
-fn done(entry: &Entry, answer: Result<Answer, Failure>) -> Result<(), Refusal> {
+/// Server errors and proxies' 404 do not say that nothing was done, nor that nothing will be.
+fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
     let backend = &entry.backend;
-    let answer = answer.map_err(|failure| silent(backend, &failure))?;
-    if answer.status.is_success() || is_absent(&answer) {
-        return Ok(());
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(failure) if failure.may_have_acted() => return Removal::Lost(silent(backend, &failure)),
+        Err(failure) => return Removal::Refused(silent(backend, &failure)),
+    };
+    let refusal = || refusal(backend.name(), &answer);
+    match answer.status {
+        status if status.is_success() || is_absent(&answer) => Removal::Done,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Removal::Lost(refusal()),
+        status if status.is_client_error() => Removal::Refused(refusal()),
+        _ => Removal::Lost(refusal()),
     }
-    Err(refusal(backend.name(), &answer))
 }
 
-/// Some catalogs find tables in storage, whatever has been deregistered: their word alone is not enough.
-async fn is_gone(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
+async fn lacks_table(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
     let Entry { backend, line, .. } = entry;
     match table(backend, line, asker).await? {
         None => Ok(()),
@@ -53,6 +90,47 @@ async fn is_gone(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
             line.table.table
         ))),
     }
+}
+
+async fn lacks_versions(
+    entry: &Entry,
+    ranges: &[VersionRange],
+    asker: &Asker,
+) -> Result<(), Refusal> {
+    let Entry { backend, line, .. } = entry;
+    let mut token = None;
+    for _ in 0..PAGES {
+        let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+        ask.query
+            .extend(line.branch.iter().map(|branch| ("branch", branch.clone())));
+        ask.query.extend(token.map(|token| ("page_token", token)));
+        let answer = backend.ask(ask).await;
+        let answer = answer.map_err(|failure| silent(backend, &failure))?;
+        if is_absent(&answer) {
+            return Ok(());
+        }
+        let numbers =
+            Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
+        let is_removed = |version: &&u64| {
+            let mut ranges = ranges.iter();
+            ranges.any(|range| (range.start..range.end).contains(*version))
+        };
+        if let Some(version) = numbers.versions.iter().find(is_removed) {
+            return Err(conflict(format!(
+                "backend `{}` still has version {version} of table {}, although it was deleted there",
+                backend.name(),
+                line.table.table
+            )));
+        }
+        token = numbers.token;
+        if token.is_none() {
+            return Ok(());
+        }
+    }
+    Err(conflict(format!(
+        "table {} has too many versions to see that some are gone",
+        line.table.table
+    )))
 }
 
 pub(super) async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {

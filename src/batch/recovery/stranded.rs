@@ -9,14 +9,14 @@ use tokio::sync::watch;
 
 use super::{freed, let_be, take_over};
 use crate::backend::Backend;
-use crate::batch::coordinator::Coordinator;
+use crate::batch::coordinator::{Coordinator, WATCH};
 use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
 use crate::batch::outcomes::Outcome;
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
-use crate::batch::visibility::Watched;
+use crate::batch::visibility::{Release, Subject, Watched};
 
 pub(super) struct Stranded {
     coordinator: Arc<Coordinator>,
@@ -140,19 +140,36 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
     }
 }
 
-/// The numbers that the batch has freed rest as they would if it ran; what may still land as one of them is not seen.
+/// What the batch has let go rests as it would if it ran; what may still land is not seen.
 fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
     let visibility = &coordinator.visibility;
-    let rest = coordinator.settings().slot_cooldown;
-    for (entry, (line, version)) in freed(record) {
-        visibility.hide(line.clone(), version, fate);
-        let claim = Some((record.id, entry));
-        visibility.release(&line, version, fate, rest, claim);
-        if record.settled[entry].is_some_and(Settled::may_land) {
-            visibility.watch(&line, version, fate);
+    let cooldown = coordinator.settings().slot_cooldown;
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    for (index, (entry, settled)) in entries.enumerate() {
+        let Some(settled) = settled.filter(|settled| settled.is_free()) else {
+            continue;
+        };
+        let release = if settled.is_leaving() {
+            Release::Leaving(WATCH)
+        } else if settled.is_uncertain() {
+            Release::Landing(WATCH)
+        } else {
+            Release::Clean(cooldown)
+        };
+        let line = entry.line();
+        let subject = entry.action.subject(&line);
+        if subject == Subject::Name && release == Release::Clean(cooldown) {
+            continue;
         }
-        if record.settled[entry] == Some(Settled::Contested) {
+        let claim = Some((record.id, index));
+        visibility.release(&line, subject, fate, release, claim);
+        if settled.is_contested()
+            && let Some(version) = entry.version()
+        {
             visibility.contest(&line, version);
+        }
+        if entry.action.is_about_name() {
+            visibility.hide_action(&line, &entry.action, fate);
         }
     }
 }
@@ -166,9 +183,11 @@ fn used(coordinator: &Coordinator, record: &Record, fate: &Fate) -> Vec<(usize, 
         if !claims.contains(&(record.id, entry)) {
             return Some((entry, Settled::Theirs));
         }
-        let may_land = record.settled[entry].is_some_and(Settled::may_land);
-        let contested = visibility.watched(&line, version, fate) == Watched::Contested;
-        (may_land && contested).then_some((entry, Settled::Contested))
+        let settled = record.settled[entry]?;
+        let subject = record.intent.entries[entry].action.subject(&line);
+        let watched = visibility.watched(&line.table, &subject, fate);
+        let contested = settled.may_land() && watched == Watched::Contested;
+        contested.then_some((entry, Settled::Contested))
     });
     used.collect()
 }
@@ -177,6 +196,7 @@ fn show(coordinator: &Coordinator, entries: &[IntentEntry], fate: &Fate) {
     let visibility = &coordinator.visibility;
     for entry in entries {
         let line = entry.line();
+        visibility.unwatch(&line.table, &entry.action.subject(&line), fate);
         match &entry.action {
             Action::CreateVersion { version, .. } => visibility.forget(&line, Some(*version), fate),
             Action::DeleteVersions { ranges } => {

@@ -37,6 +37,7 @@ impl Batches {
         if call.caller.idempotency_key.is_some() || (!single && able == Some(false)) {
             return Ok(None);
         }
+        let came = tokio::time::Instant::now();
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.all_shared(plan.tables(), wait).await;
         let _hold = hold.map_err(|_| busy("a table is part of a batch that is not over yet"))?;
@@ -49,7 +50,7 @@ impl Batches {
             // What follows another one of the batch is built on that one.
             let first = plan.shape.shares.iter().any(|share| share[0] == index);
             let allowed = match first {
-                true => visibility.may_create(line, version),
+                true => visibility.may_create(line, version, came),
                 false => Ok(()),
             };
             allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;

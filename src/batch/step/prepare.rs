@@ -7,7 +7,11 @@ use crate::protocol::error::Code;
 /// What a create came to.
 pub(super) enum Created {
     Yes,
+    /// It was never sent.
+    Never(Refusal),
     No(Refusal),
+    /// Something was made, but not what was asked for.
+    Wrong(Refusal),
     Conflict(Refusal),
     Unknown,
 }
@@ -71,12 +75,22 @@ impl State {
         };
         self.progress[entry] = match created {
             Created::Yes => Progress::Ours { lost },
-            Created::No(refusal) if !lost => {
+            Created::Wrong(refusal) => {
+                self.failure.get_or_insert(refusal);
+                Progress::Ours { lost }
+            }
+            Created::Never(refusal) if !lost => {
                 self.failure.get_or_insert(refusal);
                 Progress::Never
             }
+            Created::No(refusal) if !lost => {
+                self.failure.get_or_insert(refusal);
+                Progress::Refused
+            }
             // An attempt before it may have acted and consumed what this one was refused for.
-            Created::No(refusal) | Created::Conflict(refusal) => sought(lost, Some(refusal)),
+            Created::Never(refusal) | Created::No(refusal) | Created::Conflict(refusal) => {
+                sought(lost, Some(refusal))
+            }
             Created::Unknown => sought(true, None),
         };
         if matches!(self.progress[entry], Progress::Sought { .. }) {

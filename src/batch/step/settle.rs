@@ -59,6 +59,11 @@ impl State {
                 }
                 Progress::Settled(Settled::Hazard(_)) => clean = false,
                 Progress::Settled(_) | Progress::Watched => {}
+                // Some catalogs act and refuse: what a definite no left behind is looked for.
+                Progress::Refused => {
+                    self.check(entry, Check::doubtful(false), effects);
+                    return false;
+                }
                 Progress::Ours { lost } => {
                     self.check(entry, Check::ours(lost), effects);
                     return false;
@@ -96,9 +101,18 @@ impl State {
         let Progress::Checked(check) = self.progress[entry] else {
             return self.doubt(entry, effects);
         };
+        // A delete that was answered with success and left it there may still be done.
+        self.leaving[entry] |= check.answered && finding != Finding::Absent;
         let settled = match finding {
-            Finding::Absent if check.lost => Settled::Unseen,
-            Finding::Absent => Settled::Gone,
+            Finding::Absent => match self.absent(entry, check) {
+                Some(settled) => settled,
+                None => {
+                    let missed = true;
+                    self.progress[entry] = Progress::Checked(Check { missed, ..check });
+                    let again = true;
+                    return effects.push(Effect::Find { entry, again });
+                }
+            },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
                 (Likeness::Unlike, _) => Settled::Theirs,
                 (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
@@ -119,11 +133,52 @@ impl State {
             },
         };
         match settled {
-            Settled::Gone | Settled::Unseen => effects.push(Effect::Reserve(entry)),
+            settled if settled.is_free() => effects.push(Effect::Reserve(entry)),
             Settled::Theirs => effects.push(Effect::Show(entry)),
             _ => {}
         }
         self.note(entry, settled, effects);
+    }
+
+    /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old
+    /// copy.
+    fn absent(&self, entry: usize, check: Check) -> Option<Settled> {
+        let Check {
+            lost,
+            made,
+            deleted,
+            missed,
+            ..
+        } = check;
+        if self.leaving[entry] {
+            Some(Settled::Leaving)
+        } else if lost {
+            Some(Settled::Unseen)
+        } else if deleted {
+            Some(Settled::Gone)
+        } else if !missed {
+            None
+        } else if made {
+            // It was made and nobody has deleted it: it may be seen again.
+            Some(Settled::Unseen)
+        } else {
+            Some(Settled::Theirs)
+        }
+    }
+
+    /// A removal got no clear answer: it is looked for, or asked for again, and rests when it is gone.
+    pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        match self.progress[entry] {
+            Progress::Deleting(check) => {
+                self.leaving[entry] = true;
+                self.check(entry, check, effects);
+            }
+            Progress::Removing => {
+                self.leaving[entry] = true;
+                effects.push(Effect::Remove { entry, again: true });
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn note(&mut self, entry: usize, settled: Settled, effects: &mut Vec<Effect>) {
@@ -135,7 +190,7 @@ impl State {
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
             if let Progress::Settled(settled) = self.progress[entry]
-                && settled.may_land()
+                && settled.is_uncertain()
             {
                 self.progress[entry] = Progress::Watched;
                 effects.push(Effect::Watch(entry));

@@ -17,6 +17,8 @@ pub struct State {
     pub(super) may_create: bool,
     /// By share.
     pub(super) unlocked: Vec<bool>,
+    /// By entry: a removal of it was sent and may still arrive.
+    pub(super) leaving: Vec<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +40,10 @@ pub(super) enum Phase {
 /// One entry, as far as the batch knows. `lost`: a create got no clear answer, and may act yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Progress {
-    /// Its time has not come: a removal before COMMIT; anything else before it was asked for, or if it was refused.
+    /// Its time has not come: a removal before COMMIT; anything else before it was asked for.
     Never,
+    /// A create got a definite no.
+    Refused,
     /// A create is under way.
     Asked { lost: bool },
     /// A create got no clear answer; the catalog is asked what is there.
@@ -55,7 +59,7 @@ pub(super) enum Progress {
     Checked(Check),
     /// Undo is deleting it.
     Deleting(Check),
-    /// It is gone and its table unlocked; what may still land is watched for.
+    /// It is gone and its table unlocked; what may still arrive is watched for.
     Watched,
     /// A person has said to delete it.
     Told,
@@ -74,10 +78,16 @@ pub(super) enum Progress {
 pub(super) struct Check {
     pub(super) belief: Belief,
     pub(super) lost: bool,
+    /// A catalog answered that it was created.
+    pub(super) made: bool,
     /// A delete has been asked for.
     pub(super) deleted: bool,
+    /// The last delete was answered with success.
+    pub(super) answered: bool,
     /// What seems to be built on it has been looked for again.
     pub(super) rechecked: bool,
+    /// It was not there when it was looked for, although nothing had been deleted.
+    pub(super) missed: bool,
 }
 
 /// What it takes for a version to be deleted as ours.
@@ -98,6 +108,7 @@ impl State {
         Self {
             progress: vec![Progress::Never; shape.kinds.len()],
             unlocked: vec![false; shape.shares.len()],
+            leaving: vec![false; shape.kinds.len()],
             shape,
             phase: Phase::New,
             failure: None,
@@ -127,6 +138,11 @@ impl State {
                 },
                 (None, _) => Progress::Never,
             };
+            // A removal that an earlier life has sent may still be on its way.
+            state.leaving[entry] = match settled[entry] {
+                Some(settled) => settled.is_leaving(),
+                None => made == (decision == Some(Decision::Abort)) && decision.is_some(),
+            };
             match settled[entry] {
                 Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
                 Some(Settled::Theirs | Settled::Kept) => effects.push(Effect::Show(entry)),
@@ -152,15 +168,18 @@ impl State {
     pub fn stands(&self, entry: usize) -> &'static str {
         match &self.progress[entry] {
             Progress::Never => "waiting",
+            Progress::Refused => "refused",
             Progress::Asked { .. } => "creating",
             Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
             Progress::Ours { .. } => "created",
             Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
             Progress::Deleting(_) => "deleting",
+            Progress::Watched if self.leaving[entry] => "gone, resting",
             Progress::Watched => "gone, watched",
             Progress::Removing => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
                 Settled::Gone | Settled::Unseen | Settled::Contested => "gone",
+                Settled::Leaving | Settled::LeavingContested => "gone",
                 Settled::Theirs => "not ours",
                 Settled::Kept => "kept",
                 Settled::Removed => "removed",
@@ -174,9 +193,10 @@ impl State {
         self.phase == Phase::Ended
     }
 
-    /// All is settled and unlocked; only creates that may still land are watched for.
+    /// All is settled and unlocked; only what was sent and may still arrive is watched for.
     pub fn is_watching(&self) -> bool {
-        self.phase == Phase::Undoing && self.unlocked.iter().all(|unlocked| *unlocked)
+        let decided = matches!(self.phase, Phase::Undoing | Phase::Finishing);
+        decided && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
     /// ABORT is durable, and what was made is being undone.
@@ -184,9 +204,14 @@ impl State {
         self.phase == Phase::Undoing
     }
 
-    /// A create of this entry is watched for.
+    /// Something that was sent for this entry may still arrive, and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
         self.progress[entry] == Progress::Watched
+    }
+
+    /// A removal of this entry was sent and may still arrive.
+    pub fn is_leaving(&self, entry: usize) -> bool {
+        self.leaving[entry]
     }
 
     /// What went wrong first, if anything did.
@@ -211,7 +236,7 @@ impl State {
         for &other in above {
             let progress = &mut self.progress[other];
             let may_land = match progress {
-                Progress::Settled(settled) => settled.may_land(),
+                Progress::Settled(settled) => settled.is_uncertain(),
                 Progress::Watched => true,
                 _ => false,
             };
@@ -255,17 +280,27 @@ impl Shape {
 }
 
 impl Check {
+    const FIRST: Self = Self {
+        belief: Belief::Likely,
+        lost: false,
+        made: false,
+        deleted: false,
+        answered: false,
+        rechecked: false,
+        missed: false,
+    };
+
     /// The first look at what undo finds; `lost`: a create of ours got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
-        let belief = match lost {
-            true => Belief::Likely,
-            false => Belief::Doubted,
+        let belief = if lost {
+            Belief::Likely
+        } else {
+            Belief::Doubted
         };
         Self {
             belief,
             lost,
-            deleted: false,
-            rechecked: false,
+            ..Self::FIRST
         }
     }
 
@@ -278,6 +313,7 @@ impl Check {
         Self {
             belief,
             deleted: true,
+            answered: false,
             ..self
         }
     }
@@ -286,19 +322,16 @@ impl Check {
     pub(super) fn told() -> Self {
         Self {
             belief: Belief::Told,
-            lost: false,
-            deleted: false,
-            rechecked: false,
+            ..Self::FIRST
         }
     }
 
     /// The first look at what a catalog has said to be ours.
     pub(super) fn ours(lost: bool) -> Self {
         Self {
-            belief: Belief::Likely,
             lost,
-            deleted: false,
-            rechecked: false,
+            made: true,
+            ..Self::FIRST
         }
     }
 }

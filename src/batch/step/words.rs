@@ -95,12 +95,17 @@ pub enum Finding {
 /// How one entry was settled after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// It does not exist (any more).
+    /// It does not exist (any more), and nothing that was sent about it can still arrive.
     Gone,
     /// It does not exist, but a create of ours that got no answer may still land.
     Unseen,
     /// The same, and somebody else's create of it was let through: what appears there need not be ours.
     Contested,
+    /// It does not exist, but a removal of ours that got no clear answer may still arrive, and so may a create: nobody
+    /// else may use its number, or its name.
+    Leaving,
+    /// The same, and somebody else's create of it was let through before that removal was sent.
+    LeavingContested,
     /// Ours was never created: what is there, if anything, is somebody else's.
     Theirs,
     /// A person said that what is there stays.
@@ -117,9 +122,24 @@ impl Settled {
         matches!(self, Self::Unseen | Self::Contested)
     }
 
+    /// Somebody else's create of it was let through.
+    pub fn is_contested(self) -> bool {
+        matches!(self, Self::Contested | Self::LeavingContested)
+    }
+
+    /// A removal of ours may still arrive.
+    pub fn is_leaving(self) -> bool {
+        matches!(self, Self::Leaving | Self::LeavingContested)
+    }
+
+    /// Something that was sent may still arrive: a create, or a removal.
+    pub fn is_uncertain(self) -> bool {
+        self.may_land() || self.is_leaving()
+    }
+
     /// The version does not exist, as far as the batch knows.
     pub fn is_free(self) -> bool {
-        self == Self::Gone || self.may_land()
+        self == Self::Gone || self.is_uncertain()
     }
 }
 
@@ -154,8 +174,12 @@ pub enum Event {
     IntentFailed(Refusal),
     /// The catalog answered that it created the version.
     Created(usize),
-    /// The catalog answered a definite no, or was never reached.
+    /// The create was never sent, or the catalog was never reached.
+    Unsent(usize, Refusal),
+    /// The catalog answered a definite no.
     Refused(usize, Refusal),
+    /// The catalog made something, but not what was asked for.
+    Spoiled(usize, Refusal),
     /// The catalog answered 409: created by us before, or by somebody else.
     Conflicted(usize, Refusal),
     /// No answer, or one that does not say whether the catalog acted.
@@ -170,15 +194,19 @@ pub enum Event {
     Decided(Decision),
     /// Whether the decision was written is not known.
     DecisionUnknown,
-    /// The delete was asked for, whatever came of it.
-    DeleteAsked(usize),
+    /// The catalog answered that it deleted the version, or that there is none.
+    Deleted(usize),
+    /// The catalog answered that it did not delete the version, or was never reached.
+    NotDeleted(usize),
+    /// A delete or a removal got no clear answer, or was not done although the catalog said so: it may still arrive.
+    RemovalLost(usize),
     /// A create that had got no answer landed after all; the table is locked again.
     Landed(usize),
     /// Nothing has landed for as long as it was watched for, or somebody else has made that version since.
     WatchOver(usize),
     /// What was to be removed is seen to be gone.
     Removed(usize),
-    /// It is not gone yet, or the catalog does not say.
+    /// The catalog answered that it did not remove it, or was never reached.
     NotRemoved(usize),
     /// What became of the entry is durable.
     Noted(usize),
@@ -202,7 +230,8 @@ pub enum Effect {
     Hide,
     /// Start the clock of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Create the version in its catalog; `again` after a pause. → `Created`, `Refused`, `Conflicted`, `Lost`
+    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// `Conflicted`, `Lost`
     Create {
         /// Index of the entry.
         entry: usize,
@@ -222,7 +251,7 @@ pub enum Effect {
     Reveal,
     /// Tell the client.
     Answer(Answer),
-    /// Delete exactly this version; `again` after a pause. → `DeleteAsked`
+    /// Delete exactly this version; `again` after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
     Delete {
         /// Index of the entry.
         entry: usize,
@@ -231,11 +260,12 @@ pub enum Effect {
     },
     /// The version is somebody else's: readers may see it.
     Show(usize),
-    /// The version may have been seen in storage: keep its number unused for the cool-down.
+    /// The version, or the name, is free as soon as the table is unlocked: at once where nothing that was sent can still
+    /// arrive, otherwise when that is over.
     Reserve(usize),
-    /// Watch for a create of ours that may still land; the version stays hidden meanwhile. → `Landed`, `WatchOver`
+    /// Watch for what was sent and may still arrive; the version stays hidden meanwhile. → `Landed`, `WatchOver`
     Watch(usize),
-    /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`
+    /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
     Remove {
         /// Index of the entry.
         entry: usize,

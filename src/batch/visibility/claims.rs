@@ -1,15 +1,21 @@
 //! Whose a version is that a batch has let go: the batch claims it until somebody else asks for it, or has made it.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::slot::{Claim, Slot, What};
 use super::{Line, Visibility};
+use crate::batch::locks::TableKey;
 use crate::batch::step::Settled;
 
 impl Visibility {
     /// A create of this version goes to the catalog: what appears as it need not be ours any more.
     pub fn contest(&self, line: &Line, version: u64) {
+        let on = line.branch.as_deref();
         self.change(line, |slot| {
-            if let What::Gone { contested, .. } = &mut slot.what
-                && slot.versions.contains(&version)
+            if let What::Uncertain { contested, .. } = &mut slot.what
+                && slot.subject.start(on) == Some(version)
             {
                 *contested = true;
             }
@@ -18,44 +24,35 @@ impl Visibility {
 
     /// The entries that will claim this version after a restart, although their own is gone.
     pub fn claims(&self, line: &Line, version: u64) -> Vec<Claim> {
-        let slots = self.lines.get(line);
+        let slots = self.tables.get(&line.table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
-        let of = slots.filter(|slot| slot.versions.contains(&version));
-        of.filter_map(|slot| match slot.what {
-            What::Gone { claim, .. } => claim,
-            _ => None,
-        })
-        .collect()
+        let on = line.branch.as_deref();
+        let of = slots.filter(|slot| slot.subject.start(on) == Some(version));
+        of.filter_map(|slot| slot.claim()).collect()
     }
 
-    /// Those of them of which the log does not know yet that the version is contested, and what it is to be told: where
-    /// nothing of ours can land any more, what appears is the other's.
+    /// The entries of which the log does not know yet that their version is contested, where a create of theirs may still
+    /// land as it; and what it is to be told.
     pub fn uncontested(&self, line: &Line, version: u64) -> Vec<(Claim, Settled)> {
-        let slots = self.lines.get(line);
+        let slots = self.tables.get(&line.table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
-        let of = slots.filter(|slot| slot.versions.contains(&version));
+        let on = line.branch.as_deref();
+        let of = slots.filter(|slot| slot.subject.start(on) == Some(version));
         of.filter_map(|slot| match slot.what {
-            What::Gone {
+            What::Uncertain {
                 claim: Some(claim),
-                watched,
                 noted: false,
                 ..
-            } => Some(match watched {
-                true => (claim, Settled::Contested),
-                false => (claim, Settled::Theirs),
-            }),
+            } => Some((claim, Settled::Contested)),
             _ => None,
         })
         .collect()
     }
 
     /// The log knows it now.
-    pub fn noted(&self, line: &Line, entry: Claim, settled: Settled) {
-        if settled == Settled::Theirs {
-            return self.disclaim(line, entry);
-        }
+    pub fn noted(&self, line: &Line, entry: Claim) {
         self.change(line, |slot| {
-            if let What::Gone { claim, noted, .. } = &mut slot.what
+            if let What::Uncertain { claim, noted, .. } = &mut slot.what
                 && *claim == Some(entry)
             {
                 *noted = true;
@@ -63,29 +60,64 @@ impl Visibility {
         });
     }
 
-    /// This entry claims nothing any more: the log says so, or its batch has ended.
+    /// This entry claims nothing any more: its batch has ended.
     pub fn disclaim(&self, line: &Line, entry: Claim) {
         self.change(line, |slot| {
-            if let What::Gone { claim, .. } = &mut slot.what
+            if let What::Freed { claim, .. } | What::Uncertain { claim, .. } = &mut slot.what
                 && *claim == Some(entry)
             {
                 *claim = None;
             }
         });
-        self.sweep(line);
+        self.sweep(&line.table);
     }
 
-    /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for. Answers with the entries
-    /// that would claim it after a restart.
-    pub fn taken(&self, line: &Line, version: u64) -> Vec<Claim> {
-        if !self.lines.contains_key(line) {
+    /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for. For `rest`, creates above it
+    /// that came before are refused. Answers with the entries that would claim it after a restart.
+    pub fn taken(&self, line: &Line, version: u64, rest: Duration) -> Vec<Claim> {
+        let on = line.branch.as_deref();
+        let which = |slot: &Slot| slot.subject.start(on) == Some(version);
+        self.retake(&line.table, which, rest)
+    }
+
+    /// A change of which the catalog chose the version has succeeded: freed versions may have been made again.
+    pub fn changed(&self, table: &TableKey, rest: Duration) -> Vec<Claim> {
+        let which = |slot: &Slot| matches!(slot.what, What::Freed { .. });
+        self.retake(table, which, rest)
+    }
+
+    fn retake(
+        &self,
+        table: &TableKey,
+        which: impl Fn(&Slot) -> bool,
+        rest: Duration,
+    ) -> Vec<Claim> {
+        let Some(mut slots) = self.tables.get_mut(table) else {
             return Vec::new();
+        };
+        let at = Instant::now();
+        let until = at + rest;
+        let mut claims = Vec::new();
+        for slot in slots.iter_mut() {
+            let is_free = matches!(slot.what, What::Freed { .. } | What::Uncertain { .. });
+            if !is_free || !which(slot) {
+                continue;
+            }
+            claims.extend(slot.claim());
+            if slot.is_hiding() {
+                self.overtake(&slot.line(table));
+            }
+            slot.what = What::Retaken { at, until };
         }
-        let claims = self.claims(line, version);
-        let gone = |slot: &Slot| matches!(slot.what, What::Gone { .. });
-        self.retain(line, |slot| {
-            !(gone(slot) && slot.versions.contains(&version))
-        });
         claims
+    }
+}
+
+impl Slot {
+    fn claim(&self) -> Option<Claim> {
+        match self.what {
+            What::Freed { claim, .. } | What::Uncertain { claim, .. } => claim,
+            What::Made | What::Removed | What::Retaken { .. } => None,
+        }
     }
 }

@@ -3,15 +3,18 @@
 //! It rests on the form of the text: one array in the whole body, and no character spelled by its number. Then
 //! `"version"` before a colon is always a member's name, and an object is one of the list if a bracket or a comma
 //! stands before it. Where the form is another, or nothing would be left, [`super::filter`] reads the page.
+//!
+//! Where everything above a version is hidden, the first few are looked for: versions have no gaps there, so that a list
+//! with later ones has the last of these as well, and is read.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr2, memchr2_iter, memmem, memrchr};
 
 use super::Hidden;
 
-/// So many versions are looked for one by one.
+/// So many versions above a hidden one are looked for one by one, and twice as many in all.
 const FEW: u64 = 8;
 const KEY: &[u8] = b"\"version\"";
 
@@ -47,7 +50,11 @@ fn cut(body: &mut BytesMut, gap: Range<usize>) {
 fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
     let list = list(body)?;
     let mut objects: Vec<Range<usize>> = Vec::new();
-    for number in few(hidden)? {
+    let few = few(hidden)?;
+    if few.is_open && !is_whole(&body[list.end..]) {
+        return None;
+    }
+    for number in few.numbers {
         let digits = number.to_string();
         for place in memmem::find_iter(&body[list.clone()], &digits) {
             let place = list.start + place;
@@ -58,6 +65,8 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
             };
             let object = begin(body, name)?..end(body, name)?;
             match body[..object.start].trim_ascii_end().last()? {
+                // There may be more above it.
+                b'[' | b',' if few.last == Some(number) => return None,
                 b'[' | b',' => objects.push(object),
                 // An object within one of the list.
                 b':' => {}
@@ -101,14 +110,46 @@ fn list(body: &[u8]) -> Option<Range<usize>> {
     (two && once && plain()).then_some(start + 1..end)
 }
 
-/// The numbers, if they are few.
-fn few(hidden: &Hidden) -> Option<impl Iterator<Item = u64> + '_> {
-    let counts = hidden
-        .0
-        .iter()
-        .map(|range| (range.end() - range.start()).saturating_add(1));
-    let count = counts.fold(0, u64::saturating_add);
-    (count <= FEW).then(|| hidden.0.iter().cloned().flatten())
+/// The versions to look for.
+struct Few {
+    numbers: Vec<u64>,
+    /// Everything above one of them is hidden, too.
+    is_open: bool,
+    /// The last that is looked for of those.
+    last: Option<u64>,
+}
+
+/// The versions to look for, if they are few.
+fn few(hidden: &Hidden) -> Option<Few> {
+    let lowest = |range: &&RangeInclusive<u64>| *range.end() == u64::MAX;
+    let open = hidden.0.iter().filter(lowest).map(|range| *range.start()).min();
+    let last = open.map(|start| start.saturating_add(FEW - 1));
+    let mut numbers: Vec<u64> = Vec::new();
+    for range in &hidden.0 {
+        let end = (*range.end()).min(last.unwrap_or(u64::MAX));
+        let count = end.saturating_sub(*range.start()).saturating_add(1);
+        if numbers.len() as u64 + count > 2 * FEW {
+            return None;
+        }
+        numbers.extend(*range.start()..=end);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    (numbers.len() as u64 <= 2 * FEW).then_some(Few {
+        numbers,
+        is_open: open.is_some(),
+        last,
+    })
+}
+
+/// Whether what follows the list names no further page.
+fn is_whole(tail: &[u8]) -> bool {
+    let Some(at) = memmem::find(tail, b"\"page_token\"") else {
+        return true;
+    };
+    let value = tail[at + b"\"page_token\"".len()..].trim_ascii_start();
+    let value = value.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+    value.is_some_and(|value| value.starts_with(b"null"))
 }
 
 /// Whether digits are a version's number.

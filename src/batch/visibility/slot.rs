@@ -1,4 +1,5 @@
-//! What is remembered of versions that a batch has a say in: whether they are hidden, and whether that is over.
+//! What is remembered of versions, or of a name, that a batch has a say in: why they are hidden or may not be made, and
+//! until when.
 
 use std::ops::RangeInclusive;
 
@@ -10,56 +11,112 @@ use crate::batch::log::BatchId;
 /// An entry of a batch.
 pub type Claim = (BatchId, usize);
 
-/// Some versions that a batch has a say in, and what about them.
+/// Something that a batch has a say in, and what about it.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) versions: RangeInclusive<u64>,
+    pub(super) subject: Subject,
     pub(super) fate: Fate,
     pub(super) what: What,
 }
 
-/// Why versions are hidden, and until when.
+/// What a slot is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Versions of the table, or of a branch of it.
+    Versions {
+        /// The branch; `None` is the main line.
+        branch: Option<String>,
+        /// Which of its versions.
+        range: RangeInclusive<u64>,
+    },
+    /// The name of the table.
+    Name,
+    /// The table as it is: it may change, but no other one may get its name.
+    Table,
+}
+
+/// Why something is hidden or may not be made, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Hidden until its fate is revealed.
+    /// Hidden until its fate is revealed, and with it what stands on it.
     Made,
     /// Hidden from then on.
     Removed,
-    /// It is gone. The number rests until then; it stays hidden until then, or while it is watched.
-    Gone {
+    /// It was undone, and nothing that was sent about it can still arrive. Until then, creates above it are refused,
+    /// for they were built on what is gone.
+    Freed {
         until: Instant,
-        watched: bool,
+        /// The batch's entry, while the batch is open: after a restart the number is freed again.
+        claim: Option<Claim>,
+    },
+    /// Somebody else has made the version since. Until then, creates above it that came before `at` are refused.
+    Retaken { at: Instant, until: Instant },
+    /// Something that was sent about it may still arrive until then. It is hidden, with what stands on it.
+    Uncertain {
+        until: Instant,
+        /// A removal may arrive: nobody may make it. Otherwise a create may.
+        removal: bool,
+        /// Somebody else's create of it was let through.
         contested: bool,
-        /// The batch's entry, while the batch is open: after a restart it will claim the number again.
         claim: Option<Claim>,
         /// The log knows that the version is contested.
         noted: bool,
     },
 }
 
-impl Slot {
-    pub(super) fn is(&self, version: u64, fate: &Fate) -> bool {
-        *self.versions.start() == version && self.fate.is(fate)
+impl Subject {
+    /// One version.
+    pub fn version(branch: Option<&str>, version: u64) -> Self {
+        Self::Versions {
+            branch: branch.map(str::to_owned),
+            range: version..=version,
+        }
     }
 
-    pub(super) fn hides(&self, now: Instant) -> bool {
+    /// The first of the versions on this branch.
+    pub(super) fn start(&self, on: Option<&str>) -> Option<u64> {
+        match self {
+            Self::Versions { branch, range } if branch.as_deref() == on => Some(*range.start()),
+            _ => None,
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn is(&self, subject: &Subject, fate: &Fate) -> bool {
+        self.fate.is(fate) && self.subject == *subject
+    }
+
+    /// The versions of the branch that are hidden now.
+    pub(super) fn hides(&self, on: Option<&str>) -> Option<RangeInclusive<u64>> {
+        let Subject::Versions { branch, range } = &self.subject else {
+            return None;
+        };
+        if branch.as_deref() != on {
+            return None;
+        }
+        let with_all_above = *range.start()..=u64::MAX;
         match self.what {
-            What::Made => !self.fate.is_revealed(),
-            What::Removed => self.fate.is_revealed(),
-            What::Gone { until, watched, .. } => watched || until > now,
+            What::Made => (!self.fate.is_revealed()).then_some(with_all_above),
+            What::Removed => self.fate.is_revealed().then(|| range.clone()),
+            What::Uncertain { .. } => Some(with_all_above),
+            What::Freed { .. } | What::Retaken { .. } => None,
+        }
+    }
+
+    pub(super) fn is_hiding(&self) -> bool {
+        match &self.subject {
+            Subject::Versions { branch, .. } => self.hides(branch.as_deref()).is_some(),
+            Subject::Name | Subject::Table => false,
         }
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
         match self.what {
             What::Made => self.fate.is_revealed(),
-            What::Removed => false,
-            What::Gone {
-                until,
-                watched,
-                claim,
-                ..
-            } => !watched && until <= now && claim.is_none(),
+            What::Removed | What::Uncertain { .. } => false,
+            What::Freed { until, claim } => until <= now && claim.is_none(),
+            What::Retaken { until, .. } => until <= now,
         }
     }
 }
