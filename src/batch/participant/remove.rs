@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use http::StatusCode;
-
-use super::answers::{Numbers, is_absent, refusal};
+use super::answers::{Numbers, is_absent, is_definite, refusal};
 use super::{Asker, body, conflict, silent, table};
 use crate::backend::{Answer, Failure};
 use crate::batch::log::{Action, VersionRange};
@@ -68,14 +66,15 @@ fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
     let backend = &entry.backend;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(failure) if failure.may_have_acted() => return Removal::Lost(silent(backend, &failure)),
+        Err(failure) if failure.may_have_acted() => {
+            return Removal::Lost(silent(backend, &failure));
+        }
         Err(failure) => return Removal::Refused(silent(backend, &failure)),
     };
     let refusal = || refusal(backend.name(), &answer);
     match answer.status {
         status if status.is_success() || is_absent(&answer) => Removal::Done,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Removal::Lost(refusal()),
-        status if status.is_client_error() => Removal::Refused(refusal()),
+        status if is_definite(status, &answer.body) => Removal::Refused(refusal()),
         _ => Removal::Lost(refusal()),
     }
 }
@@ -109,8 +108,7 @@ async fn lacks_versions(
         if is_absent(&answer) {
             return Ok(());
         }
-        let numbers =
-            Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
+        let numbers = Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
         let is_removed = |version: &&u64| {
             let mut ranges = ranges.iter();
             ranges.any(|range| (range.start..range.end).contains(*version))

@@ -103,7 +103,7 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
             again: false
         }]
     );
-    let (state, effects) = step(state, Event::DeleteAsked(0));
+    let (state, effects) = step(state, Event::Deleted(0));
     assert_eq!(effects, [find(0)], "it is seen to be gone");
     let (state, effects) = step(state, Event::Found(0, Finding::Absent));
     assert_eq!(effects, [Reserve(0), Note(0, Settled::Gone)]);
@@ -378,7 +378,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     let (state, effects) = step(state, Event::Landed(0));
     assert_eq!(effects, [find(0)]);
     let found = Event::Found(0, present(Likeness::Alike, true));
-    let (state, effects) = run(state, [found, Event::DeleteAsked(0), absent]);
+    let (state, effects) = run(state, [found, Event::Deleted(0), absent]);
     let again = false;
     let note = Note(0, Settled::Unseen);
     let deleted = [Delete { entry: 0, again }, find(0), Reserve(0), note];
@@ -427,7 +427,7 @@ fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
     let again = false;
     assert_eq!(effects, [Delete { entry: 1, again }]);
     let gone = Event::Found(1, Finding::Absent);
-    let (_, effects) = run(state, [Event::DeleteAsked(1), gone]);
+    let (_, effects) = run(state, [Event::Deleted(1), gone]);
     assert_eq!(effects, [find(1), Reserve(1), Note(1, Settled::Gone)]);
 }
 
@@ -487,7 +487,7 @@ fn once_seen_for_certain_what_only_looks_like_it_is_not_deleted() {
         Event::Refused(1, no("gone")),
         Event::Decided(Decision::Abort),
         Event::Found(0, present(Likeness::Proven, true)),
-        Event::DeleteAsked(0),
+        Event::Deleted(0),
         // Ours is gone, and somebody behind the gateway's back has made that version since.
         Event::Found(0, present(Likeness::Alike, true)),
     ];
@@ -531,7 +531,7 @@ fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     let (gone, effects) = step(state.clone(), found(1));
     assert_eq!(effects, [Delete { entry: 1, again }]);
     let absent = Event::Found(1, Finding::Absent);
-    let (gone, _) = run(gone, [Event::DeleteAsked(1), absent.clone()]);
+    let (gone, _) = run(gone, [Event::Deleted(1), absent.clone()]);
     let (gone, effects) = step(gone, Event::Noted(1));
     assert_eq!(effects, [find(0)]);
     let (_, effects) = step(gone, found(0));
