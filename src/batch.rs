@@ -36,8 +36,8 @@ pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
 pub use request::{BatchCall, Caller, Form};
-pub use visibility::Line;
 use visibility::Forbidden;
+pub use visibility::Line;
 
 use crate::backend::{Authority, Backend};
 use crate::config::BatchConfig;
@@ -304,7 +304,11 @@ impl Batches {
 
     /// Whether the answer of a catalog that chose the version by itself may be shown: no create of an aborted batch has
     /// landed meanwhile. To be asked while the table is held, once the catalog has answered.
-    pub async fn check_latest(&self, backend: &Arc<Backend>, table: &TableKey) -> Result<(), Error> {
+    pub async fn check_latest(
+        &self,
+        backend: &Arc<Backend>,
+        table: &TableKey,
+    ) -> Result<(), Error> {
         let visibility = &self.coordinator.visibility;
         if visibility.is_empty() {
             return Ok(());

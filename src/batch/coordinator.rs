@@ -189,7 +189,8 @@ impl Coordinator {
     /// A create that was let through has succeeded: that version is its writer's, after a restart, too.
     pub async fn taken(&self, line: &Line, version: u64) {
         let rest = self.settings().slot_cooldown;
-        self.disclaim(self.visibility.taken(line, version, rest)).await;
+        self.disclaim(self.visibility.taken(line, version, rest))
+            .await;
     }
 
     /// A change of which the catalog chose the version has succeeded: it may have made a version that was let go.

@@ -37,7 +37,11 @@ impl TableKey {
     pub fn is_below(&self, namespace: &Self) -> bool {
         let (backend, table) = self.known_by();
         let (of, above) = namespace.known_by();
-        let is_in = || table.strip_prefix(&*above).is_some_and(|rest| rest.starts_with('\0'));
+        let is_in = || {
+            table
+                .strip_prefix(&*above)
+                .is_some_and(|rest| rest.starts_with('\0'))
+        };
         backend == of && (namespace.table.is_root() || is_in())
     }
 }

@@ -31,7 +31,11 @@ impl Tags {
     /// Whether the tag of what was found says that it is not what was staged, as far as the catalog is known.
     pub(super) fn denies(&self, entry: &Entry, found: Option<&Described>) -> bool {
         let differ = both(entry, found).is_some_and(|(staged, shown)| staged != shown);
-        differ && self.0.get(&entry.line.table.backend).is_some_and(|keeps| *keeps)
+        differ
+            && self
+                .0
+                .get(&entry.line.table.backend)
+                .is_some_and(|keeps| *keeps)
     }
 }
 

@@ -68,7 +68,9 @@ fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
     let backend = &entry.backend;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(failure) if failure.may_have_acted() => return Removal::Lost(silent(backend, &failure)),
+        Err(failure) if failure.may_have_acted() => {
+            return Removal::Lost(silent(backend, &failure));
+        }
         Err(failure) => return Removal::Refused(silent(backend, &failure)),
     };
     let refusal = || refusal(backend.name(), &answer);
@@ -109,8 +111,7 @@ async fn lacks_versions(
         if is_absent(&answer) {
             return Ok(());
         }
-        let numbers =
-            Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
+        let numbers = Numbers::of(&answer).ok_or_else(|| refusal(backend.name(), &answer))?;
         let is_removed = |version: &&u64| {
             let mut ranges = ranges.iter();
             ranges.any(|range| (range.start..range.end).contains(*version))

@@ -122,7 +122,12 @@ struct Few {
 /// The versions to look for, if they are few.
 fn few(hidden: &Hidden) -> Option<Few> {
     let lowest = |range: &&RangeInclusive<u64>| *range.end() == u64::MAX;
-    let open = hidden.0.iter().filter(lowest).map(|range| *range.start()).min();
+    let open = hidden
+        .0
+        .iter()
+        .filter(lowest)
+        .map(|range| *range.start())
+        .min();
     let last = open.map(|start| start.saturating_add(FEW - 1));
     let mut numbers: Vec<u64> = Vec::new();
     for range in &hidden.0 {

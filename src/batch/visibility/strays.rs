@@ -61,9 +61,9 @@ impl Strays {
             return false;
         };
         strays.iter().any(|Stray { makes, until }| {
-            let fits = makes.as_ref().is_none_or(|(branch, number)| {
-                *branch == line.branch && *number == version
-            });
+            let fits = makes
+                .as_ref()
+                .is_none_or(|(branch, number)| *branch == line.branch && *number == version);
             fits && *until > now
         })
     }

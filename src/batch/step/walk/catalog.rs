@@ -78,7 +78,7 @@ impl World {
             assert!(!self.built_on[entry], "I5: something was built on it");
             self.catalog[entry] = Maker::Nobody;
         }
-        Event::DeleteAsked(entry)
+        Event::Deleted(entry)
     }
 
     pub(super) fn remove(&mut self, entry: usize) -> Event {
