@@ -147,6 +147,7 @@ impl State {
             lost,
             made,
             deleted,
+            answered,
             missed,
             ..
         } = check;
@@ -154,12 +155,12 @@ impl State {
             Some(Settled::Leaving)
         } else if lost {
             Some(Settled::Unseen)
-        } else if deleted {
+        } else if answered {
             Some(Settled::Gone)
         } else if !missed {
             None
-        } else if made {
-            // It was made and nobody has deleted it: it may be seen again.
+        } else if made || deleted {
+            // It was there, and no catalog has said that it deleted it: it may be seen again.
             Some(Settled::Unseen)
         } else {
             Some(Settled::Theirs)

@@ -3,6 +3,8 @@
 use super::*;
 use Effect::*;
 
+mod removals;
+
 /// A batch of two tables, brought to the point where both creates are under way.
 fn preparing() -> State {
     let (state, effects) = run(
@@ -37,6 +39,11 @@ fn create(entry: usize) -> Effect {
 
 fn find(entry: usize) -> Effect {
     let again = false;
+    Find { entry, again }
+}
+
+fn find_again(entry: usize) -> Effect {
+    let again = true;
     Find { entry, again }
 }
 
@@ -87,7 +94,15 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
     assert_eq!(effects, [LogDecision(Decision::Abort)]);
     let (state, effects) = step(state, Event::Decided(Decision::Abort));
     let answer = Answer(super::Answer::Refused(no("gone")));
-    assert_eq!(effects, [answer, find(0), Note(1, Settled::Theirs)]);
+    assert_eq!(
+        effects,
+        [answer, find(0), find(1)],
+        "a refusal may have acted"
+    );
+    let (state, effects) = step(state, Event::Found(1, Finding::Absent));
+    assert_eq!(effects, [find_again(1)], "one look may be an old one");
+    let (state, effects) = step(state, Event::Found(1, Finding::Absent));
+    assert_eq!(effects, [Show(1), Note(1, Settled::Theirs)]);
     let (state, effects) = step(state, Event::Noted(1));
     assert_eq!(
         effects,
@@ -246,7 +261,13 @@ fn a_chain_is_created_upwards_and_undone_downwards() {
         [find(1)],
         "the latest first, once its create has been answered"
     );
-    let (_, effects) = run(state, [Event::Found(1, Finding::Absent), Event::Noted(1)]);
+    let gone = [
+        Event::Found(1, present(Likeness::Proven, true)),
+        Event::Deleted(1),
+        Event::Found(1, Finding::Absent),
+        Event::Noted(1),
+    ];
+    let (_, effects) = run(state, gone);
     assert_eq!(effects.last(), Some(&find(0)));
 }
 
@@ -363,7 +384,7 @@ fn a_catalog_that_makes_all_or_nothing_is_asked_for_all_at_once() {
 
 #[test]
 fn a_create_that_lands_after_the_undo_is_undone_too() {
-    let lost = [Event::Lost(0), Event::Refused(1, no("no"))];
+    let lost = [Event::Lost(0), Event::Unsent(1, no("no"))];
     let (state, _) = run(preparing(), lost);
     let absent = Event::Found(0, Finding::Absent);
     let (state, effects) = run(state, [absent.clone(), Event::Decided(Decision::Abort)]);
@@ -393,8 +414,8 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
 fn hazardous() -> State {
     let conflict = Event::Conflicted(1, no("exists"));
     let alike = Event::Found(1, present(Likeness::Alike, true));
-    let refused = Event::Refused(0, no("no"));
-    let (state, _) = run(preparing(), [refused, conflict, alike.clone()]);
+    let unsent = Event::Unsent(0, no("no"));
+    let (state, _) = run(preparing(), [unsent, conflict, alike.clone()]);
     let (state, _) = run(state, [Event::Decided(Decision::Abort), alike]);
     let (state, _) = step(state, Event::Noted(0));
     let hazard = Settled::Hazard(Hazard::Unproven);
@@ -444,8 +465,8 @@ fn a_person_aborts_what_is_undecided_and_commits_nothing_unproven() {
 
 #[test]
 fn a_person_gives_up_what_undo_cannot_reach() {
-    let refused = [Event::Created(0), Event::Refused(1, no("no"))];
-    let (state, _) = run(preparing(), refused);
+    let unsent = [Event::Created(0), Event::Unsent(1, no("no"))];
+    let (state, _) = run(preparing(), unsent);
     let (state, _) = run(state, [Event::Decided(Decision::Abort), Event::Noted(1)]);
     let (state, effects) = step(state, Event::Unanswered(0));
     assert_eq!(

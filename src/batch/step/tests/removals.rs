@@ -1,0 +1,184 @@
+//! What was sent to remove something and may still arrive.
+
+use super::*;
+
+fn delete(entry: usize, again: bool) -> Effect {
+    Delete { entry, again }
+}
+
+/// A batch whose first version is about to be deleted, and whose second was never asked for.
+fn deleting() -> State {
+    let aborted = [
+        Event::Created(0),
+        Event::Unsent(1, no("no")),
+        Event::Decided(Decision::Abort),
+        Event::Noted(1),
+    ];
+    let (state, _) = run(preparing(), aborted);
+    let (state, effects) = step(state, Event::Found(0, present(Likeness::Proven, true)));
+    assert_eq!(effects, [delete(0, false)]);
+    state
+}
+
+const ABSENT: Event = Event::Found(0, Finding::Absent);
+
+#[test]
+fn a_clear_delete_frees_at_once() {
+    let (state, effects) = run(deleting(), [Event::Deleted(0), ABSENT]);
+    assert_eq!(effects, [find(0), Reserve(0), Note(0, Settled::Gone)]);
+    assert!(!state.is_leaving(0));
+    assert_eq!(step(state, Event::Noted(0)).1, [Unlock(0), LogEnd]);
+}
+
+#[test]
+fn a_delete_without_an_answer_keeps_its_number_until_it_cannot_arrive() {
+    let (state, effects) = run(deleting(), [Event::RemovalLost(0), ABSENT]);
+    assert_eq!(effects, [find(0), Reserve(0), Note(0, Settled::Leaving)]);
+    let (state, effects) = step(state, Event::Noted(0));
+    assert_eq!(effects, [Unlock(0), Watch(0)]);
+    assert!(state.is_leaving(0) && state.is_watched(0) && state.is_watching());
+    let (state, effects) = step(state, Event::WatchOver(0));
+    assert_eq!(effects, [LogEnd]);
+    assert!(!state.is_leaving(0));
+}
+
+#[test]
+fn a_second_delete_that_is_clear_does_not_make_up_for_the_first() {
+    let there = Event::Found(0, present(Likeness::Proven, true));
+    let events = [Event::RemovalLost(0), there, Event::Deleted(0), ABSENT];
+    let (_, effects) = run(deleting(), events);
+    let leaving = Note(0, Settled::Leaving);
+    let expected = [find(0), delete(0, true), find(0), Reserve(0), leaving];
+    assert_eq!(effects, expected);
+}
+
+#[test]
+fn a_delete_that_was_only_said_to_be_done_may_be_done_yet() {
+    let there = Event::Found(0, present(Likeness::Proven, true));
+    let events = [Event::Deleted(0), there, Event::Deleted(0), ABSENT];
+    let (state, effects) = run(deleting(), events);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+    assert!(state.is_leaving(0));
+}
+
+#[test]
+fn a_refused_delete_is_asked_for_again_and_is_not_outstanding() {
+    let there = Event::Found(0, present(Likeness::Proven, true));
+    let events = [Event::NotDeleted(0), there, Event::Deleted(0), ABSENT];
+    let (_, effects) = run(deleting(), events);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Gone)));
+}
+
+/// Who refuses to delete may have deleted, or the look after it may show what was.
+#[test]
+fn what_is_gone_although_its_delete_was_refused_is_watched_for() {
+    let (state, effects) = run(deleting(), [Event::NotDeleted(0), ABSENT]);
+    assert_eq!(effects, [find(0), find_again(0)]);
+    let (_, effects) = step(state, ABSENT);
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Unseen)]);
+}
+
+#[test]
+fn what_was_created_and_is_not_there_is_looked_for_twice_and_watched_for() {
+    let aborted = [
+        Event::Created(0),
+        Event::Unsent(1, no("no")),
+        Event::Decided(Decision::Abort),
+        Event::Noted(1),
+    ];
+    let (state, _) = run(preparing(), aborted);
+    let (state, effects) = step(state, ABSENT);
+    assert_eq!(effects, [find_again(0)], "a catalog may answer from before");
+    let (_, effects) = step(state, ABSENT);
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Unseen)]);
+}
+
+#[test]
+fn what_a_catalog_made_instead_is_undone() {
+    let events = [Event::Created(1), Event::Spoiled(0, no("other location"))];
+    let (state, effects) = run(preparing(), events);
+    assert_eq!(effects, [LogDecision(Decision::Abort)]);
+    let (state, _) = step(state, Event::Decided(Decision::Abort));
+    let (_, effects) = step(state, Event::Found(0, present(Likeness::Alike, true)));
+    assert_eq!(effects, [delete(0, false)]);
+}
+
+#[test]
+fn an_earlier_life_may_have_sent_a_delete() {
+    let shape = Shape::versions(vec![vec![0]]);
+    let (state, effects) = State::recovered(shape.clone(), Some(Decision::Abort), &[None]);
+    assert_eq!(effects, [find(0)]);
+    let (_, effects) = step(state, ABSENT);
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Leaving)]);
+
+    let (state, _) = State::recovered(shape.clone(), None, &[None]);
+    let aborted = [ABSENT, Event::Decided(Decision::Abort), ABSENT];
+    let (_, effects) = run(state, aborted);
+    let unseen = Note(0, Settled::Unseen);
+    assert_eq!(
+        effects.last(),
+        Some(&unseen),
+        "nothing undecided is deleted"
+    );
+
+    for settled in [Settled::Leaving, Settled::LeavingContested] {
+        let abort = Some(Decision::Abort);
+        let (state, effects) = State::recovered(shape.clone(), abort, &[Some(settled)]);
+        assert_eq!(effects, [Reserve(0), Unlock(0), Watch(0)]);
+        assert!(state.is_leaving(0));
+    }
+}
+
+/// A batch of one removal, committed.
+fn removing() -> State {
+    let shape = Shape {
+        shares: vec![vec![0]],
+        kinds: vec![Kind::Removed],
+        groups: vec![None],
+    };
+    let (state, effects) = intended(shape);
+    assert_eq!(effects.last(), Some(&LogDecision(Decision::Commit)));
+    let (state, effects) = step(state, Event::Decided(Decision::Commit));
+    let again = false;
+    assert_eq!(effects.last(), Some(&Remove { entry: 0, again }));
+    state
+}
+
+#[test]
+fn a_removal_without_an_answer_keeps_its_name_until_it_cannot_arrive() {
+    let (state, effects) = step(removing(), Event::RemovalLost(0));
+    let again = true;
+    assert_eq!(effects, [Remove { entry: 0, again }]);
+    let (state, effects) = step(state, Event::Removed(0));
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Leaving)]);
+    let (state, effects) = step(state, Event::Noted(0));
+    assert_eq!(effects, [Unlock(0), Watch(0)]);
+    assert!(state.is_leaving(0));
+    assert_eq!(step(state, Event::WatchOver(0)).1, [LogEnd]);
+}
+
+#[test]
+fn a_refused_removal_is_not_outstanding() {
+    let refused = [Event::NotRemoved(0), Event::Removed(0)];
+    let (_, effects) = run(removing(), refused);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Removed)));
+}
+
+#[test]
+fn an_earlier_life_may_have_sent_a_removal() {
+    let shape = Shape {
+        shares: vec![vec![0]],
+        kinds: vec![Kind::Removed],
+        groups: vec![None],
+    };
+    let commit = Some(Decision::Commit);
+    let (state, _) = State::recovered(shape.clone(), commit, &[None]);
+    let (_, effects) = step(state, Event::Removed(0));
+    assert_eq!(effects, [Reserve(0), Note(0, Settled::Leaving)]);
+    let leaving = [Some(Settled::Leaving)];
+    let (_, effects) = State::recovered(shape.clone(), commit, &leaving);
+    assert_eq!(effects, [Reserve(0), Reveal, Unlock(0), Watch(0)]);
+    let removed = [Some(Settled::Removed)];
+    let (_, effects) = State::recovered(shape, commit, &removed);
+    assert_eq!(effects, [Reveal, Unlock(0), LogEnd]);
+}
