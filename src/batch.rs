@@ -13,6 +13,7 @@ pub mod log;
 pub mod names;
 pub mod outcomes;
 pub mod participant;
+mod permits;
 mod place;
 pub mod plan;
 mod reads;
@@ -26,11 +27,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
-pub use locks::{Hold, TableKey};
+pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
@@ -45,16 +45,13 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 pub(crate) use coordinator::now_millis;
 use coordinator::{Coordinator, WallClock};
+use locks::LockError;
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
 use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
-/// Batches that run at a time; beyond it 503.
-const RUNNING: usize = 4096;
-/// Entries of running batches; beyond it 503.
-const ENTRIES: usize = 100_000;
 /// How often old batches are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
@@ -62,10 +59,8 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    running: Arc<Semaphore>,
-    entries: Arc<Semaphore>,
     /// Which catalogs have a batch-commit of their own, where that has been found out.
-    commits: DashMap<Arc<str>, bool>,
+    commits: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
     without_rename: DashSet<Arc<str>>,
 }
@@ -117,9 +112,7 @@ impl Batches {
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
-            running: Arc::new(Semaphore::new(RUNNING)),
-            entries: Arc::new(Semaphore::new(ENTRIES)),
-            commits: DashMap::new(),
+            commits: Arc::default(),
             without_rename: DashSet::new(),
         }
     }
@@ -197,6 +190,11 @@ impl Batches {
         &self.coordinator.visibility.names
     }
 
+    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locked tables.
+    pub fn leave_places(&self, free: Free) {
+        self.coordinator.locks.leave_places(free);
+    }
+
     /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.
     pub async fn close(&self) -> Result<(), LogError> {
         self.coordinator.log.close().await
@@ -210,7 +208,7 @@ impl Batches {
             Access::Write => self.coordinator.settings().lock_timeout,
         };
         let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(|_| busy("the table is part of a batch that is not over yet"))
+        hold.map_err(|error| locked(error, "the table is part of a batch that is not over yet"))
     }
 
     /// Holds a table for a change of which its catalog chooses the version by itself: it may be one that an aborted
@@ -240,8 +238,9 @@ impl Batches {
         };
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key, wait).await;
-        hold.map_err(|_| {
-            busy("a table below the namespace is part of a batch that is not over yet")
+        hold.map_err(|error| {
+            let message = "a table below the namespace is part of a batch that is not over yet";
+            locked(error, message)
         })
     }
 
@@ -260,6 +259,12 @@ impl Batches {
     /// A create that was held for has succeeded: that version is its writer's.
     pub async fn created(&self, line: &Line, version: u64) {
         self.coordinator.taken(line, version).await;
+    }
+
+    /// A change that held `table` has ended, and whether its catalog has acted on it, or yet will, is not known.
+    /// `version`: the one that it was to create; `None`: its catalog chooses it, or it has another effect.
+    pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
+        self.coordinator.unanswered(table, version);
     }
 
     /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
@@ -312,6 +317,12 @@ impl Batches {
     }
 }
 
+impl Coordinator {
+    /// See [`Batches::unanswered`].
+    #[expect(clippy::unused_self, reason = "nothing is remembered yet")]
+    fn unanswered(&self, _table: &TableKey, _version: Option<(Line, u64)>) {}
+}
+
 impl TransactionStatus {
     /// The contract's word.
     pub fn as_str(self) -> &'static str {
@@ -337,6 +348,14 @@ impl step::Refusal {
 
 fn unwritten(error: LogError) -> Error {
     Error::internal("the batch log cannot be written", error)
+}
+
+/// Why a table, or what is above it, was not held: `message` where the wait for it was in vain.
+fn locked(error: LockError, message: &str) -> Error {
+    busy(match error {
+        LockError::TimedOut => message,
+        LockError::Crowded => "too many requests wait for locked tables; retry later",
+    })
 }
 
 fn busy(message: &str) -> Error {

@@ -14,7 +14,7 @@ use super::participant::{self, Asker};
 use super::plan::{Entry, Plan};
 use super::request::{Caller, hex, json};
 use super::step::Refusal;
-use super::{Batches, Line, TableKey, busy};
+use super::{Batches, Line, TableKey, locked};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -57,7 +57,8 @@ impl Batches {
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.all_shared([old, new], wait).await;
-        hold.map_err(|_| busy("one of the names is part of a batch that is not over yet"))
+        let message = "one of the names is part of a batch that is not over yet";
+        hold.map_err(|error| locked(error, message))
     }
 
     /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.
