@@ -40,6 +40,10 @@ pub struct IntentEntry {
     pub branch: Option<String>,
     /// What is to be done there.
     pub action: Action,
+    /// Somebody else's create of that version had got no answer when the batch began: what looks like the batch's own need
+    /// not be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub contested: bool,
 }
 
 /// One change of one table.

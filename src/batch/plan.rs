@@ -91,6 +91,7 @@ impl Plan {
                 table: entry.line.table.table.clone(),
                 branch: entry.line.branch.clone(),
                 action: entry.action.clone(),
+                contested: false,
             })
             .collect()
     }

@@ -201,6 +201,7 @@ fn intent(chance: &mut Chance) -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version: 2,
             manifest_size: Some(chance.below(1000)),

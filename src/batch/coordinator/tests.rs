@@ -6,7 +6,7 @@ use super::*;
 use crate::batch::TableKey;
 use crate::batch::log::disk::DiskLog;
 use crate::batch::log::{Action, IntentEntry, Verdict, all};
-use crate::batch::visibility::Release;
+use crate::batch::visibility::{Release, Subject};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
@@ -18,6 +18,7 @@ fn intent(names: &[&str]) -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names([*name]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version: 2,
             manifest_size: None,

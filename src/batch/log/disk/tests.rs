@@ -13,6 +13,7 @@ fn intent() -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version,
             manifest_size: Some(7),
