@@ -138,11 +138,18 @@ impl State {
                 },
                 (None, _) => Progress::Never,
             };
-            // A removal that an earlier life has sent may still be on its way.
-            state.leaving[entry] = match settled[entry] {
-                Some(settled) => settled.is_leaving(),
-                None => made == (decision == Some(Decision::Abort)) && decision.is_some(),
+            // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
+            // what became a hazard after it.
+            let removed = match settled[entry] {
+                None | Some(Settled::Hazard(_)) => true,
+                Some(settled) => settled.is_uncertain(),
             };
+            let sent = match decision {
+                Some(Decision::Abort) => made,
+                Some(Decision::Commit) => !made,
+                None => false,
+            };
+            state.leaving[entry] = removed && sent;
             match settled[entry] {
                 Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
                 Some(Settled::Theirs | Settled::Kept) => effects.push(Effect::Show(entry)),

@@ -129,6 +129,30 @@ fn an_earlier_life_may_have_sent_a_delete() {
     }
 }
 
+/// It landed late, and its delete was on its way when the process ended: the log still says that a create may land.
+#[test]
+fn an_earlier_life_may_have_sent_a_delete_of_what_landed_late() {
+    for settled in [Settled::Unseen, Settled::Contested] {
+        let shape = Shape::versions(vec![vec![0]]);
+        let abort = Some(Decision::Abort);
+        let (state, effects) = State::recovered(shape, abort, &[Some(settled)]);
+        assert_eq!(effects, [Reserve(0), Unlock(0), Watch(0)]);
+        assert!(state.is_leaving(0) && state.is_watched(0));
+        let (_, effects) = run(state, [Event::Landed(0), ABSENT]);
+        assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+    }
+}
+
+#[test]
+fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
+    let shape = Shape::versions(vec![vec![0]]);
+    let hazard = [Some(Settled::Hazard(Hazard::BuiltOn))];
+    let (state, _) = State::recovered(shape, Some(Decision::Abort), &hazard);
+    let told = [Event::Resolved(Decision::Abort), ABSENT];
+    let (_, effects) = run(state, told);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+}
+
 /// A batch of one removal, committed.
 fn removing() -> State {
     let shape = Shape {
