@@ -153,6 +153,17 @@ fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
     assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
 }
 
+/// What the removal may hit is somebody's: neither shown nor unlocked, so that nobody builds on it.
+#[test]
+fn what_a_delete_may_still_hit_is_nobody_elses_to_build_on() {
+    let theirs = Event::Found(0, present(Likeness::Unlike, true));
+    let (_, effects) = run(deleting(), [Event::RemovalLost(0), theirs.clone()]);
+    let hazard = Note(0, Settled::Hazard(Hazard::Unproven));
+    assert_eq!(effects, [find(0), hazard]);
+    let (_, effects) = run(deleting(), [Event::NotDeleted(0), theirs]);
+    assert_eq!(effects, [find(0), Show(0), Note(0, Settled::Theirs)]);
+}
+
 /// A batch of one removal, committed.
 fn removing() -> State {
     let shape = Shape {
