@@ -1,5 +1,5 @@
-//! Random walks through the protocol: catalogs that lose answers, act late, refuse and conflict, and crashes at any
-//! instant. Every walk ends once faults stop, and keeps the invariants.
+//! Random walks through the protocol: catalogs that lose answers, act late, refuse, conflict and lie, crashes at any
+//! instant, and writers who use the numbers again. Every walk ends once faults stop, and keeps the invariants.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -7,7 +7,7 @@ use super::*;
 
 mod catalog;
 
-const WALKS: u64 = 20_000;
+const WALKS: u64 = 1_500_000;
 /// Faults stop after so many steps, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
 
@@ -313,8 +313,11 @@ fn walk(seed: u64) -> World {
             world.write(&state);
         }
         let deleting = |waits: &Result<Effect, Event>| matches!(waits, Ok(Effect::Delete { .. }));
-        if world.faulty(40) && !waiting.iter().any(deleting) {
-            world.build_on();
+        if world.faulty(20) && !waiting.iter().any(deleting) {
+            match world.random.below(2) {
+                0 => world.build_on(),
+                _ => world.intrude(),
+            }
         }
         if world.intent && !world.ended && world.faulty(25) {
             world.abandon(&waiting);
@@ -360,6 +363,7 @@ fn is_immediate(effect: &Effect) -> bool {
 #[test]
 fn every_walk_ends_and_keeps_the_invariants() {
     let (mut committed, mut aborted, mut hazards, mut late) = (0, 0, 0, 0);
+    let (mut leaving, mut taken, mut lied, mut stale) = (0, 0, 0, 0);
     for seed in 1..=WALKS {
         let world = match std::panic::catch_unwind(|| walk(seed)) {
             Ok(world) => world,
@@ -371,6 +375,11 @@ fn every_walk_ends_and_keeps_the_invariants() {
         committed += u64::from(world.decision == Some(Decision::Commit));
         aborted += u64::from(world.decision == Some(Decision::Abort));
         late += u64::from(world.landed.contains(&true));
+        let leaves = |settled: &Option<Settled>| settled.is_some_and(Settled::is_leaving);
+        leaving += u64::from(world.settled.iter().any(leaves));
+        taken += u64::from(world.taken.contains(&true));
+        lied += u64::from(world.lied.contains(&true));
+        stale += u64::from(world.stale);
         hazards += u64::from(
             world
                 .settled
@@ -382,5 +391,9 @@ fn every_walk_ends_and_keeps_the_invariants() {
     assert!(
         committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
         "{committed} {aborted} {hazards} {late}"
+    );
+    assert!(
+        leaving > WALKS / 100 && taken > WALKS / 100 && lied > 10 && stale > WALKS / 100,
+        "{leaving} {taken} {lied} {stale}"
     );
 }

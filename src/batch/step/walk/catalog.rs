@@ -193,6 +193,18 @@ impl World {
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
+    /// Somebody's create that the gateway knows nothing of lands after the abort.
+    pub(super) fn intrude(&mut self) {
+        let entry = self.random.below(self.catalog.len() as u64) as usize;
+        // Undo after a crash does not know what an earlier life has sent, before it has seen that nothing is there.
+        let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
+        let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
+        let free = free && !unknown;
+        if self.decision == Some(Decision::Abort) && free && self.is_next(entry) {
+            self.catalog[entry] = Maker::Other { alike: false };
+        }
+    }
+
     /// A writer who goes through the gateway takes the next number of a table that is free for it.
     pub(super) fn write(&mut self, state: &State) {
         let share = self.random.below(self.shares.len() as u64) as usize;
