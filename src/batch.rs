@@ -13,6 +13,7 @@ pub mod log;
 pub mod names;
 pub mod outcomes;
 pub mod participant;
+mod permits;
 mod place;
 pub mod plan;
 mod reads;
@@ -26,12 +27,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
-pub use locks::{Hold, TableKey};
+pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
@@ -48,7 +48,8 @@ use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 pub(crate) use coordinator::now_millis;
-use coordinator::{Coordinator, WATCH, WallClock};
+use coordinator::{Coordinator, WallClock};
+use locks::LockError;
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
 use participant::Asker;
@@ -56,10 +57,6 @@ use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
-/// Batches that run at a time; beyond it 503.
-const RUNNING: usize = 4096;
-/// Entries of running batches; beyond it 503.
-const ENTRIES: usize = 100_000;
 /// How often old batches are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
@@ -67,10 +64,8 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    running: Arc<Semaphore>,
-    entries: Arc<Semaphore>,
     /// Which catalogs have a batch-commit of their own, where that has been found out.
-    commits: DashMap<Arc<str>, bool>,
+    commits: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
     without_rename: DashSet<Arc<str>>,
 }
@@ -122,9 +117,7 @@ impl Batches {
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
-            running: Arc::new(Semaphore::new(RUNNING)),
-            entries: Arc::new(Semaphore::new(ENTRIES)),
-            commits: DashMap::new(),
+            commits: Arc::default(),
             without_rename: DashSet::new(),
         }
     }
@@ -203,6 +196,11 @@ impl Batches {
         &self.coordinator.visibility.names
     }
 
+    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locked tables.
+    pub fn leave_places(&self, free: Free) {
+        self.coordinator.locks.leave_places(free);
+    }
+
     /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.
     pub async fn close(&self) -> Result<(), LogError> {
         self.coordinator.log.close().await
@@ -216,7 +214,7 @@ impl Batches {
             Access::Write => self.coordinator.settings().lock_timeout,
         };
         let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(|_| busy("the table is part of a batch that is not over yet"))
+        hold.map_err(|error| locked(error, "the table is part of a batch that is not over yet"))
     }
 
     /// Holds a table for a change of which its catalog chooses the version by itself; refused (503) while something that
@@ -249,8 +247,9 @@ impl Batches {
         };
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key.clone(), wait).await;
-        let hold = hold.map_err(|_| {
-            busy("a table below the namespace is part of a batch that is not over yet")
+        let hold = hold.map_err(|error| {
+            let message = "a table below the namespace is part of a batch that is not over yet";
+            locked(error, message)
         })?;
         let visibility = &self.coordinator.visibility;
         if !visibility.is_empty() {
@@ -295,20 +294,16 @@ impl Batches {
         }
     }
 
-    /// A create that was held for, of this version or of one that its catalog chooses, got no answer: it may still land,
-    /// for as long as requests are under way.
+    /// A change that held `table` has ended, and whether its catalog has acted on it, or yet will, is not known: it may
+    /// still land, for as long as requests are under way. `version`: the one that it was to create; `None`: its catalog
+    /// chooses it, or it has another effect.
     pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
-        let makes = version.as_ref().map(|(line, version)| (line, *version));
-        self.coordinator.visibility.add_stray(table, makes, WATCH);
+        self.coordinator.unanswered(table, version);
     }
 
     /// Whether the answer of a catalog that chose the version by itself may be shown: no create of an aborted batch has
     /// landed meanwhile. To be asked while the table is held, once the catalog has answered.
-    pub async fn check_latest(
-        &self,
-        backend: &Arc<Backend>,
-        table: &TableKey,
-    ) -> Result<(), Error> {
+    pub async fn check_latest(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
         let visibility = &self.coordinator.visibility;
         if visibility.is_empty() {
             return Ok(());
@@ -412,6 +407,14 @@ impl step::Refusal {
 
 fn unwritten(error: LogError) -> Error {
     Error::internal("the batch log cannot be written", error)
+}
+
+/// Why a table, or what is above it, was not held: `message` where the wait for it was in vain.
+fn locked(error: LockError, message: &str) -> Error {
+    busy(match error {
+        LockError::TimedOut => message,
+        LockError::Crowded => "too many requests wait for locked tables; retry later",
+    })
 }
 
 fn busy(message: &str) -> Error {

@@ -7,6 +7,7 @@ mod broad;
 mod commit;
 mod forward;
 mod hold;
+mod locked;
 mod payload;
 mod rename;
 mod reroot;
@@ -31,6 +32,7 @@ use tower::Service;
 use crate::access::Rights;
 use crate::backend::Backend;
 use crate::batch::Batches;
+pub use crate::batch::Free;
 use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
@@ -39,7 +41,6 @@ use crate::listing;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
-pub use room::Free;
 
 /// What requests are routed by. Immutable: a request keeps the one it began with.
 pub struct World {
@@ -85,13 +86,16 @@ impl Gateway {
         Self::sharing(world, batches, limits, None)
     }
 
-    /// The same, where no catalog may keep more requests waiting than `free` says may still come.
+    /// The same, where no catalog and no locked table may keep more requests waiting than `free` says may still come.
     pub fn sharing(
         world: Arc<World>,
         batches: Arc<Batches>,
         limits: &Limits,
         free: Option<Free>,
     ) -> Self {
+        if let Some(free) = &free {
+            batches.leave_places(Arc::clone(free));
+        }
         Self {
             shared: Arc::new(Shared {
                 free,

@@ -23,7 +23,7 @@ use dashmap::DashMap;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
@@ -33,6 +33,7 @@ use crate::batch::locks::{Hold, Locks, TableKey};
 use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::{Asker, Described};
+use crate::batch::permits::{Permit, Permits};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
 use crate::batch::visibility::{Claim, Line, Subject, Visibility, Watched};
@@ -64,6 +65,8 @@ pub struct Coordinator {
     /// The time that the log is told.
     pub clock: WallClock,
     calls: Calls,
+    /// How many batches there may be.
+    pub(in crate::batch) permits: Arc<Permits>,
     /// Which catalogs have an atomic batch-create of their own, where that has been found out.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs keep the entity tags of staged manifests.
@@ -92,8 +95,8 @@ pub struct Run {
     hold: Hold,
     /// The shares that are unlocked.
     unlocked: Vec<bool>,
-    /// A batch of this many may run; given back when only late creates are watched for.
-    permit: Option<Permit>,
+    /// Room for it, less from its decision on.
+    permit: Permit,
     /// What people want of it.
     calls: mpsc::Receiver<Call>,
     /// What they have decided.
@@ -128,12 +131,6 @@ pub struct Run {
     phase_begun: Instant,
 }
 
-/// That one more batch may run.
-pub struct Permit {
-    pub(super) _batch: OwnedSemaphorePermit,
-    pub(super) _entries: OwnedSemaphorePermit,
-}
-
 /// What an effect came to.
 struct Done {
     event: Event,
@@ -159,6 +156,7 @@ impl Coordinator {
             open: OpenBatches::default(),
             clock: now_millis,
             calls: Calls::default(),
+            permits: Arc::default(),
             atomic: Arc::default(),
             tags: Tags::default(),
             backends: tokio::sync::watch::Sender::default(),
@@ -191,6 +189,13 @@ impl Coordinator {
         let rest = self.settings().slot_cooldown;
         self.disclaim(self.visibility.taken(line, version, rest))
             .await;
+    }
+
+    /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
+    /// still land.
+    pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
+        let makes = version.as_ref().map(|(line, version)| (line, *version));
+        self.visibility.add_stray(table, makes, WATCH);
     }
 
     /// A change of which the catalog chose the version has succeeded: it may have made a version that was let go.
@@ -260,7 +265,6 @@ impl Run {
                 return;
             }
             if state.is_watching() {
-                self.permit = None;
                 self.coordinator.open.watching(self.id);
             }
             self.tell_hazards(&state);
@@ -330,6 +334,7 @@ impl Run {
                 self.lap(Phase::Validate);
             }
             Event::Decided(decision) => {
+                self.permit.decided();
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
                 self.undoing = *decision == Decision::Abort;

@@ -3,6 +3,9 @@
 //! A batch holds its tables exclusively and the namespaces above them shared; whoever changes a table, or lets the
 //! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
 //! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
+//! Waiting is bounded (`queues`): one locked table cannot use up what requests for other tables need.
+
+mod queues;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,6 +19,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
+pub use queues::Free;
+use queues::{Queue, Queues};
 
 /// A table, as its catalog knows it: two mounts of one table share the key. So do names that are the same once they are
 /// joined by `$`, for some catalogs keep them so.
@@ -75,13 +80,25 @@ impl Ord for TableKey {
 /// The locks of one gateway. Waiting is first come, first served (tokio's `RwLock` is fair).
 #[derive(Clone, Default)]
 pub struct Locks {
-    held: Arc<DashMap<Key, Arc<RwLock<()>>>>,
+    shared: Arc<State>,
 }
 
-/// The wait for a lock took longer than its bound.
+#[derive(Default)]
+struct State {
+    held: DashMap<Key, Arc<RwLock<()>>>,
+    queues: Queues,
+}
+
+/// Why a lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lock was not free in time")]
-pub struct LockTimedOut;
+pub enum LockError {
+    /// The wait took longer than its bound.
+    #[error("the lock was not free in time")]
+    TimedOut,
+    /// As many wait for locks already as may.
+    #[error("too many requests wait for the lock")]
+    Crowded,
+}
 
 /// Locks held; dropping it frees them.
 pub struct Hold {
@@ -116,34 +133,34 @@ enum Locked {
 }
 
 impl Locks {
-    /// Holds tables exclusively, for a batch.
+    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locks.
+    pub fn leave_places(&self, free: Free) {
+        self.shared.queues.leave_places(free);
+    }
+
+    /// Holds tables exclusively, for a new batch.
+    pub async fn for_batch(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+    ) -> Result<Hold, LockError> {
+        self.take(of_batch(tables), wait, Some(Queue::Batches))
+            .await
+    }
+
+    /// Holds tables exclusively again, for a batch that has something left to do there: however many others wait.
     pub async fn exclusive(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
-    ) -> Result<Hold, LockTimedOut> {
-        let mut wanted = Vec::new();
-        for table in tables {
-            let split = table
-                .table
-                .split_below(&Identifier::root(), DEFAULT_DELIMITER);
-            let mut above = split.as_ref().unwrap_or(&table.table).parent();
-            while let Some(namespace) = above {
-                above = namespace.parent();
-                let key = TableKey {
-                    backend: Arc::clone(&table.backend),
-                    table: namespace,
-                };
-                wanted.push((Key::Namespace(key), Mode::Shared));
-            }
-            wanted.push((Key::Table(table), Mode::Exclusive));
-        }
-        self.take(in_order(wanted), wait).await
+    ) -> Result<Hold, LockError> {
+        self.take(of_batch(tables), wait, None).await
     }
 
     /// Holds a table shared, while a catalog works on it.
-    pub async fn shared(&self, table: TableKey, wait: Duration) -> Result<Hold, LockTimedOut> {
-        self.take([(Key::Table(table), Mode::Shared)], wait).await
+    pub async fn shared(&self, table: TableKey, wait: Duration) -> Result<Hold, LockError> {
+        let wanted = [(Key::Table(table), Mode::Shared)];
+        self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
     /// Holds tables shared, while catalogs work on them.
@@ -151,35 +168,34 @@ impl Locks {
         &self,
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
-    ) -> Result<Hold, LockTimedOut> {
+    ) -> Result<Hold, LockError> {
         let wanted = tables.into_iter();
         let wanted = wanted.map(|table| (Key::Table(table), Mode::Shared));
-        self.take(in_order(wanted.collect()), wait).await
+        let wanted = in_order(wanted.collect());
+        self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
     /// Holds a namespace against batches on the tables below it.
-    pub async fn namespace(
-        &self,
-        namespace: TableKey,
-        wait: Duration,
-    ) -> Result<Hold, LockTimedOut> {
+    pub async fn namespace(&self, namespace: TableKey, wait: Duration) -> Result<Hold, LockError> {
         let wanted = [(Key::Namespace(namespace), Mode::Exclusive)];
-        self.take(wanted, wait).await
+        self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
     /// Locks that are known: none is left behind by a hold that has ended.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.shared.held.len()
     }
 
     /// No lock is known.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.shared.held.is_empty()
     }
 
     /// Drops what waits left behind that were given up in the moment in which their turn came.
     pub fn sweep(&self) {
-        self.held.retain(|_, lock| Arc::strong_count(lock) > 1);
+        self.shared
+            .held
+            .retain(|_, lock| Arc::strong_count(lock) > 1);
     }
 
     /// `wanted` in the order of the keys.
@@ -187,7 +203,9 @@ impl Locks {
         &self,
         wanted: impl IntoIterator<Item = (Key, Mode)>,
         wait: Duration,
-    ) -> Result<Hold, LockTimedOut> {
+        queue: Option<Queue>,
+    ) -> Result<Hold, LockError> {
+        let State { held, queues } = &*self.shared;
         let wanted = wanted.into_iter();
         let mut deadline = None;
         let mut hold = Hold {
@@ -196,7 +214,7 @@ impl Locks {
             waited: false,
         };
         for (key, mode) in wanted {
-            let lock = Arc::clone(&self.held.entry(key.clone()).or_default());
+            let lock = Arc::clone(&held.entry(key.clone()).or_default());
             let at_once = match mode {
                 Mode::Shared => Arc::clone(&lock).try_read_owned().map(Locked::Shared),
                 Mode::Exclusive => Arc::clone(&lock).try_write_owned().map(Locked::Exclusive),
@@ -205,6 +223,12 @@ impl Locks {
                 Ok(taken) => taken,
                 Err(_) => {
                     hold.waited = true;
+                    let place = queue.map(|queue| queues.join(queue, &key)).transpose();
+                    let Ok(_place) = place else {
+                        drop(lock);
+                        self.forget(&key);
+                        return Err(LockError::Crowded);
+                    };
                     let waiting = async {
                         match mode {
                             Mode::Shared => Locked::Shared(lock.read_owned().await),
@@ -216,7 +240,7 @@ impl Locks {
                     let taken = timeout_at(deadline, waiting).await;
                     taken
                         .map_err(|_| self.forget(&key))
-                        .map_err(|()| LockTimedOut)?
+                        .map_err(|()| LockError::TimedOut)?
                 }
             };
             hold.guards.push(Guard { key, _lock: taken });
@@ -226,8 +250,8 @@ impl Locks {
 
     /// Drops a lock that nobody holds or waits for.
     fn forget(&self, key: &Key) {
-        self.held
-            .remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
+        let held = &self.shared.held;
+        held.remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
     }
 }
 
@@ -270,6 +294,27 @@ impl Hold {
             self.locks.forget(&key);
         }
     }
+}
+
+/// The tables, and the namespaces above them.
+fn of_batch(tables: impl IntoIterator<Item = TableKey>) -> Vec<(Key, Mode)> {
+    let mut wanted = Vec::new();
+    for table in tables {
+        let split = table
+            .table
+            .split_below(&Identifier::root(), DEFAULT_DELIMITER);
+        let mut above = split.as_ref().unwrap_or(&table.table).parent();
+        while let Some(namespace) = above {
+            above = namespace.parent();
+            let key = TableKey {
+                backend: Arc::clone(&table.backend),
+                table: namespace,
+            };
+            wanted.push((Key::Namespace(key), Mode::Shared));
+        }
+        wanted.push((Key::Table(table), Mode::Exclusive));
+    }
+    in_order(wanted)
 }
 
 /// Each once, in the order in which everybody takes them.

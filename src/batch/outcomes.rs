@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::batch::TableKey;
 use crate::batch::log::BatchId;
 use crate::batch::step::Refusal;
+use crate::error::Error;
 use crate::protocol::error::Code;
 
 /// Finished batches that are remembered; the least used are forgotten first.
@@ -91,6 +92,17 @@ impl Outcome {
             }
             open
         });
+    }
+
+    /// Nothing was written: the request is refused with this.
+    pub fn refuse(&self, error: &Error) {
+        let refusal = Refusal {
+            status: error.status().as_u16(),
+            code: error.code(),
+            message: error.message().to_owned(),
+        };
+        let written = false;
+        self.set(Answered::Refused { refusal, written });
     }
 
     /// Nothing was written, and there will be no answer but this.

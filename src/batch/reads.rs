@@ -5,7 +5,11 @@
 //! catalog had answered may be there in part: the catalog is asked again.
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, EXPIRES, HeaderName,
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
+    RANGE,
+};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, response};
 use serde::Deserialize;
@@ -25,7 +29,22 @@ const ANSWER_BYTES: usize = 64 << 20;
 /// How often a catalog is asked for more, when what it answered was hidden.
 const ROUNDS: usize = 8;
 
+/// What of a question makes its answer depend on one that was given before.
+const CONDITIONS: [HeaderName; 6] = [
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    IF_RANGE,
+    RANGE,
+];
+/// What of an answer would make a later one depend on it, or says that it stays true for a time.
+const VALIDATORS: [HeaderName; 3] = [ETAG, LAST_MODIFIED, EXPIRES];
+
 /// A request as the catalog must see it, its body read.
+///
+/// It has no conditions, and its answer no validators: the catalog judges them by what it has, and would answer 304 for
+/// a state that batches have hidden or revealed since.
 #[derive(Clone)]
 pub(super) struct Question {
     pub(super) parts: Parts,
@@ -182,7 +201,10 @@ impl Question {
 
     /// The question as it came, whatever encoding of the answer it wishes for.
     pub(super) async fn read(request: Request<Body>) -> Result<Self, Error> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        for condition in &CONDITIONS {
+            parts.headers.remove(condition);
+        }
         let body = body.collect_up_to(ANSWER_BYTES).await;
         let body =
             body.map_err(|error| Error::invalid("the body cannot be read").with_cause(error))?;
@@ -232,9 +254,16 @@ impl Question {
     pub(super) async fn ask(self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
         let request = Request::from_parts(self.parts, Body::full(self.body));
         let response = backend.send(request).await;
-        let (head, body) = response
+        let (mut head, body) = response
             .map_err(|failure| failure.into_error(backend.name()))?
             .into_parts();
+        for validator in &VALIDATORS {
+            head.headers.remove(validator);
+        }
+        if head.headers.contains_key(CACHE_CONTROL) {
+            let never = HeaderValue::from_static("no-store");
+            head.headers.insert(CACHE_CONTROL, never);
+        }
         let body = body.collect_up_to(ANSWER_BYTES).await;
         let body =
             body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;

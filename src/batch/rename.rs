@@ -14,7 +14,7 @@ use super::participant::{self, Asker};
 use super::plan::{Entry, Plan};
 use super::request::{Caller, hex, json};
 use super::step::Refusal;
-use super::{Batches, Line, TableKey, busy};
+use super::{Batches, Line, TableKey, locked};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -53,11 +53,19 @@ impl Batches {
         self.without_rename.insert(Arc::clone(backend.name()));
     }
 
-    /// Holds both names shared, while a catalog renames.
+    /// Holds both names shared, while a catalog renames; refused (503) while something that a batch sent about one of them
+    /// may still arrive.
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let wait = self.coordinator.settings().lock_timeout;
-        let hold = self.coordinator.locks.all_shared([old, new], wait).await;
-        hold.map_err(|_| busy("one of the names is part of a batch that is not over yet"))
+        let both = [old.clone(), new.clone()];
+        let hold = self.coordinator.locks.all_shared(both, wait).await;
+        let message = "one of the names is part of a batch that is not over yet";
+        let hold = hold.map_err(|error| locked(error, message))?;
+        for table in [&old, &new] {
+            let allowed = self.coordinator.visibility.may_rename(table);
+            allowed.map_err(|forbidden| forbidden.unchangeable(table))?;
+        }
+        Ok(hold)
     }
 
     /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.

@@ -6,21 +6,21 @@
 mod alone;
 mod answer;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::{Response, StatusCode};
-use tokio::sync::TryAcquireError;
 
 pub(super) use answer::json;
 
-use super::coordinator::{Permit, Run};
+use super::coordinator::Run;
 use super::log::{Action, Intent, VersionRange};
 use super::outcomes::{Admission, Answered, Outcome};
 use super::participant::Asker;
 use super::plan::{Entry, Plan};
 use super::step::{Event, Refusal, step};
-use super::{Batches, Line, TableKey, busy};
+use super::{Batches, Line, TableKey};
 use crate::backend::{Authority, Backend};
 use crate::body::Body;
 use crate::error::Error;
@@ -72,9 +72,10 @@ impl Batches {
     ) -> Result<Response<Body>, Error> {
         let committed = async {
             let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
-            if let Some(response) = self.by_one_catalog(&plan, &call).await? {
-                return Ok(response);
-            }
+            let plan = match self.by_one_catalog(plan, &call).await? {
+                ControlFlow::Break(response) => return Ok(response),
+                ControlFlow::Continue(plan) => plan,
+            };
             let fingerprint = fingerprint(&call);
             let entries = plan.entries.iter();
             let tables = entries.map(|entry| entry.line.table.clone()).collect();
@@ -95,8 +96,7 @@ impl Batches {
         tables: Vec<TableKey>,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
-        let permit = self.permit(tables.len());
-        let permit = permit.map_err(|_| busy("too many batches are running"))?;
+        let permit = self.coordinator.permits.admit(&tables);
         let key = request_key(caller, &fingerprint);
         let has_key = caller.idempotency_key.is_some();
         let id = self.coordinator.ids.next();
@@ -109,6 +109,13 @@ impl Batches {
             Admission::Join(outcome) => return Ok(outcome),
             Admission::First(outcome) => outcome,
         };
+        let permit = permit.map_err(|full| {
+            let error = full.into_error();
+            // Whoever has joined meanwhile is told the same.
+            outcome.refuse(&error);
+            self.outcomes.finish(&key, has_key, &outcome);
+            error
+        })?;
         let idempotency = has_key.then(|| key.clone());
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
@@ -141,15 +148,6 @@ impl Batches {
             outcomes.finish(&key, has_key, &finished);
         });
         Ok(outcome)
-    }
-
-    /// Room for one more batch of so many entries.
-    fn permit(&self, entries: usize) -> Result<Permit, TryAcquireError> {
-        let entries = u32::try_from(entries).unwrap_or(u32::MAX);
-        Ok(Permit {
-            _batch: Arc::clone(&self.running).try_acquire_owned()?,
-            _entries: Arc::clone(&self.entries).try_acquire_many_owned(entries)?,
-        })
     }
 
     pub(super) fn asker(&self, caller: &Caller) -> Asker {

@@ -10,6 +10,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
 use super::answer::{Change, Changed};
+use super::locked::{Locked, send_locked};
 use super::payload::{self, Said};
 use super::send::{send, waiting};
 use super::{Shared, broad, hold, operation_of, reroot, room, versions};
@@ -21,7 +22,7 @@ use crate::error::Error;
 use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Kind, Lock, Operation};
+use crate::protocol::operation::{Access, Kind, Lock, Operation};
 use crate::protocol::query::Query;
 use crate::route::Mount;
 
@@ -36,13 +37,13 @@ pub(super) async fn forward<R>(
     shared: Arc<Shared>,
     operation: Operation,
     id: Identifier,
-    mut request: R,
+    mut whole: R,
 ) -> Result<Response<Body>, Error>
 where
-    R: BorrowMut<Request<Body>>,
+    R: BorrowMut<Request<Body>> + Send + 'static,
 {
-    let (shared, world, id) = (&*shared, &*shared.world, &id);
-    let request = request.borrow_mut();
+    let (shared, world, id) = (&shared, &*shared.world, &id);
+    let request = whole.borrow_mut();
     let mount = world
         .routes
         .owner(id, operation.kind().unwrap_or(Kind::Table))?;
@@ -96,7 +97,11 @@ where
                 Err(failure) => return Err(failure.into_error(backend.name())),
             }
         }
-        Some(way) => Box::pin(owner.ask(shared, way, since, request)).await?,
+        Some(Way::Reading(question)) => {
+            Box::pin(owner.ask(shared, question, since, request)).await?
+        }
+        Some(Way::Creating) => versions::create(shared, backend, there, whole).await?,
+        Some(Way::Changing) => alter(shared, backend, operation, there, whole).await?,
     };
     if !changes {
         return Ok(response);
@@ -119,36 +124,46 @@ struct Owner<'a> {
 
 /// How a catalog is asked where batches matter.
 enum Way {
-    /// For versions, without those that a batch hides.
-    Versions,
-    /// For one version, the same way.
-    Version,
-    /// For tables, the same way.
-    Tables,
+    /// For an answer that depends on them.
+    Reading(Question),
     /// To create a version that a batch may want.
-    Create,
-    /// Holding what this operation needs.
-    Holding(Operation),
+    Creating,
+    /// To change what a batch may be on.
+    Changing,
+}
+
+/// What is read.
+enum Question {
+    /// The versions, without those that a batch hides.
+    Versions,
+    /// One version, the same way.
+    Version,
+    /// The tables, the same way.
+    Tables,
+    /// The latest version, which no batch may change meanwhile.
+    Latest,
 }
 
 impl Way {
     /// `None`: it is just sent.
     fn of(operation: Operation, detailed: bool) -> Option<Self> {
         Some(match operation {
-            Operation::ListTableVersions => Self::Versions,
-            Operation::DescribeTableVersion => Self::Version,
-            Operation::ListTables | Operation::ListAllTables => Self::Tables,
-            Operation::CreateTableVersion => Self::Create,
-            _ if hold::is_needed(operation, detailed) => Self::Holding(operation),
-            _ => return None,
+            Operation::ListTableVersions => Self::Reading(Question::Versions),
+            Operation::DescribeTableVersion => Self::Reading(Question::Version),
+            Operation::ListTables | Operation::ListAllTables => Self::Reading(Question::Tables),
+            Operation::CreateTableVersion => Self::Creating,
+            _ if !hold::is_needed(operation, detailed) => return None,
+            _ => match operation.access() {
+                Access::Read => Self::Reading(Question::Latest),
+                Access::Write => Self::Changing,
+            },
         })
     }
 }
 
 impl Owner<'_> {
     /// Since when [`Owner::check`] must look whether batches have changed names; `None`: it need not. A name that is
-    /// not there for readers is not found, whatever the catalog has. What takes the table's lock sees no name that a
-    /// batch has a say in.
+    /// not there for readers is not found, whatever the catalog has. What takes the table's lock looks once it has it.
     fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<Moment>, Error> {
         if operation.kind() != Some(Kind::Table)
             || !matches!(operation.lock(), Lock::None | Lock::Versions)
@@ -183,38 +198,69 @@ impl Owner<'_> {
     async fn ask(
         &self,
         shared: &Shared,
-        way: Way,
+        question: Question,
         since: Option<Moment>,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
-        let answer = match way {
-            Way::Versions => {
+        let answer = match question {
+            Question::Versions => {
                 let _waiting = waiting(backend, request);
                 batches.list_versions(backend, key(), take(request)).await
             }
-            Way::Version => {
+            Question::Version => {
                 let _waiting = waiting(backend, request);
                 let request = take(request);
                 batches.describe_version(backend, key(), request).await
             }
-            Way::Tables => {
+            Question::Tables => {
                 let _waiting = waiting(backend, request);
                 list_tables(batches, backend, there, take(request)).await
             }
-            Way::Create => versions::create(shared, backend, there, request).await,
-            Way::Holding(operation) => match hold::take(batches, backend, operation, there).await {
-                Ok(held) => send(backend, request)
-                    .await
-                    .map(|response| hold::keep(response, held)),
+            // Until the head of the answer: a catalog has chosen the version that it reads when it sends that, and what
+            // follows comes from files that do not change. However slowly a client takes it, no batch waits for it.
+            Question::Latest => match batches.hold(key(), Access::Read).await {
+                Ok(_held) if batches.names().is_hidden(key) => Err(self.not_found()),
+                Ok(_held) => match send(backend, request).await {
+                    Ok(answer) => batches.check_latest(backend, &key()).await.map(|()| answer),
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err(error),
             },
         };
         self.check(shared, since)?;
         answer
     }
+}
+
+/// Has the catalog change what a batch may be on, holding it meanwhile.
+fn alter<R>(
+    shared: &Shared,
+    backend: &Arc<Backend>,
+    operation: Operation,
+    there: &Identifier,
+    request: R,
+) -> impl Future<Output = Result<Response<Body>, Error>> + Send + use<R>
+where
+    R: BorrowMut<Request<Body>> + Send + 'static,
+{
+    let (batches, backend) = (Arc::clone(&shared.batches), Arc::clone(backend));
+    let there = there.clone();
+    let locking = async move {
+        let held = hold::for_change(&batches, &backend, operation, &there).await?;
+        let is_table = operation.lock() == Lock::Shared;
+        Ok(Locked {
+            table: is_table.then(|| hold::key(&backend, &there)),
+            batches,
+            backend,
+            held: Some(held),
+            version: None,
+            request,
+        })
+    };
+    send_locked(locking, Locked::send)
 }
 
 /// The tables right below a namespace, or all of them where the route names none.

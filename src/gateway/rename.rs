@@ -1,13 +1,17 @@
 //! `rename`: left to the catalog where it can do it, done by the gateway everywhere else, between mounts too.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
-use super::send::send;
-use super::{Shared, World, commit, hold, operation_of, payload, reroot};
+use super::locked::{is_unclear, send_locked};
+use super::send::waiting;
+use super::{Shared, World, commit, operation_of, payload, reroot};
 use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
-use crate::batch::{RenameCall, RenameEnd, is_unsupported};
+use crate::batch::{Batches, Hold, RenameCall, RenameEnd, TableKey, is_unsupported};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -86,27 +90,74 @@ async fn by_the_catalog(
     RenameCall { old, new, .. }: &RenameCall,
     mut request: Request<Body>,
 ) -> Result<Option<Response<Body>>, Error> {
-    let (batches, backend): (_, &Backend) = (&shared.batches, &old.backend);
+    let (batches, backend) = (&shared.batches, &old.backend);
     if backend.name() != new.backend.name() || !batches.may_rename(backend) {
         return Ok(None);
     }
-    let held = batches.hold_both(old.key(), new.key()).await?;
     if old.asked != old.there {
         *request.uri_mut() = reroot::path(request.uri(), &old.there)?.into();
         Learned::more(request.extensions_mut()).identifier = Some(old.there.clone());
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let response = send(backend, &mut request).await?;
-    if response.status().is_success() {
-        return Ok(Some(hold::keep(response, held)));
+    let renaming = Renaming {
+        batches: Arc::clone(batches),
+        backend: Arc::clone(&old.backend),
+        names: [old.key(), new.key()],
+        request,
+        timeout: shared.answer_timeout,
+    };
+    let locking = async {
+        let [old, new] = renaming.names.clone();
+        let held = renaming.batches.hold_both(old, new).await?;
+        Ok((renaming, held))
+    };
+    send_locked(locking, |(renaming, held)| renaming.send(held)).await
+}
+
+/// A rename on its way to its catalog.
+struct Renaming {
+    batches: Arc<Batches>,
+    backend: Arc<Backend>,
+    /// The old one and the new one.
+    names: [TableKey; 2],
+    request: Request<Body>,
+    /// For an answer that must be read.
+    timeout: Duration,
+}
+
+impl Renaming {
+    /// `None`: the catalog has no rename.
+    async fn send(mut self, held: Hold) -> Result<Option<Response<Body>>, Error> {
+        let backend = &self.backend;
+        let waiting = waiting(backend, &self.request);
+        let outcome = backend.pass(&mut self.request).await;
+        drop(waiting);
+        let is_unclear = is_unclear(&outcome);
+        let unanswered = || {
+            for name in self.names.iter().filter(|_| is_unclear) {
+                self.batches.unanswered(name, None);
+            }
+        };
+        let response = outcome.map_err(|failure| {
+            unanswered();
+            failure.into_error(backend.name())
+        })?;
+        if response.status().is_success() {
+            return Ok(Some(response));
+        }
+        let (head, body) = response.into_parts();
+        let body = read_answer(body, self.timeout).await;
+        let body = body.map_err(|failure| {
+            unanswered();
+            failure.into_error(backend.name())
+        })?;
+        if is_unsupported(head.status, &body) {
+            self.batches.cannot_rename(backend);
+            return Ok(None);
+        }
+        unanswered();
+        drop(held);
+        Ok(Some(Response::from_parts(head, Body::full(body))))
     }
-    let (head, body) = response.into_parts();
-    let body = read_answer(body, shared.answer_timeout).await;
-    let body = body.map_err(|failure| failure.into_error(backend.name()))?;
-    if is_unsupported(head.status, &body) {
-        batches.cannot_rename(backend);
-        return Ok(None);
-    }
-    Ok(Some(Response::from_parts(head, Body::full(body))))
 }

@@ -4,17 +4,12 @@
 //! places back late. So that they never hold all of them, a catalog may keep as many waiting as are free: one that
 //! hangs takes half of the places, two a third each, and some are always left.
 
-use std::sync::Arc;
-
-use super::World;
+use super::{Free, World};
 use crate::backend::Backend;
 use crate::error::Error;
 
 /// So many may always wait: below that there is nothing to share out.
 const ALWAYS: usize = 16;
-
-/// How many more requests may be served now; `None`: nobody counts.
-pub type Free = Arc<dyn Fn() -> usize + Send + Sync>;
 
 /// Refuses what would wait for a catalog that holds its share.
 pub(super) fn check(free: Option<&Free>, world: &World, backend: &Backend) -> Result<(), Error> {

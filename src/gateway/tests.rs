@@ -2,9 +2,6 @@
 
 mod hidden;
 
-use std::sync::Mutex;
-
-use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -201,28 +198,6 @@ async fn an_answer_that_must_be_changed_and_cannot_be_read_is_refused() {
         assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(error.message().contains("`b`"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn what_is_held_is_held_until_the_answer_has_ended() {
-    struct Flag(Arc<Mutex<bool>>);
-    impl Drop for Flag {
-        fn drop(&mut self) {
-            *self.0.lock().unwrap() = true;
-        }
-    }
-    let freed = Arc::<Mutex<bool>>::default();
-    let flag = Flag(Arc::clone(&freed));
-    let mut response = hold::keep(Response::new(Body::full("rows")), flag);
-    assert!(!*freed.lock().unwrap());
-    let frame = response.body_mut().frame().await.unwrap().unwrap();
-    assert_eq!(frame.into_data().unwrap(), Bytes::from("rows"));
-    assert!(*freed.lock().unwrap(), "the last byte frees it");
-
-    let freed = Arc::<Mutex<bool>>::default();
-    let flag = Flag(Arc::clone(&freed));
-    drop(hold::keep(Response::new(Body::empty()), flag));
-    assert!(*freed.lock().unwrap(), "so does an answer without any");
 }
 
 #[tokio::test]

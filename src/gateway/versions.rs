@@ -1,63 +1,71 @@
 //! The create of one table version, in which batches have a say.
 
+use std::borrow::BorrowMut;
+use std::sync::Arc;
+
 use http::{Request, Response};
 use serde::Deserialize;
 
-use super::send::send;
+use super::locked::{Locked, send_locked};
 use super::{Shared, hold, payload};
 use crate::backend::Backend;
-use crate::batch::{Hold, Line};
+use crate::batch::Line;
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 
 /// Has the catalog create one version.
-pub(super) async fn create(
+pub(super) fn create<R>(
     shared: &Shared,
-    backend: &Backend,
+    backend: &Arc<Backend>,
     there: &Identifier,
-    request: &mut Request<Body>,
-) -> Result<Response<Body>, Error> {
-    let held = hold_for_create(shared, backend, there, request).await?;
-    let response = send(backend, request).await?;
-    let Some((held, line, version)) = held else {
-        return Ok(response);
+    mut request: R,
+) -> impl Future<Output = Result<Response<Body>, Error>> + Send + use<R>
+where
+    R: BorrowMut<Request<Body>> + Send + 'static,
+{
+    let (batches, json_body) = (Arc::clone(&shared.batches), shared.json_body);
+    let (backend, there) = (Arc::clone(backend), there.clone());
+    let locking = async move {
+        let version = asked(request.borrow_mut(), json_body).await?;
+        let version = version.map(|(version, branch)| {
+            let table = hold::key(&backend, &there);
+            (Line::new(table, branch), version)
+        });
+        let held = match &version {
+            Some((line, version)) => Some(batches.hold_for_create(line, *version).await?),
+            // Nothing is created without a number; the catalog says so.
+            None => None,
+        };
+        Ok(Locked {
+            table: version.as_ref().map(|(line, _)| line.table.clone()),
+            batches,
+            backend,
+            held,
+            version,
+            request,
+        })
     };
-    if response.status().is_success() {
-        shared.batches.created(&line, version).await;
-    }
-    Ok(hold::keep(response, held))
+    send_locked(locking, Locked::send)
 }
 
-/// Holds a table for the create of one version, whose number and branch are in the body: the version, too.
-async fn hold_for_create(
-    shared: &Shared,
-    backend: &Backend,
-    there: &Identifier,
+/// The version and the branch that are in the body.
+async fn asked(
     request: &mut Request<Body>,
-) -> Result<Option<(Hold, Line, u64)>, Error> {
+    limit: usize,
+) -> Result<Option<(u64, Option<String>)>, Error> {
     #[derive(Deserialize)]
     struct Create {
         version: Option<u64>,
         branch: Option<String>,
     }
     let body = std::mem::take(request.body_mut());
-    let body = payload::read(body, shared.json_body).await?;
+    let body = payload::read(body, limit).await?;
     *request.body_mut() = Body::full(body.clone());
     if body.is_empty() {
         return Ok(None);
     }
     let asked: Option<Create> = serde_json::from_slice(&body)
         .map_err(|error| Error::invalid(format!("`version` or `branch`: {error}")))?;
-    let Some(Create {
-        version: Some(version),
-        branch,
-    }) = asked
-    else {
-        // Nothing is created without a number; the catalog says so.
-        return Ok(None);
-    };
-    let line = Line::new(hold::key(backend, there), branch);
-    let hold = shared.batches.hold_for_create(&line, version).await?;
-    Ok(Some((hold, line, version)))
+    Ok(asked.and_then(|Create { version, branch }| Some((version?, branch))))
 }

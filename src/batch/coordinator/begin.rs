@@ -6,19 +6,20 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::together::Together;
-use super::{Coordinator, Permit, Run};
+use super::{Coordinator, Run};
 use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Intent, Proof, Resolution};
 use crate::batch::outcomes::Outcome;
 use crate::batch::participant::Asker;
+use crate::batch::permits::Permit;
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
 use crate::exchange::origin::Origin;
 
 impl Run {
     /// A new batch on behalf of a caller.
-    pub fn new(
+    pub(in crate::batch) fn new(
         coordinator: Arc<Coordinator>,
         plan: Plan,
         intent: Intent,
@@ -27,11 +28,10 @@ impl Run {
         permit: Permit,
     ) -> Self {
         let hold = Hold::none(&coordinator.locks);
-        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold, permit);
         run.coordinator.metrics.entries(run.plan.entries.len());
         run.origin = caller.origin.clone();
         run.caller = Some(caller);
-        run.permit = Some(permit);
         run.written = false;
         run
     }
@@ -47,7 +47,9 @@ impl Run {
         decision: Option<Decision>,
         hold: Hold,
     ) -> Self {
-        let mut run = Self::build(coordinator, plan, intent, outcome, hold);
+        let backends = plan.entries.iter().map(|entry| entry.backend.name());
+        let permit = coordinator.permits.recovered(backends);
+        let mut run = Self::build(coordinator, plan, intent, outcome, hold, permit);
         for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
             run.proofs[entry] = proof;
         }
@@ -69,6 +71,7 @@ impl Run {
         intent: Intent,
         outcome: Arc<Outcome>,
         hold: Hold,
+        permit: Permit,
     ) -> Self {
         let entries = plan.entries.len();
         Self {
@@ -78,7 +81,7 @@ impl Run {
             origin: Origin::default(),
             hold,
             unlocked: vec![false; plan.shape.shares.len()],
-            permit: None,
+            permit,
             // Closed until the batch is open to people.
             calls: mpsc::channel(1).1,
             resolved: Vec::new(),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
 use super::calls::Turn;
 use super::{Done, Pending, Run};
 use crate::backend::Authority;
+use crate::batch::locks::LockError;
 use crate::batch::log::{LogError, Verdict};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created, Removal};
@@ -76,19 +78,27 @@ impl Run {
         }
     }
 
-    fn lock(&self) -> BoxFuture<'static, Done> {
+    /// Locks at once, or waits in the waiting room, where the batch takes no other one's place.
+    fn lock(&mut self) -> BoxFuture<'static, Done> {
         let locks = self.coordinator.locks.clone();
         let tables: Vec<_> = self.plan.tables().collect();
         let wait = self.coordinator.settings().lock_timeout;
-        Box::pin(async move {
-            match locks.exclusive(tables, wait).await {
+        let mut locking: BoxFuture<'static, Done> = Box::pin(async move {
+            match locks.for_batch(tables, wait).await {
                 Ok(hold) => Done {
                     hold: Some(hold),
                     ..Event::Locked.into()
                 },
-                Err(_) => Event::LockTimedOut(busy()).into(),
+                Err(error) => Event::LockTimedOut(unlocked(error)).into(),
             }
-        })
+        });
+        match locking.as_mut().now_or_never() {
+            Some(done) => Box::pin(ready(done)),
+            None if self.permit.wait() => locking,
+            None => Box::pin(ready(
+                Event::LockTimedOut(unlocked(LockError::Crowded)).into(),
+            )),
+        }
     }
 
     fn validate(&mut self, share: usize) -> BoxFuture<'static, Done> {
@@ -392,10 +402,16 @@ pub(super) fn unsent() -> Refusal {
     }
 }
 
-fn busy() -> Refusal {
+fn unlocked(error: LockError) -> Refusal {
+    let message = match error {
+        LockError::TimedOut => {
+            "another batch or a long operation is on one of the tables; try again"
+        }
+        LockError::Crowded => "too many batches wait for locked tables; try again",
+    };
     Refusal {
         status: 503,
         code: Code::ServiceUnavailable,
-        message: "another batch or a long operation is on one of the tables; try again".into(),
+        message: message.into(),
     }
 }

@@ -6,8 +6,11 @@ use super::*;
 use crate::batch::TableKey;
 use crate::batch::log::disk::DiskLog;
 use crate::batch::log::{Action, IntentEntry, Verdict, all};
+use crate::batch::visibility::Release;
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
+
+const REST: Duration = Duration::from_secs(60);
 
 /// Tables in which a batch creates version 2, one of each name.
 fn intent(names: &[&str]) -> Arc<Intent> {
@@ -36,7 +39,7 @@ fn line(name: &str) -> Line {
     Line::new(table, None)
 }
 
-/// Where nothing of ours can land any more it is the other's at once; where it can, once the other's create succeeded.
+/// It is contested once the other's create goes out, where ours may land still, and the other's once that has succeeded.
 #[tokio::test]
 async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -55,16 +58,31 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
         log.note(id, entry, settled).await.unwrap();
         visibility.hide(line(name), 2, &fate);
         let claim = Some((id, entry));
-        visibility.release(&line(name), 2, &fate, Duration::ZERO, claim);
+        let release = match settled {
+            Settled::Unseen => Release::Landing(REST),
+            _ => Release::Clean(REST),
+        };
+        visibility.release(
+            &line(name),
+            Subject::version(None, 2),
+            &fate,
+            release,
+            claim,
+        );
     }
-    visibility.watch(&line("late"), 2, &fate);
     for name in ["late", "gone"] {
         coordinator.contest(&line(name), 2).await.unwrap();
     }
     let settled = async || all(&*log).await.unwrap().remove(0).settled;
     let theirs = Some(Settled::Theirs);
-    assert_eq!(settled().await, [Some(Settled::Contested), theirs]);
+    let free = [Some(Settled::Contested), Some(Settled::Gone)];
+    assert_eq!(
+        settled().await,
+        free,
+        "nothing of ours can land as a free one"
+    );
     assert!(visibility.uncontested(&line("late"), 2).is_empty());
     coordinator.taken(&line("late"), 2).await;
+    coordinator.changed(&line("gone").table).await;
     assert_eq!(settled().await, [theirs, theirs]);
 }

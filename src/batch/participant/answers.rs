@@ -121,6 +121,14 @@ pub fn same_place(one: &str, other: &str) -> bool {
     path(one) == path(other)
 }
 
+/// Whether an error says that the catalog will not do it. That it has not done it is looked into before it is believed.
+pub(super) fn is_definite(status: StatusCode, body: &[u8]) -> bool {
+    match status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => false,
+        status => status.is_client_error() || is_unsupported(status, body),
+    }
+}
+
 /// What a create came to; `described`: what a success shows.
 pub(super) fn created(backend: &str, described: Option<Described>, answer: &Answer) -> Created {
     if answer.status.is_success() {
@@ -129,9 +137,7 @@ pub(super) fn created(backend: &str, described: Option<Described>, answer: &Answ
     }
     match answer.status {
         StatusCode::CONFLICT => Created::Conflicted(refusal(backend, answer)),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Created::Lost,
-        status if status.is_client_error() => Created::Refused(refusal(backend, answer)),
-        // Whatever else a server error says, it does not say that nothing was done.
+        status if is_definite(status, &answer.body) => Created::Refused(refusal(backend, answer)),
         _ => Created::Lost,
     }
 }

@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use http::StatusCode;
-
-use super::answers::{Numbers, is_absent, refusal};
+use super::answers::{Numbers, is_absent, is_definite, refusal};
 use super::{Asker, body, conflict, silent, table};
 use crate::backend::{Answer, Failure};
 use crate::batch::log::{Action, VersionRange};
@@ -76,8 +74,7 @@ fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
     let refusal = || refusal(backend.name(), &answer);
     match answer.status {
         status if status.is_success() || is_absent(&answer) => Removal::Done,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Removal::Lost(refusal()),
-        status if status.is_client_error() => Removal::Refused(refusal()),
+        status if is_definite(status, &answer.body) => Removal::Refused(refusal()),
         _ => Removal::Lost(refusal()),
     }
 }

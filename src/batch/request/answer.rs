@@ -41,7 +41,7 @@ struct CommitResult {
 }
 
 /// A `CreateTableVersionResponse`, as far as it is needed.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Created {
     version: Box<RawValue>,
 }
@@ -98,36 +98,6 @@ impl BatchCall {
             }),
         };
         Ok(json(StatusCode::OK, body?))
-    }
-
-    /// The answer to a batch of one operation, which a catalog has answered by itself.
-    pub(super) fn alone(&self, status: StatusCode, body: &[u8]) -> Result<Response<Body>, Error> {
-        let unreadable = |error| {
-            Error::unavailable("the catalog's answer does not show what it did").with_cause(error)
-        };
-        let body = match (self.form, self.operations.as_slice()) {
-            (Form::Create, _) => {
-                let created: Created = serde_json::from_slice(body).map_err(unreadable)?;
-                to_json(&Versions {
-                    transaction_id: None,
-                    versions: &[created.version],
-                })
-            }
-            (Form::Commit, operations) => {
-                let said: Box<RawValue> = serde_json::from_slice(body).map_err(unreadable)?;
-                let results = operations.iter().map(|operation| {
-                    Ok(match operation {
-                        CommitOperation::DeregisterTable(_) => result(operation, &said)?,
-                        _ => CommitResult::of(operation, said.clone()),
-                    })
-                });
-                to_json(&Results {
-                    transaction_id: None,
-                    results: results.collect::<Result<_, Error>>()?,
-                })
-            }
-        };
-        Ok(json(status, body?))
     }
 }
 

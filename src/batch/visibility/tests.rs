@@ -5,8 +5,13 @@ use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
 
-fn only(version: u64) -> Hidden {
-    Hidden(vec![version..=version])
+/// This version, and what stands on it.
+fn from(version: u64) -> Hidden {
+    Hidden(vec![version..=u64::MAX])
+}
+
+fn version(version: u64) -> Subject {
+    Subject::version(None, version)
 }
 
 fn line(name: &str) -> Line {
@@ -22,8 +27,8 @@ async fn a_batch_becomes_visible_in_one_step() {
     let (visibility, fate) = (Visibility::default(), Fate::default());
     visibility.hide(line("a"), 2, &fate);
     visibility.hide(line("b"), 5, &fate);
-    assert_eq!(visibility.hidden(&line("a")), only(2));
-    assert_eq!(visibility.hidden(&line("b")), only(5));
+    assert_eq!(visibility.hidden(&line("a")), from(2));
+    assert_eq!(visibility.hidden(&line("b")), from(5));
     fate.reveal();
     assert!(visibility.hidden(&line("a")).is_empty() && visibility.hidden(&line("b")).is_empty());
     for name in ["a", "b"] {
@@ -44,7 +49,7 @@ fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
     };
     visibility.hide(line(&["a", "b", "t"]), 2, &fate);
     for names in [&["a", "b$t"][..], &["a$b", "t"], &["a$b$t"]] {
-        assert_eq!(visibility.hidden(&line(names)), only(2), "{names:?}");
+        assert_eq!(visibility.hidden(&line(names)), from(2), "{names:?}");
         let name = || line(names).table;
         visibility
             .names
@@ -53,54 +58,121 @@ fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
     }
 }
 
+const BUILT: Result<(), Forbidden> = Err(Forbidden::BuiltOnGone { version: 2 });
+
 #[tokio::test(start_paused = true)]
-async fn a_freed_number_rests_and_nothing_is_built_on_it() {
-    let (visibility, fate) = (Visibility::default(), Fate::default());
-    visibility.hide(line("a"), 2, &fate);
-    visibility.release(&line("a"), 2, &fate, REST, None);
-    assert_eq!(
-        visibility.hidden(&line("a")),
-        only(2),
-        "a late create would stay hidden"
-    );
-    assert_eq!(visibility.may_create(&line("a"), 1), Ok(()));
-    assert_eq!(
-        visibility.may_create(&line("a"), 2),
-        Err(Forbidden::Reserved(REST))
-    );
-    let built = Err(Forbidden::BuiltOnGone { version: 2 });
-    assert_eq!(visibility.may_create(&line("a"), 3), built);
-    assert_eq!(visibility.may_create(&line("b"), 3), Ok(()));
+async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_built_on_what_is_gone()
+ {
+    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    visibility.hide(line.clone(), 2, &fate);
+    let before = Instant::now();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        visibility.release(&line, version(2), &fate, Release::Clean(REST), None);
+    }
+    assert!(visibility.hidden(&line).is_empty());
+    let may_create = |number| visibility.may_create(&line, number, Instant::now());
+    assert_eq!(may_create(1), Ok(()));
+    assert_eq!(may_create(2), Ok(()));
+    assert_eq!(may_create(3), BUILT);
+    assert_eq!(visibility.may_change(&line.table), Ok(()));
+    visibility.taken(&line, 2, REST);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!(may_create(3), Ok(()), "it stands on what was made since");
+    assert_eq!(visibility.may_create(&line, 3, before), BUILT, "it cannot");
     tokio::time::advance(REST).await;
-    assert_eq!(visibility.may_create(&line("a"), 2), Ok(()));
-    visibility.sweep(&line("a"));
+    visibility.sweep_all();
     assert!(visibility.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_again() {
+    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    visibility.release(&line, version(2), &fate, Release::Clean(REST), None);
+    visibility.changed(&line.table, REST);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
-    visibility.release(&line, 2, &fate, REST, None);
-    visibility.watch(&line, 2, &fate);
-    tokio::time::advance(REST).await;
-    visibility.sweep(&line);
-    assert_eq!(visibility.hidden(&line), only(2));
-    assert_eq!(
-        visibility.may_create(&line, 2),
-        Ok(()),
-        "the number is free"
-    );
-    let built = Err(Forbidden::BuiltOnGone { version: 2 });
-    assert_eq!(visibility.may_create(&line, 3), built);
-    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Alone);
+    visibility.release(&line, version(2), &fate, Release::Landing(REST), None);
+    tokio::time::advance(2 * REST).await;
+    visibility.sweep_all();
+    assert_eq!(visibility.hidden(&line), from(2), "until the watch says so");
+    let may_create = |number| visibility.may_create(&line, number, Instant::now());
+    assert_eq!(may_create(2), Ok(()), "its writer names it");
+    assert_eq!(may_create(3), BUILT);
+    assert!(visibility.may_change(&line.table).is_err());
+    let watched = || visibility.watched(&line.table, &version(2), &fate);
+    assert_eq!(watched(), Watched::Alone);
+    assert!(visibility.has_rival(&line, 2, &Fate::default()));
+    assert!(!visibility.has_rival(&line, 2, &fate));
     visibility.contest(&line, 2);
-    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Contested);
-    assert_eq!(visibility.hidden(&line), only(2));
-    visibility.taken(&line, 2);
-    assert_eq!(visibility.watched(&line, 2, &fate), Watched::Taken);
-    assert_eq!(visibility.may_create(&line, 3), Ok(()));
+    assert_eq!(watched(), Watched::Contested);
+    assert_eq!(visibility.hidden(&line), from(2));
+    visibility.taken(&line, 2, REST);
+    assert_eq!(watched(), Watched::Taken);
+    assert!(visibility.hidden(&line).is_empty());
+    assert_eq!(visibility.may_change(&line.table), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
+    let (visibility, fate, main) = (Visibility::default(), Fate::default(), line("a"));
+    let branch = Line::new(main.table.clone(), Some("b".into()));
+    visibility.release(
+        &branch,
+        Subject::version(Some("b"), 2),
+        &fate,
+        Release::Leaving(REST),
+        None,
+    );
+    let may_create = |line: &Line, number| visibility.may_create(line, number, Instant::now());
+    assert_eq!(may_create(&branch, 2), Err(Forbidden::Uncertain(REST)));
+    assert_eq!(may_create(&branch, 3), BUILT);
+    assert_eq!(may_create(&main, 2), Ok(()), "another line of versions");
+    let uncertain = Err(Forbidden::Uncertain(REST));
+    assert_eq!(visibility.may_change(&main.table), uncertain);
+    assert_eq!(visibility.may_rename(&main.table), uncertain);
+    assert_eq!(visibility.may_drop(|_| true), uncertain);
+    assert_eq!(visibility.may_drop(|_| false), Ok(()));
+    visibility.unwatch(&main.table, &Subject::version(Some("b"), 2), &fate);
     assert!(visibility.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_and_a_table_that_a_removal_may_still_hit_go_to_no_other() {
+    for (subject, changes) in [(Subject::Name, false), (Subject::Table, true)] {
+        let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+        visibility.release(&line, subject.clone(), &fate, Release::Leaving(REST), None);
+        assert!(visibility.may_rename(&line.table).is_err());
+        assert_eq!(visibility.may_change(&line.table).is_ok(), changes);
+        let created = visibility.may_create(&line, 9, Instant::now());
+        assert_eq!(created.is_ok(), changes);
+        assert!(visibility.hidden(&line).is_empty());
+        visibility.unwatch(&line.table, &subject, &fate);
+        assert!(visibility.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_of_others_that_got_no_answer_may_land_for_so_long() {
+    let (visibility, line) = (Visibility::default(), line("a"));
+    let branch = Line::new(line.table.clone(), Some("b".into()));
+    visibility.add_stray(&line.table, Some((&branch, 2)), REST);
+    assert!(visibility.has_stray(&branch, 2));
+    assert!(!visibility.has_stray(&branch, 3) && !visibility.has_stray(&line, 2));
+    visibility.add_stray(&line.table, None, REST);
+    assert!(visibility.has_stray(&line, 7));
+    tokio::time::advance(REST).await;
+    assert!(!visibility.has_stray(&line, 7) && !visibility.has_stray(&branch, 2));
+    visibility.expect_strays(REST);
+    assert!(visibility.has_stray(&line, 1));
+    tokio::time::advance(REST).await;
+    assert!(!visibility.has_stray(&line, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +180,7 @@ async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.hide(line.clone(), 9, &fate);
     visibility.hide_removed(line.clone(), 1..=8, &fate);
-    assert_eq!(visibility.hidden(&line), only(9));
+    assert_eq!(visibility.hidden(&line), from(9));
     fate.reveal();
     assert_eq!(visibility.hidden(&line), Hidden(vec![1..=8]));
     visibility.forget(&line, Some(1), &fate);
@@ -130,13 +202,19 @@ async fn a_reader_learns_that_its_answer_is_overtaken() {
     assert!(visibility.has_passed(before[1]));
 }
 
-/// A reader whose catalog answered before the undo, and who filters when the number rests no more.
+/// A reader whose catalog answered before the undo, and who filters when the number is free.
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_an_undo_is_asked_for_again_however_short_the_rest() {
+async fn an_answer_from_before_an_undo_is_asked_for_again() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
     let asked = visibility.moment(&line);
-    visibility.release(&line, 2, &fate, Duration::ZERO, None);
+    visibility.release(
+        &line,
+        version(2),
+        &fate,
+        Release::Clean(Duration::ZERO),
+        None,
+    );
     assert!(visibility.hidden(&line).is_empty());
     assert!(visibility.has_passed(asked));
 }

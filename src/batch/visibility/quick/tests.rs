@@ -170,3 +170,28 @@ fn quick_and_thorough_say_the_same() {
     }
     assert!(kept > 1000 && cut > 1000, "{kept} {cut}");
 }
+
+/// Everything above a version is hidden: it is looked for, and so are the first few above it.
+#[test]
+fn what_stands_on_a_hidden_version_is_cut_out_with_it_or_left_to_a_closer_look() {
+    let all_above = |start: u64| Hidden(vec![start..=u64::MAX]);
+    let shown = |body: &str, start| {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let shown = without(body, &all_above(start)).ok()?;
+        Some(String::from_utf8(shown.into()).unwrap())
+    };
+    let three = r#"{"versions":[{"version":3},{"version":2},{"version":1}],"page_token":null}"#;
+    let one = r#"{"versions":[{"version":1}],"page_token":null}"#;
+    assert_eq!(shown(three, 2).as_deref(), Some(one));
+    assert_eq!(shown(three, 4).as_deref(), Some(three));
+    let paged = three.replace("null", "\"3\"");
+    assert_eq!(shown(&paged, 2), None, "the next page may hold more");
+    let versions: Vec<String> = (1..=9).map(|n| format!("{{\"version\":{n}}}")).collect();
+    let nine = format!("{{\"versions\":[{}]}}", versions.join(","));
+    assert_eq!(
+        shown(&nine, 2),
+        None,
+        "there may be more than are looked for"
+    );
+    assert!(shown(&nine, 3).is_some());
+}
