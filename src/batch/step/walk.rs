@@ -7,7 +7,7 @@ use super::*;
 
 mod catalog;
 
-const WALKS: u64 = 1_500_000;
+const WALKS: u64 = 20_000;
 /// Faults stop after so many steps, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
 
