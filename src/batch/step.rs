@@ -28,7 +28,7 @@ mod words;
 
 use crate::protocol::error::Code;
 use prepare::Created;
-use state::{Check, Phase, Progress};
+use state::{Check, Leaving, Phase, Progress};
 
 pub use state::State;
 pub use words::{
@@ -112,7 +112,7 @@ impl State {
             }
             Event::RemovalLost(entry) => self.removal_lost(entry, effects),
             Event::Removed(entry) if self.progress[entry] == Progress::Removing => {
-                if self.leaving[entry] {
+                if self.is_leaving(entry) {
                     effects.push(Effect::Reserve(entry));
                     self.note(entry, Settled::Leaving, effects);
                 } else {
@@ -138,7 +138,7 @@ impl State {
                 self.check(entry, Check::ours(true), effects);
             }
             Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
-                self.leaving[entry] = false;
+                self.leaving[entry] = Leaving::No;
                 let settled = if self.is_made(entry) {
                     Settled::Gone
                 } else {

@@ -1,7 +1,7 @@
 //! After the decision: each share is finished or undone, unlocks, and is watched for as long as something may land.
 
 use super::conflict;
-use super::state::{Belief, Check, Phase, Progress, State};
+use super::state::{Belief, Check, Leaving, Phase, Progress, State};
 use super::words::{Decision, Effect, Finding, Hazard, Likeness, Settled};
 
 impl State {
@@ -102,7 +102,9 @@ impl State {
             return self.doubt(entry, effects);
         };
         // A delete that was answered with success and left it there may still be done.
-        self.leaving[entry] |= check.answered && finding != Finding::Absent;
+        if check.answered && finding != Finding::Absent {
+            self.leaving[entry] = Leaving::Yes;
+        }
         let settled = match finding {
             Finding::Absent => match self.absent(entry, check) {
                 Some(settled) => settled,
@@ -114,6 +116,10 @@ impl State {
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
+                // Nobody may build on what a removal of ours may still hit.
+                (Likeness::Unlike, _) if self.leaving[entry] == Leaving::Yes => {
+                    Settled::Hazard(Hazard::Unproven)
+                }
                 (Likeness::Unlike, _) => Settled::Theirs,
                 (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
                     if latest {
@@ -132,6 +138,9 @@ impl State {
                 (Likeness::Alike | Likeness::Incomparable, _) => Settled::Hazard(Hazard::Unproven),
             },
         };
+        if settled.is_leaving() {
+            self.leaving[entry] = Leaving::Yes;
+        }
         match settled {
             settled if settled.is_free() => effects.push(Effect::Reserve(entry)),
             Settled::Theirs => effects.push(Effect::Show(entry)),
@@ -151,7 +160,7 @@ impl State {
             missed,
             ..
         } = check;
-        if self.leaving[entry] {
+        if self.is_leaving(entry) {
             Some(Settled::Leaving)
         } else if lost {
             Some(Settled::Unseen)
@@ -171,11 +180,11 @@ impl State {
     pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             Progress::Deleting(check) => {
-                self.leaving[entry] = true;
+                self.leaving[entry] = Leaving::Yes;
                 self.check(entry, check, effects);
             }
             Progress::Removing => {
-                self.leaving[entry] = true;
+                self.leaving[entry] = Leaving::Yes;
                 effects.push(Effect::Remove { entry, again: true });
             }
             _ => {}

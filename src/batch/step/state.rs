@@ -17,8 +17,18 @@ pub struct State {
     pub(super) may_create: bool,
     /// By share.
     pub(super) unlocked: Vec<bool>,
-    /// By entry: a removal of it was sent and may still arrive.
-    pub(super) leaving: Vec<bool>,
+    /// By entry: whether a removal of it may still arrive.
+    pub(super) leaving: Vec<Leaving>,
+}
+
+/// Whether a removal of ours may still arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Leaving {
+    No,
+    /// An earlier life may have sent one; what is found in its place may have been there long before.
+    Perhaps,
+    /// One was sent, and it is not known to have been done.
+    Yes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -108,7 +118,7 @@ impl State {
         Self {
             progress: vec![Progress::Never; shape.kinds.len()],
             unlocked: vec![false; shape.shares.len()],
-            leaving: vec![false; shape.kinds.len()],
+            leaving: vec![Leaving::No; shape.kinds.len()],
             shape,
             phase: Phase::New,
             failure: None,
@@ -138,10 +148,18 @@ impl State {
                 },
                 (None, _) => Progress::Never,
             };
-            // A removal that an earlier life has sent may still be on its way.
+            // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
+            // what became a hazard after it.
+            let sent = match decision {
+                Some(Decision::Abort) => made,
+                Some(Decision::Commit) => !made,
+                None => false,
+            };
             state.leaving[entry] = match settled[entry] {
-                Some(settled) => settled.is_leaving(),
-                None => made == (decision == Some(Decision::Abort)) && decision.is_some(),
+                Some(settled) if settled.is_leaving() => Leaving::Yes,
+                Some(Settled::Unseen) if sent => Leaving::Yes,
+                None | Some(Settled::Contested | Settled::Hazard(_)) if sent => Leaving::Perhaps,
+                _ => Leaving::No,
             };
             match settled[entry] {
                 Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
@@ -174,7 +192,7 @@ impl State {
             Progress::Ours { .. } => "created",
             Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
             Progress::Deleting(_) => "deleting",
-            Progress::Watched if self.leaving[entry] => "gone, resting",
+            Progress::Watched if self.is_leaving(entry) => "gone, resting",
             Progress::Watched => "gone, watched",
             Progress::Removing => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
@@ -211,7 +229,7 @@ impl State {
 
     /// A removal of this entry was sent and may still arrive.
     pub fn is_leaving(&self, entry: usize) -> bool {
-        self.leaving[entry]
+        self.leaving[entry] != Leaving::No
     }
 
     /// What went wrong first, if anything did.

@@ -1,5 +1,5 @@
-//! Random walks through the protocol: catalogs that lose answers, act late, refuse and conflict, and crashes at any
-//! instant. Every walk ends once faults stop, and keeps the invariants.
+//! Random walks through the protocol: catalogs that lose answers, act late, refuse, conflict and lie, crashes at any
+//! instant, and writers who use the numbers again. Every walk ends once faults stop, and keeps the invariants.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -32,6 +32,23 @@ enum Maker {
     Other {
         alike: bool,
     },
+    /// Somebody who goes through the gateway, and was told that it is his.
+    Writer,
+}
+
+/// What was lost on its way, and may yet act.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Late {
+    Create(usize),
+    Delete(usize),
+    Remove(usize),
+}
+
+impl Late {
+    fn entry(self) -> usize {
+        let (Self::Create(entry) | Self::Delete(entry) | Self::Remove(entry)) = self;
+        entry
+    }
 }
 
 struct World {
@@ -40,11 +57,10 @@ struct World {
     /// What is to be removed, and whether it is.
     removals: Vec<Option<bool>>,
     catalog: Vec<Maker>,
-    /// Creates that were lost on their way, and may yet act.
-    late: Vec<usize>,
+    late: Vec<Late>,
     /// The entry's staged manifest is still there.
     staged: Vec<bool>,
-    /// A lost create that acted when undo had seen that nothing was there.
+    /// A lost create that acted when undo had seen that nothing was there, or what an old copy did not show.
     landed: Vec<bool>,
     /// An answer about it was lost, or the gateway crashed: what looks like ours may be taken for ours.
     unclear: Vec<bool>,
@@ -54,6 +70,13 @@ struct World {
     built_on: Vec<bool>,
     /// A create was answered with its object.
     proof: Vec<bool>,
+    /// A catalog has answered from an old copy.
+    stale: bool,
+    /// A catalog said that it had deleted it, and had not.
+    lied: Vec<bool>,
+    /// A writer's create of it was let through, and has succeeded.
+    contested: Vec<bool>,
+    taken: Vec<bool>,
     intent: bool,
     decision: Option<Decision>,
     settled: Vec<Option<Settled>>,
@@ -93,6 +116,10 @@ impl World {
             seen_absent: vec![false; entries],
             built_on: vec![false; entries],
             proof: vec![false; entries],
+            stale: false,
+            lied: vec![false; entries],
+            contested: vec![false; entries],
+            taken: vec![false; entries],
             intent: false,
             decision: None,
             settled: vec![None; entries],
@@ -121,6 +148,15 @@ impl World {
             .iter()
             .find(|share| share.contains(&entry))
             .unwrap()
+    }
+
+    /// What takes no time is done at once, in its order; the rest is under way.
+    fn begin(&mut self, effects: Vec<Effect>) -> Vec<Result<Effect, Event>> {
+        let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
+        for effect in now {
+            assert!(self.perform(effect).is_none());
+        }
+        later.into_iter().map(Ok).collect()
     }
 
     fn perform(&mut self, effect: Effect) -> Option<Event> {
@@ -202,7 +238,29 @@ impl World {
         }
     }
 
+    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
+    fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
+        for waits in waiting {
+            let late = match waits {
+                Ok(Effect::Create { entry, .. }) => Late::Create(*entry),
+                Ok(Effect::Delete { entry, .. }) => Late::Delete(*entry),
+                Ok(Effect::Remove { entry, .. }) => Late::Remove(*entry),
+                _ => continue,
+            };
+            if self.random.below(2) == 0 {
+                self.late.push(late);
+            }
+        }
+        self.unclear.fill(true);
+        self.unlocked.fill(false);
+    }
+
     fn check_end(&self, state: &State) {
+        for late in &self.late {
+            if !matches!(late, Late::Create(_)) {
+                self.check_resting(late.entry(), state);
+            }
+        }
         if self.decision == Some(Decision::Commit) {
             assert!(self.revealed, "a committed batch is visible");
             for (entry, maker) in self.catalog.iter().enumerate() {
@@ -249,18 +307,24 @@ fn walk(seed: u64) -> World {
         world.steps += 1;
         assert!(world.steps < 10_000, "the batch does not end: {state:?}");
         if !world.late.is_empty() && (world.random.below(5) == 0 || world.steps > FAULTY_STEPS) {
-            world.land();
+            world.land(&state);
+        }
+        if world.random.below(10) == 0 {
+            world.write(&state);
         }
         let deleting = |waits: &Result<Effect, Event>| matches!(waits, Ok(Effect::Delete { .. }));
-        if world.faulty(40) && !waiting.iter().any(deleting) {
-            world.build_on();
+        if world.faulty(20) && !waiting.iter().any(deleting) {
+            match world.random.below(2) {
+                0 => world.build_on(),
+                _ => world.intrude(),
+            }
         }
         if world.intent && !world.ended && world.faulty(25) {
+            world.abandon(&waiting);
             let settled = world.settled.clone();
             let (recovered, effects) = State::recovered(world.shape(), world.decision, &settled);
             state = recovered;
-            world.unclear.fill(true);
-            waiting = effects.into_iter().map(Ok).collect();
+            waiting = world.begin(effects);
             continue;
         }
         let next = world.random.below(waiting.len() as u64) as usize;
@@ -281,11 +345,7 @@ fn walk(seed: u64) -> World {
         }
         let (stepped, effects) = step(state, event);
         state = stepped;
-        let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
-        for effect in now {
-            assert!(world.perform(effect).is_none());
-        }
-        waiting.extend(later.into_iter().map(Ok));
+        waiting.extend(world.begin(effects));
     }
     world.check_end(&state);
     world
@@ -303,6 +363,7 @@ fn is_immediate(effect: &Effect) -> bool {
 #[test]
 fn every_walk_ends_and_keeps_the_invariants() {
     let (mut committed, mut aborted, mut hazards, mut late) = (0, 0, 0, 0);
+    let (mut leaving, mut taken, mut lied, mut stale) = (0, 0, 0, 0);
     for seed in 1..=WALKS {
         let world = match std::panic::catch_unwind(|| walk(seed)) {
             Ok(world) => world,
@@ -314,6 +375,11 @@ fn every_walk_ends_and_keeps_the_invariants() {
         committed += u64::from(world.decision == Some(Decision::Commit));
         aborted += u64::from(world.decision == Some(Decision::Abort));
         late += u64::from(world.landed.contains(&true));
+        let leaves = |settled: &Option<Settled>| settled.is_some_and(Settled::is_leaving);
+        leaving += u64::from(world.settled.iter().any(leaves));
+        taken += u64::from(world.taken.contains(&true));
+        lied += u64::from(world.lied.contains(&true));
+        stale += u64::from(world.stale);
         hazards += u64::from(
             world
                 .settled
@@ -325,5 +391,9 @@ fn every_walk_ends_and_keeps_the_invariants() {
     assert!(
         committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
         "{committed} {aborted} {hazards} {late}"
+    );
+    assert!(
+        leaving > WALKS / 100 && taken > WALKS / 100 && lied > 10 && stale > WALKS / 100,
+        "{leaving} {taken} {lied} {stale}"
     );
 }

@@ -129,6 +129,41 @@ fn an_earlier_life_may_have_sent_a_delete() {
     }
 }
 
+/// It landed late, and its delete was on its way when the process ended: the log still says that a create may land.
+#[test]
+fn an_earlier_life_may_have_sent_a_delete_of_what_landed_late() {
+    for settled in [Settled::Unseen, Settled::Contested] {
+        let shape = Shape::versions(vec![vec![0]]);
+        let abort = Some(Decision::Abort);
+        let (state, effects) = State::recovered(shape, abort, &[Some(settled)]);
+        assert_eq!(effects, [Reserve(0), Unlock(0), Watch(0)]);
+        assert!(state.is_leaving(0) && state.is_watched(0));
+        let (_, effects) = run(state, [Event::Landed(0), ABSENT]);
+        assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+    }
+}
+
+#[test]
+fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
+    let shape = Shape::versions(vec![vec![0]]);
+    let hazard = [Some(Settled::Hazard(Hazard::BuiltOn))];
+    let (state, _) = State::recovered(shape, Some(Decision::Abort), &hazard);
+    let told = [Event::Resolved(Decision::Abort), ABSENT];
+    let (_, effects) = run(state, told);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
+}
+
+/// What the removal may hit is somebody's: neither shown nor unlocked, so that nobody builds on it.
+#[test]
+fn what_a_delete_may_still_hit_is_nobody_elses_to_build_on() {
+    let theirs = Event::Found(0, present(Likeness::Unlike, true));
+    let (_, effects) = run(deleting(), [Event::RemovalLost(0), theirs.clone()]);
+    let hazard = Note(0, Settled::Hazard(Hazard::Unproven));
+    assert_eq!(effects, [find(0), hazard]);
+    let (_, effects) = run(deleting(), [Event::NotDeleted(0), theirs]);
+    assert_eq!(effects, [find(0), Show(0), Note(0, Settled::Theirs)]);
+}
+
 /// A batch of one removal, committed.
 fn removing() -> State {
     let shape = Shape {
