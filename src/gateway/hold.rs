@@ -27,7 +27,7 @@ pub(super) async fn take(
     there: &Identifier,
 ) -> Result<Hold, Error> {
     match operation.lock() {
-        Lock::Namespace => batches.hold_namespace(backend.name(), there).await,
+        Lock::Namespace => batches.hold_namespace(backend, there).await,
         _ => match operation.access() {
             Access::Read => batches.hold(key(backend, there), Access::Read).await,
             Access::Write => batches.hold_for_change(key(backend, there)).await,
@@ -38,7 +38,7 @@ pub(super) async fn take(
 /// A table as the locks know it.
 pub(super) fn key(backend: &Backend, there: &Identifier) -> TableKey {
     TableKey {
-        backend: backend.name().clone(),
+        backend: backend.catalog().clone(),
         table: there.clone(),
     }
 }
