@@ -210,14 +210,7 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
 /// Locks and hides what the last run left unfinished, before anything is served.
 async fn recover(in_use: &InUse) -> Result<(), Failure> {
     let world = Arc::clone(&in_use.snapshot().world);
-    let by_name = |name: &str| {
-        let found = world
-            .backends
-            .iter()
-            .find(|backend| **backend.name() == *name);
-        found.cloned()
-    };
-    let recovered = in_use.lasting.batches.recover(by_name).await;
+    let recovered = in_use.lasting.batches.recover(&world.backends).await;
     let unfinished = recovered.map_err(Failure::BatchLog)?;
     if unfinished > 0 {
         tracing::info!(

@@ -7,6 +7,7 @@
 
 pub mod coordinator;
 pub mod fate;
+mod identities;
 mod ids;
 pub mod locks;
 pub mod log;
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
+pub use identities::Identities;
 pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
@@ -68,6 +70,7 @@ pub struct Batches {
     commits: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
     without_rename: DashSet<Arc<str>>,
+    identities: Identities,
 }
 
 /// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
@@ -119,6 +122,7 @@ impl Batches {
             outcomes,
             commits: Arc::default(),
             without_rename: DashSet::new(),
+            identities: Identities::default(),
         }
     }
 
@@ -136,6 +140,7 @@ impl Batches {
             self.without_rename.remove(backend.name());
             self.coordinator.atomic.remove(backend.name());
         }
+        self.identities.are(backends);
         self.coordinator.backends.send_replace(backends.to_vec());
     }
 
@@ -144,13 +149,17 @@ impl Batches {
         self.coordinator.settings().max_entries
     }
 
+    /// The identities of all catalogs since the process began.
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
     /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there
-    /// were.
-    pub async fn recover(
-        &self,
-        backend: impl Fn(&str) -> Option<Arc<Backend>>,
-    ) -> Result<usize, LogError> {
-        recovery::recover(&self.coordinator, &self.outcomes, backend).await
+    /// were. `backends`: those that are configured.
+    pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
+        self.identities.are(backends);
+        let finder = self.identities.finder(backends);
+        recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
     /// Forgets old batches from time to time; runs until it is dropped.
@@ -238,11 +247,11 @@ impl Batches {
     /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
     pub async fn hold_namespace(
         &self,
-        backend: &Arc<str>,
+        backend: &Backend,
         namespace: &Identifier,
     ) -> Result<Hold, Error> {
         let key = TableKey {
-            backend: Arc::clone(backend),
+            backend: Arc::clone(backend.catalog()),
             table: namespace.clone(),
         };
         let wait = self.coordinator.settings().lock_timeout;

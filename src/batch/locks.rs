@@ -26,7 +26,7 @@ use queues::{Queue, Queues};
 /// joined by `$`, for some catalogs keep them so.
 #[derive(Clone, Debug)]
 pub struct TableKey {
-    /// The configured backend's name.
+    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): mostly the backend's name.
     pub backend: Arc<str>,
     /// The catalog's own identifier.
     pub table: Identifier,

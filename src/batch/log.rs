@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::backend::Backend;
 use crate::batch::step::{Decision, Hazard, Settled};
 use crate::protocol::identifier::Identifier;
 
@@ -44,6 +45,21 @@ pub struct IntentEntry {
     /// not be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contested: bool,
+    /// Which catalog it is, should the backend be renamed.
+    #[serde(default, skip_serializing_if = "CatalogRef::is_unnamed")]
+    pub catalog: CatalogRef,
+}
+
+/// A catalog, whatever the name of the backend that leads to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogRef {
+    /// Where it was, in the form of [`BackendConfig::addresses`](crate::config::BackendConfig::addresses); absent in
+    /// logs from before it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Arc<str>>,
+    /// Its identity in this process, where that is not the backend's name.
+    #[serde(skip)]
+    identity: Option<Arc<str>>,
 }
 
 /// One change of one table.
@@ -125,6 +141,34 @@ pub enum Verdict {
         /// Why.
         reason: String,
     },
+}
+
+impl CatalogRef {
+    /// The catalog of a backend.
+    pub fn of(backend: &Backend) -> Self {
+        let mut catalog = Self {
+            address: backend.addresses().first().cloned(),
+            identity: None,
+        };
+        catalog.known_as(backend.name(), backend.catalog());
+        catalog
+    }
+
+    /// Notes the identity of the catalog that a backend of this name leads to.
+    pub(in crate::batch) fn known_as(&mut self, name: &str, identity: &Arc<str>) {
+        self.identity = (**identity != *name).then(|| Arc::clone(identity));
+    }
+
+    fn is_unnamed(&self) -> bool {
+        self.address.is_none()
+    }
+}
+
+impl IntentEntry {
+    /// The identity of the catalog, by which its tables are locked and hidden.
+    pub fn identity(&self) -> &Arc<str> {
+        self.catalog.identity.as_ref().unwrap_or(&self.backend)
+    }
 }
 
 impl Verdict {

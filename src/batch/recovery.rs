@@ -6,8 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, WATCH};
+use crate::batch::identities::Finder;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
 use crate::batch::outcomes::{Answered, Outcome, Outcomes, REMEMBERED};
@@ -24,11 +24,12 @@ use stranded::Stranded;
 pub async fn recover(
     coordinator: &Arc<Coordinator>,
     outcomes: &Outcomes,
-    backend: impl Fn(&str) -> Option<Arc<Backend>>,
+    finder: &Finder<'_>,
 ) -> Result<usize, LogError> {
     let (mut past, mut last) = (Past::default(), None);
-    let mut sort = |record: Record| {
+    let mut sort = |mut record: Record| {
         last = Some(record.id);
+        finder.name(&mut record.intent);
         past.add(record);
     };
     coordinator.log.scan(&mut sort).await?;
@@ -52,7 +53,7 @@ pub async fn recover(
             log.note(record.id, entry, Settled::Theirs).await?;
         }
         unfinished += 1;
-        match Plan::recovered(&record.intent, &backend) {
+        match Plan::recovered(&record.intent, |identity| finder.backend(identity)) {
             Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
             None => Stranded::begin(Arc::clone(coordinator), record, outcome).await,
         }

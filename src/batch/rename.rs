@@ -98,7 +98,7 @@ impl RenameEnd {
     /// The table as the locks know it.
     pub fn key(&self) -> TableKey {
         TableKey {
-            backend: Arc::clone(self.backend.name()),
+            backend: Arc::clone(self.backend.catalog()),
             table: self.there.clone(),
         }
     }

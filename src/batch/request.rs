@@ -182,7 +182,7 @@ fn routed(
         let body = operation.body_for(&table);
         let (branch, action) = action(operation).map_err(within)?;
         let table = TableKey {
-            backend: Arc::clone(backend.name()),
+            backend: Arc::clone(backend.catalog()),
             table,
         };
         entries.push(Entry {

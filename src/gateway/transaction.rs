@@ -59,7 +59,8 @@ fn is_of(rights: &Rights, world: &World, batches: &Batches, name: &str) -> bool 
         |here: &Identifier| rights.read(here) || rights.decide(Access::Write, here).is_ok();
     let is_known = |table: &TableKey| {
         let mounts = world.routes.mounts().iter();
-        let of_its_catalog = mounts.filter(|mount| mount.backend_name == table.backend);
+        let of_its_catalog =
+            mounts.filter(|mount| *world.backend(mount).catalog() == table.backend);
         let mut names = of_its_catalog.filter_map(|mount| {
             let here = mount.to_client(&table.table)?;
             let owner = world.routes.find(&here)?;

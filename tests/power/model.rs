@@ -207,6 +207,7 @@ fn intent(chance: &mut Chance) -> Arc<Intent> {
             manifest_size: Some(chance.below(1000)),
             e_tag: None,
         },
+        catalog: Default::default(),
     };
     let entries = (0..2).map(entry).collect();
     Arc::new(Intent {

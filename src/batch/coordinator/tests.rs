@@ -24,6 +24,7 @@ fn intent(names: &[&str]) -> Arc<Intent> {
             manifest_size: None,
             e_tag: None,
         },
+        catalog: Default::default(),
     });
     Arc::new(Intent {
         entries: entries.collect(),

@@ -90,6 +90,12 @@ impl Stranded {
             record.settled[entry] = Some(settled);
         }
         let entries = record.intent.entries.clone();
+        for (entry, planned) in record.intent.entries.iter_mut().zip(&plan.entries) {
+            entry.backend = Arc::clone(planned.backend.name());
+            entry
+                .catalog
+                .known_as(planned.backend.name(), planned.backend.catalog());
+        }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
         // Hidden by the batch itself from now on.
         show(&coordinator, &entries, &fate);
@@ -104,8 +110,13 @@ async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Recor
         }
         let plan = {
             let backends = configured.borrow_and_update();
-            let by_name = |name: &str| backends.iter().find(|b| &**b.name() == name).cloned();
-            Plan::recovered(&record.intent, by_name)
+            let known_as = |identity: &str| {
+                backends
+                    .iter()
+                    .find(|b| **b.catalog() == *identity)
+                    .cloned()
+            };
+            Plan::recovered(&record.intent, known_as)
         };
         if let Some(plan) = plan {
             return plan;

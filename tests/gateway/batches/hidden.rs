@@ -324,15 +324,15 @@ async fn a_create_above_an_aborted_version_is_refused() {
 #[tokio::test]
 async fn a_number_that_was_undone_cleanly_is_used_again_at_once() {
     let world = world("").await;
-    let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    let refusal = || Fault::Instead(400, r#"{"error":"no","code":13}"#);
     let east = world.catalog("east");
-    east.fail("create_table_version", refusal);
+    east.fail("create_table_version", refusal());
     let reply = world.client().post(BATCH, &pair(&world, 2)).await;
     assert_eq!(reply.status, 400, "{reply:?}");
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
     assert_both(&world, &[1, 2], "used again").await;
 
-    east.fail("create_table_version", refusal);
+    east.fail("create_table_version", refusal());
     let reply = world.client().post(BATCH, &pair(&world, 3)).await;
     assert_eq!(reply.status, 400, "{reply:?}");
     let insert = format!("{WEST}/insert");

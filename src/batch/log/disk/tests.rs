@@ -19,6 +19,7 @@ fn intent() -> Arc<Intent> {
             manifest_size: Some(7),
             e_tag: None,
         },
+        catalog: Default::default(),
     };
     Arc::new(Intent {
         entries: vec![entry(2), entry(3)],
