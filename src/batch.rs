@@ -82,8 +82,17 @@ pub struct Kept {
     pub lines: usize,
     /// Batches that are not over.
     pub open: usize,
-    /// Batches that are running, and outcomes that are remembered.
+    /// Batches that are running, and outcomes that are in memory.
     pub outcomes: usize,
+}
+
+/// A batch as a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Where it stands.
+    pub status: TransactionStatus,
+    /// The tables that it is about, each once.
+    pub tables: Box<[TableKey]>,
 }
 
 /// The state of a batch, in the contract's words for a transaction.
@@ -116,7 +125,9 @@ impl Batches {
     }
 
     fn over(coordinator: Coordinator) -> Self {
-        let outcomes = Arc::new(Outcomes::new(coordinator.settings().remember_outcomes));
+        let remember = coordinator.settings().remember_outcomes;
+        let log = Arc::clone(&coordinator.log);
+        let outcomes = Arc::new(Outcomes::new(log, coordinator.clock, remember));
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
@@ -365,22 +376,21 @@ impl Batches {
         Some((self.coordinator.open.get(id)?, look))
     }
 
-    /// The tables that a batch of this gateway is about, each once; `None` if the name is none of its batches'.
-    pub fn tables_of(&self, id: &str) -> Option<Box<[TableKey]>> {
-        let id = BatchId::from(Uuid::try_parse(id).ok()?);
-        Some(self.outcomes.batch(id)?.tables.clone())
-    }
-
-    /// The state of a batch of this gateway: `None` if the name is none of its batches'.
-    pub fn transaction(&self, id: &str) -> Option<TransactionStatus> {
-        let outcome = self
-            .outcomes
-            .batch(BatchId::from(Uuid::try_parse(id).ok()?))?;
-        Some(match outcome.get().as_deref() {
-            None | Some(Answered::Unknown) => TransactionStatus::Running,
-            Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
-            Some(Answered::Refused { .. }) => TransactionStatus::Failed,
-        })
+    /// A batch of this gateway, running or remembered: `None` if the name is none of its batches'.
+    pub async fn transaction(&self, id: &str) -> Result<Option<Transaction>, Error> {
+        let Ok(id) = Uuid::try_parse(id) else {
+            return Ok(None);
+        };
+        let found = self.outcomes.batch(BatchId::from(id)).await;
+        let found = found.map_err(unread)?;
+        Ok(found.map(|outcome| Transaction {
+            status: match outcome.get().as_deref() {
+                None | Some(Answered::Unknown) => TransactionStatus::Running,
+                Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
+                Some(Answered::Refused { .. }) => TransactionStatus::Failed,
+            },
+            tables: outcome.tables.clone(),
+        }))
     }
 }
 
@@ -424,6 +434,10 @@ fn locked(error: LockError, message: &str) -> Error {
         LockError::TimedOut => message,
         LockError::Crowded => "too many requests wait for locked tables; retry later",
     })
+}
+
+fn unread(error: LogError) -> Error {
+    Error::internal("the batch log cannot be read", error)
 }
 
 fn busy(message: &str) -> Error {

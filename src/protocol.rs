@@ -1,6 +1,7 @@
 //! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
 
 pub mod batch;
+pub mod canonical;
 pub mod claims;
 pub mod commit;
 pub mod context;

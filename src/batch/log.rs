@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::backend::Backend;
-use crate::batch::step::{Decision, Hazard, Settled};
+use crate::batch::step::{Decision, Hazard, Refusal, Settled};
+use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
 pub mod disk;
@@ -140,6 +141,9 @@ pub enum Verdict {
         proofs: Vec<Option<Proof>>,
         /// Why.
         reason: String,
+        /// What the caller was answered with; absent in logs of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<AbortAnswer>,
     },
 }
 
@@ -171,7 +175,42 @@ impl IntentEntry {
     }
 }
 
+/// The status and the code of an aborted batch's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbortAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The contract's code.
+    pub code: u8,
+}
+
 impl Verdict {
+    /// ABORT because of `refusal`, if that is known.
+    pub fn abort(proofs: Vec<Option<Proof>>, refusal: Option<&Refusal>) -> Self {
+        Self::Abort {
+            proofs,
+            reason: refusal.map_or_else(String::new, |refusal| refusal.message.clone()),
+            answer: refusal.map(|refusal| AbortAnswer {
+                status: refusal.status,
+                code: refusal.code.number(),
+            }),
+        }
+    }
+
+    /// What the caller of an aborted batch is answered with. Where the log does not say, it is a conflict.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Self::Abort { reason, answer, .. } = self else {
+            return None;
+        };
+        let conflict = Code::ConcurrentModification;
+        let code = answer.and_then(|answer| Code::from_number(answer.code.into()));
+        Some(Refusal {
+            status: answer.map_or(conflict.status().as_u16(), |answer| answer.status),
+            code: code.unwrap_or(conflict),
+            message: reason.clone(),
+        })
+    }
+
     /// The decision without what goes with it.
     pub fn decision(&self) -> Decision {
         match self {
@@ -234,6 +273,10 @@ pub trait Log: Send + Sync + 'static {
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
+    /// Finds one batch.
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>>;
+    /// Finds the batch that was begun last with this [`Intent::idempotency`].
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>>;
     /// Shows every batch it knows, in the order in which they began, one at a time: they may be very many.
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()>;
     /// Writes what was asked for before, and nothing after; the next to open it need repair nothing.

@@ -231,5 +231,6 @@ fn verdict(chance: &mut Chance) -> Verdict {
     Verdict::Abort {
         proofs: vec![Some(proof), None],
         reason: words(chance),
+        answer: None,
     }
 }

@@ -172,6 +172,15 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// The latest record that is looked for.
+    async fn first(&self, is: impl Fn(&Record) -> bool + Send) -> Result<Option<Record>, LogError> {
+        self.world.if_alive(self.generation).await;
+        let records = &self.world.lock().ledger.records;
+        Ok(records.iter().rev().find(|record| is(record)).cloned())
+    }
+}
+
 impl Log for Disk {
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(async move { self.write(id, Line::Intent(intent)).await.map(drop) })
@@ -199,6 +208,14 @@ impl Log for Disk {
 
     fn forget(&self, _: u64) -> Logged<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(self.first(move |record| record.id == id))
+    }
+
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
+        Box::pin(self.first(move |record| record.intent.idempotency.as_deref() == Some(key)))
     }
 
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {

@@ -158,12 +158,7 @@ impl Run {
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let verdict = match decision {
             Decision::Commit => Verdict::Commit(self.answers()),
-            Decision::Abort => Verdict::Abort {
-                proofs: self.proofs.clone(),
-                reason: state
-                    .failure()
-                    .map_or_else(String::new, |failure| failure.message.clone()),
-            },
+            Decision::Abort => Verdict::abort(self.proofs.clone(), state.failure()),
         };
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
