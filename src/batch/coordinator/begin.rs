@@ -119,3 +119,6 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
