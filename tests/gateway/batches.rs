@@ -1,9 +1,11 @@
 //! All versions of a batch become visible together or never, whatever the catalogs do and whenever the gateway dies.
 
 mod commit;
+mod conditions;
 mod full;
 mod hidden;
 mod late;
+mod left;
 mod mixed;
 mod numbers;
 mod prepare;
@@ -13,6 +15,7 @@ mod rename;
 mod repeat;
 mod together;
 mod undo;
+mod waiting;
 
 use std::time::Duration;
 

@@ -120,3 +120,6 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
