@@ -72,6 +72,7 @@ impl Batches {
     ) -> Result<Response<Body>, Error> {
         let committed = async {
             let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
+            self.may_declare(&plan, &call.caller).await?;
             if let Some(response) = self.by_one_catalog(&plan, &call).await? {
                 return Ok(response);
             }

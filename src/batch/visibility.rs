@@ -25,6 +25,7 @@ pub mod filter;
 pub mod quick;
 mod shown;
 mod slot;
+mod tables;
 
 pub use shown::Moment;
 pub use slot::Claim;

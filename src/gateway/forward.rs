@@ -12,7 +12,7 @@ use http::{HeaderValue, Request, Response};
 use super::answer::{Change, Changed};
 use super::payload::{self, Said};
 use super::send::{send, waiting};
-use super::{Shared, broad, hold, operation_of, reroot, room, versions};
+use super::{Shared, broad, hold, operation_of, reroot, room, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
@@ -190,6 +190,9 @@ impl Owner<'_> {
         let Self { backend, there, .. } = *self;
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
+        if matches!(way, Way::Holding(operation) if second_name::is_given_by(operation)) {
+            Box::pin(second_name::check(shared, backend, there, request)).await?;
+        }
         let answer = match way {
             Way::Versions => {
                 let _waiting = waiting(backend, request);

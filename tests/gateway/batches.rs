@@ -11,6 +11,7 @@ mod recovery;
 mod refuse;
 mod rename;
 mod repeat;
+mod second;
 mod together;
 mod undo;
 
