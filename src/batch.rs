@@ -21,6 +21,7 @@ mod reads;
 pub mod recovery;
 mod rename;
 mod request;
+mod second_name;
 pub mod step;
 pub mod visibility;
 

@@ -8,6 +8,7 @@ pub mod context;
 pub mod error;
 pub mod identifier;
 mod json;
+pub mod location;
 pub mod operation;
 pub mod prefixes;
 pub mod principal;

@@ -73,6 +73,7 @@ impl Batches {
     ) -> Result<Response<Body>, Error> {
         let committed = async {
             let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
+            self.may_declare(&plan, &call.caller).await?;
             let plan = match self.by_one_catalog(plan, &call).await? {
                 ControlFlow::Break(response) => return Ok(response),
                 ControlFlow::Continue(plan) => plan,

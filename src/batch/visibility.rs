@@ -29,6 +29,7 @@ pub mod quick;
 mod shown;
 mod slot;
 mod strays;
+mod tables;
 
 pub use shown::Moment;
 pub use slot::{Claim, Subject};

@@ -13,6 +13,7 @@ mod recovery;
 mod refuse;
 mod rename;
 mod repeat;
+mod second;
 mod together;
 mod undo;
 mod waiting;
