@@ -265,7 +265,8 @@ impl Check<'_> {
 
     fn all_there(&mut self, number: usize, op: &Op, answer: &Attempt) {
         for entry in &op.entries {
-            let spot = self.history.landed.get(&entry.author).map(|it| it.0);
+            let landed = self.history.landed.get(&entry.author).map(|it| it.0);
+            let spot = landed.or_else(|| self.inner.spot(self.scenario, entry.table, entry.branch));
             let disturbed = spot.is_some_and(|spot| self.history.disturbed.contains(&spot));
             let removed = self.history.removed.contains_key(&entry.author);
             if !self.is_there(&entry.author) && !removed && !disturbed {

@@ -101,7 +101,9 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
     if timeout(PATIENCE, playing.join_all()).await.is_err() {
         wrong.push("a client never got an answer".to_owned());
     }
-    sleep(world.scenario.rough_for.saturating_sub(world.elapsed())).await;
+    let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
+    let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
+    sleep(rough_for.saturating_sub(world.elapsed())).await;
     // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);

@@ -25,6 +25,8 @@ pub struct Scenario {
     pub rough_for: Duration,
     /// A message that comes later than this comes never.
     pub latest_message: Duration,
+    /// Clients give tables second names, so that two lead to one place.
+    pub second_names: bool,
     /// So many of a hundred requests are given up by their clients in the middle.
     pub leaves: u64,
     pub crashes: Vec<Crash>,
@@ -201,6 +203,7 @@ impl Scenario {
             rough_for: Duration::ZERO,
             latest_message: LATEST,
             leaves: 0,
+            second_names: false,
             crashes: Vec::new(),
             dead_for: (100, 100),
             outages: Vec::new(),

@@ -81,7 +81,12 @@ fn every_seed_keeps_the_promises() {
                     counts.merge(&ended.counts);
                     if survey {
                         let mut kinds = kinds.lock().unwrap();
-                        let broken: BTreeSet<_> = ended.wrong.iter().map(|it| kind(it)).collect();
+                        let two = match Scenario::of(seed).second_names {
+                            true => "second names: ",
+                            false => "",
+                        };
+                        let broken = ended.wrong.iter().map(|it| format!("{two}{}", kind(it)));
+                        let broken: BTreeSet<_> = broken.collect();
                         for kind in broken {
                             kinds.entry(kind).or_default().push(seed);
                         }

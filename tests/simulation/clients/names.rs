@@ -15,10 +15,11 @@ impl Client {
                 let other = self.another(table);
                 self.rename(table, other).await;
             }
-            5 => {
+            5 if self.world.scenario.second_names => {
                 let other = self.another(table);
                 self.register(table, other).await;
             }
+            5 => self.move_by_hand(table).await,
             6 => self.about(table, "deregister", "{}").await,
             7 => self.about(table, "declare", "{}").await,
             _ => {
@@ -53,15 +54,34 @@ impl Client {
         op
     }
 
+    /// Takes the name away and registers the place again, under it or under another name.
+    async fn move_by_hand(&mut self, table: usize) {
+        let Some(location) = self.location(table).await else {
+            return;
+        };
+        self.about(table, "deregister", "{}").await;
+        let other = self.another(table);
+        let other = *self.random.pick(&[table, other]);
+        self.give(other, location).await;
+    }
+
     /// Gives a table one name more: where it is, is asked for.
     pub async fn register(&mut self, table: usize, other: usize) -> Option<usize> {
+        let location = self.location(table).await?;
+        Some(self.give(other, location).await)
+    }
+
+    async fn location(&mut self, table: usize) -> Option<String> {
         let scenario = &self.world.scenario;
         let names = path(&scenario.tables[table].names, "describe");
         let described = self.post(names, "{}".into()).await;
-        let Reply::Answer { status: 200, body } = described else {
-            return None;
-        };
-        let mut location = field(&body, "location")?;
+        match described {
+            Reply::Answer { status: 200, body } => field(&body, "location"),
+            _ => None,
+        }
+    }
+
+    async fn give(&mut self, other: usize, mut location: String) -> usize {
         let catalog = self.world.scenario.tables[other].catalog;
         if self.world.scenario.catalogs[catalog].relative {
             location = location.rsplit('/').next().unwrap_or_default().to_owned();
@@ -69,7 +89,7 @@ impl Client {
         let body = json!({ "location": location }).to_string();
         let op = self.about_names();
         self.ask_about(op, other, "register", &body).await;
-        Some(op)
+        op
     }
 
     async fn about(&mut self, table: usize, tail: &str, body: &str) {

@@ -41,12 +41,14 @@ impl Scenario {
         let afterwards = random.chance(30);
         let crashes = crashes(random, afterwards);
         let outages = outages(random, catalogs.len());
+        let second_names = flavor == Flavor::Names && random.chance(20);
         Self {
             seed,
             faults,
             rough_for,
             latest_message: LATEST,
             leaves: *random.pick(&[0, 5, 20]),
+            second_names,
             crashes,
             dead_for: *random.pick(&[(3, 20), (500, 5_000)]),
             outages,
