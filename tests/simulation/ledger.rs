@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nsgate::batch::log::{BatchId, Intent, Log, LogError, Logged, Record, Resolution, Verdict};
+use nsgate::batch::log::{
+    Action, BatchId, Intent, IntentEntry, Log, LogError, Logged, Record, Resolution, Verdict,
+};
 use nsgate::batch::step::{Decision, Settled};
 use tokio::time::{Instant, sleep_until};
 
-use crate::scenario::Scenario;
 use crate::world::{Inner, World};
 
 /// What is on the disk, and what is on its way there.
@@ -120,14 +121,18 @@ impl Ledger {
 
 impl Inner {
     /// A decision is durable from now on.
-    pub fn durable(&mut self, id: BatchId, scenario: &Scenario) {
+    pub fn durable(&mut self, id: BatchId) {
         let at = self.tick();
         let record = self.ledger.records.iter().find(|record| record.id == id);
         let verdict = record.and_then(|record| record.verdict.clone());
         let verdict = verdict.expect("a decided batch");
         self.ledger.decided.insert(id, (verdict.decision(), at));
-        if let Verdict::Commit(versions) = &verdict {
-            self.committed(id, versions, at, scenario);
+        if let (Verdict::Commit(versions), Some(record)) = (&verdict, record) {
+            let entries = record.intent.entries.iter();
+            let is_create =
+                |entry: &&IntentEntry| matches!(entry.action, Action::CreateVersion { .. });
+            let creates = entries.filter(is_create).count();
+            self.committed(id, versions, at, creates);
         }
     }
 }
@@ -159,7 +164,7 @@ impl Disk {
             while let Some(write) = inner.ledger.queue.pop_front() {
                 let last = write.ticket == ticket;
                 if let Some(decided) = inner.ledger.apply(write) {
-                    inner.durable(decided, &world.scenario);
+                    inner.durable(decided);
                 }
                 if last {
                     break;
