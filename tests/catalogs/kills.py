@@ -31,8 +31,8 @@ import urllib.request
 
 import lance
 import lance_namespace as ln
-import pyarrow as pa
 
+from numbered import numbered, seen
 from staging import Staging, connect
 
 BATCH = "/v1/table/version/batch-create"
@@ -90,16 +90,6 @@ class Listed(Staging):
         answer = super().list_table_versions(request)
         self.latest = max([version.version for version in answer.versions], default=self.latest)
         return answer
-
-
-def numbered(number, count):
-    return pa.table({"number": pa.array([number] * count, pa.int64()), "row": pa.array(range(count), pa.int64())})
-
-
-def seen(client, id):
-    """How many rows of each write are in a table."""
-    rows = lance.dataset(namespace_client=client, table_id=id).to_table(columns=["number"])
-    return collections.Counter(rows.column("number").to_pylist())
 
 
 class World:

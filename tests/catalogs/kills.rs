@@ -15,10 +15,10 @@ use std::env;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::client::Client;
-use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on, eventually};
+use crate::harness::{Behind, Catalog, Clients, Gateway, Python, block_on, eventually};
 
 const CATALOGS: [&str; 3] = ["warehouse", "lake", "archive"];
 const TABLES_EACH: usize = 3;
@@ -32,15 +32,10 @@ const UNFINISHED: &str = "an unfinished batch is being finished";
 struct Scene {
     catalogs: [Catalog; 3],
     gateway: Gateway,
-    world: World,
+    /// The writers and readers.
+    world: Clients,
     random: Random,
     counts: BTreeMap<String, u64>,
-}
-
-/// The writers and readers.
-struct World {
-    process: Process,
-    orders: usize,
 }
 
 /// What is killed and started again.
@@ -103,10 +98,7 @@ impl Scene {
         let mut command = python.script("kills.py");
         command.arg(gateway.uri()).arg(admin(&gateway));
         command.arg(gateway.token()).arg(seed.to_string());
-        let world = World {
-            process: Process::start(&mut command),
-            orders: 0,
-        };
+        let world = Clients::start(&mut command);
         Some(Self {
             catalogs,
             gateway,
@@ -236,16 +228,6 @@ impl Victim<'_> {
             Self::Gateway(gateway) => gateway.again(),
             Self::Catalog(catalog) => catalog.again(),
         }
-    }
-}
-
-impl World {
-    /// Has it do something, and waits for what it says of it.
-    fn order(&mut self, order: &Value) -> Value {
-        self.process.tell(&order.to_string());
-        let answer = format!("answer {} ", self.orders);
-        self.orders += 1;
-        serde_json::from_str(&self.process.line_after(&answer)).unwrap()
     }
 }
 

@@ -1,0 +1,19 @@
+"""Rows that say which write they are of, and how a reader finds them."""
+
+import collections
+
+import lance
+import pyarrow as pa
+
+
+def numbered(number, count):
+    return pa.table({"number": pa.array([number] * count, pa.int64()), "row": pa.array(range(count), pa.int64())})
+
+
+def counted(rows):
+    return collections.Counter(rows.column("number").to_pylist())
+
+
+def seen(client, id):
+    """How many rows of each write are in a table."""
+    return counted(lance.dataset(namespace_client=client, table_id=id).to_table(columns=["number"]))
