@@ -14,9 +14,10 @@ A table is spelled with `$`; every row carries the number of its write.
     insert URI TABLE N COUNT    the catalog appends
     stage URI TABLE N COUNT     a version is staged; answers the entry
     look URI TABLE              versions, and the rows of each write, as pylance reads them
+    sizes URI TABLE             the sizes of the versions' manifests
     query URI TABLE             the rows of each write, as the catalog reads them
     count URI TABLE             the rows, as the catalog counts them
-    rename URI TABLE NEW · declare · deregister · exists · stats · detail
+    rename URI TABLE NEW · declare · deregister · exists · detail
 """
 
 import concurrent.futures
@@ -73,6 +74,11 @@ def look(client, id):
 
 def versions(client, id):
     return [version.version for version in client.list_table_versions(ln.ListTableVersionsRequest(id=id)).versions]
+
+
+def sizes(client, id):
+    found = client.list_table_versions(ln.ListTableVersionsRequest(id=id)).versions
+    return {"sizes": [version.manifest_size for version in found]}
 
 
 def query(client, id):

@@ -107,6 +107,13 @@ impl Scene {
         done(&staged)["entry"].clone()
     }
 
+    /// The same, with a manifest of this size; a few bytes of it are the time.
+    fn staged_alike(&self, table: &str, number: u64, count: u64, size: &Value) -> Value {
+        let staged = (0..50).map(|_| self.staged(table, number, count));
+        let mut alike = staged.skip_while(|entry| entry["manifest_size"] != *size);
+        alike.next().expect("another manifest of the same size")
+    }
+
     /// A batch of two: write `number` with two rows for `lab$t` and one for `prod$o`.
     fn entries(&self, number: u64) -> Value {
         json!([self.staged(T, number, 2), self.staged(O, number, 1)])
@@ -182,13 +189,16 @@ impl Scene {
         );
     }
 
-    /// The address of the admin page shows no batch in this state.
-    fn state_of(&self, id: &Value) -> Option<String> {
-        let client = crate::client::Client::new(self.gateway.admin().parse().unwrap());
-        let page = block_on(client.get("/batches")).json();
-        let batches = page["batches"].as_array().unwrap();
-        let found = batches.iter().find(|batch| batch["id"] == *id)?;
-        found["state"].as_str().map(str::to_owned)
+    /// Returns once no batch has anything left to do but to watch for what may still come.
+    fn undone(&self) {
+        eventually("every batch to be over, or watched", || {
+            let client = crate::client::Client::new(self.gateway.admin().parse().unwrap());
+            let page = block_on(client.get("/batches")).json();
+            let mut batches = page["batches"].as_array().unwrap().iter();
+            batches
+                .all(|batch| batch["state"] == "watching")
+                .then_some(())
+        });
     }
 }
 

@@ -13,12 +13,14 @@ fn refused_with_a_create_on_its_way(scene: &Scene) -> Caught {
     assert_eq!(reply.status, 503, "{reply:?}");
     assert!(create.has_come(), "{scene}");
     scene.relay.pass();
+    scene.undone();
     create
 }
 
 /// A batch asks for the number, its own create is lost, and the one that was on its way before arrives.
 fn asked_for_again(scene: &Scene, late: &Caught) {
-    let entries = scene.entries(2);
+    let size = &late.body()["manifest_size"];
+    let entries = json!([scene.staged_alike(T, 2, 2, size), scene.staged(O, 2, 1)]);
     let lost = scene.relay.catch(CREATE);
     let (reply, ()) = scene.meanwhile(&entries, || {
         // It may be refused before it asks the catalog for anything.

@@ -17,6 +17,7 @@ fn a_late_registration_leaves_a_table_one_name() {
     scene.relay.pass();
     assert!(!is_done(&told), "{told}");
     assert!(register.has_come(), "{scene}");
+    scene.undone();
     let status = register.deliver().status();
     assert_eq!(status, 200, "the registration that was late");
     let shown = scene.through("exists", "lab$other", &[]);
@@ -39,6 +40,7 @@ fn a_lost_registration_that_comes_late_leaves_a_table_one_name() {
     });
     scene.relay.pass();
     assert!(!is_done(&told), "{told}");
+    scene.undone();
     assert_eq!(register.deliver().status(), 200);
     one_name(&scene, T, "lab$other");
 }

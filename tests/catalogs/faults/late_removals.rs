@@ -17,6 +17,7 @@ fn undone_with_a_delete_on_its_way(scene: &Scene) -> Caught {
     });
     assert_eq!(reply.status, 400, "{reply:?}");
     scene.settles(T, &json!([1]));
+    scene.undone();
     delete
 }
 
@@ -79,6 +80,7 @@ fn a_late_delete_that_was_refused_takes_no_append() {
     let (reply, _) = scene.meanwhile(&entries, || delete.wait().refuse(503));
     assert_eq!(reply.status, 400, "{reply:?}");
     scene.settles(T, &json!([1]));
+    scene.undone();
     rested();
     written_meanwhile(&scene, "append", &delete);
 }
@@ -159,4 +161,5 @@ fn is_gone(scene: &Scene, name: &str) {
         let there = scene.at_lake("exists", name, &[]);
         (done(&there)["exists"] == false).then_some(())
     });
+    scene.undone();
 }

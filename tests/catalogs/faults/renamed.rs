@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CREATE, Scene, T, done, is_done};
+use super::{CREATE, O, Scene, T, done, is_done};
 use crate::harness::Fault;
 
 const U: &str = "lab$u";
@@ -41,13 +41,16 @@ fn lost(scene: &Scene, entries: &Value) {
     let reply = scene.batch(entries);
     assert_eq!(reply.status, 503, "{reply:?}");
     scene.relay.pass();
+    scene.undone();
 }
 
 #[test]
 fn a_table_that_takes_a_name_keeps_its_versions() {
     let Some(scene) = Scene::set() else { return };
     another_table(&scene);
-    let entries = scene.entries(1);
+    let other = scene.at_lake("sizes", U, &[]);
+    let size = &done(&other)["sizes"][1];
+    let entries = json!([scene.staged_alike(T, 1, 2, size), scene.staged(O, 1, 1)]);
     lost(&scene, &entries);
     let moved = renamed(&scene, T, AWAY) && renamed(&scene, U, T);
     // The watch looks once a second at first.
@@ -78,6 +81,7 @@ fn a_table_that_is_renamed_takes_no_late_version_along() {
     let reply = scene.batch(&entries);
     assert_eq!(reply.status, 503, "{reply:?}");
     scene.relay.pass();
+    scene.undone();
     assert_eq!(create.deliver().status(), 200);
     let moved = renamed(&scene, T, AWAY);
     scene.hides(if moved { AWAY } else { T }, 1, 1);

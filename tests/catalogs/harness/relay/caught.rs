@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use serde_json::Value;
+
 use super::{Message, deliver};
 use crate::harness::PATIENCE;
 
@@ -51,6 +53,11 @@ impl Caught {
     pub fn wait(&self) -> &Self {
         drop(self.request());
         self
+    }
+
+    /// What it asks for, where that is JSON.
+    pub fn body(&self) -> Value {
+        serde_json::from_slice(self.request().content()).unwrap()
     }
 
     /// Closes the gateway's connection: it does not learn what became of the request.
