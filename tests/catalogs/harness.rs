@@ -15,7 +15,7 @@ pub use clients::Clients;
 pub use gateway::{Behind, Gateway};
 pub use process::Process;
 pub use python::Python;
-pub use relay::{Caught, Fault, Relay};
+pub use relay::{Caught, Delay, Fault, Message, Relay};
 
 /// How long anything may take that the tests wait for; only a failure takes it.
 pub const PATIENCE: Duration = Duration::from_secs(60);

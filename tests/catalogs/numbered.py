@@ -14,6 +14,9 @@ def counted(rows):
     return collections.Counter(rows.column("number").to_pylist())
 
 
-def seen(client, id):
-    """How many rows of each write are in a table."""
-    return counted(lance.dataset(namespace_client=client, table_id=id).to_table(columns=["number"]))
+def seen(client, id, branch=None):
+    """How many rows of each write are in a table, or in a branch of it."""
+    dataset = lance.dataset(namespace_client=client, table_id=id)
+    if branch is not None:
+        dataset = dataset.checkout_version((branch, None))
+    return counted(dataset.to_table(columns=["number"]))
