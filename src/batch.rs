@@ -308,10 +308,11 @@ impl Batches {
         self.coordinator.taken(line, version).await;
     }
 
-    /// A change that was held for has succeeded: it may have made a version that a batch had let go.
-    pub async fn changed(&self, table: &TableKey) {
+    /// A create of this version that was held for, or a change of which the catalog chose the version (`None`), has ended
+    /// without having made that version for certain.
+    pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         if !self.coordinator.visibility.is_empty() {
-            self.coordinator.changed(table).await;
+            self.coordinator.attempted(table, version).await;
         }
     }
 

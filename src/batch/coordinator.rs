@@ -198,10 +198,12 @@ impl Coordinator {
         self.visibility.add_stray(table, makes, WATCH);
     }
 
-    /// A change of which the catalog chose the version has succeeded: it may have made a version that was let go.
-    pub async fn changed(&self, table: &TableKey) {
+    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: whatever was
+    /// answered, it may have made a version that was let go.
+    pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         let rest = self.settings().slot_cooldown;
-        self.disclaim(self.visibility.changed(table, rest)).await;
+        let claims = self.visibility.attempted(table, version, rest);
+        self.disclaim(claims).await;
     }
 
     async fn disclaim(&self, claims: Vec<Claim>) {

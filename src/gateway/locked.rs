@@ -71,16 +71,18 @@ impl<R: BorrowMut<Request<Body>>> Locked<R> {
         let waiting = waiting(&self.backend, request);
         let outcome = self.backend.pass(request).await;
         drop(waiting);
-        if let Some(table) = &self.table
-            && is_unclear(&outcome)
-        {
-            self.batches.unanswered(table, self.version.take());
-        }
-        if matches!(&outcome, Ok(response) if response.status().is_success()) {
-            match (&self.version, &self.table) {
-                (Some((line, version)), _) => self.batches.created(line, *version).await,
-                (None, Some(table)) => self.batches.changed(table).await,
-                (None, None) => {}
+        if let Some(table) = &self.table {
+            let version = self
+                .version
+                .as_ref()
+                .map(|(line, version)| (line, *version));
+            let succeeded = matches!(&outcome, Ok(response) if response.status().is_success());
+            match version.filter(|_| succeeded) {
+                Some((line, version)) => self.batches.created(line, version).await,
+                None => self.batches.attempted(table, version).await,
+            }
+            if is_unclear(&outcome) {
+                self.batches.unanswered(table, self.version.take());
             }
         }
         // The locks are given back with the head: a catalog has done what it was asked when it sends that, and what

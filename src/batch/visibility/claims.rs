@@ -80,9 +80,19 @@ impl Visibility {
         self.retake(&line.table, which, rest)
     }
 
-    /// A change of which the catalog chose the version has succeeded: freed versions may have been made again.
-    pub fn changed(&self, table: &TableKey, rest: Duration) -> Vec<Claim> {
-        let which = |slot: &Slot| matches!(slot.what, What::Freed { .. });
+    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: freed versions may
+    /// have been made again, whatever was answered.
+    pub fn attempted(
+        &self,
+        table: &TableKey,
+        version: Option<(&Line, u64)>,
+        rest: Duration,
+    ) -> Vec<Claim> {
+        let is_one = |slot: &Slot| match version {
+            Some((line, version)) => slot.subject.start(line.branch.as_deref()) == Some(version),
+            None => true,
+        };
+        let which = |slot: &Slot| matches!(slot.what, What::Freed { .. }) && is_one(slot);
         self.retake(table, which, rest)
     }
 

@@ -70,6 +70,12 @@ impl Client {
 
     /// Asks the gateway for it, again if it has a key and no answer came.
     pub async fn send(&mut self, op: usize, as_batch: bool) {
+        {
+            let kind = &mut self.world.lock().history.ops[op].kind;
+            if as_batch && *kind == Kind::Single {
+                *kind = Kind::Coordinated;
+            }
+        }
         let (call, keyed, single) = self.request(op, as_batch);
         let patience = self.patience();
         let tries = if keyed { 4 } else { self.random.between(1, 2) };
