@@ -89,6 +89,13 @@ impl Client {
 
     /// Asks the gateway for it, again if it has a key and no answer came.
     pub async fn send(&mut self, op: usize, as_batch: bool) {
+        // A batch of one entry is coordinated like any other.
+        if as_batch {
+            let kind = &mut self.world.lock().history.ops[op].kind;
+            if *kind == Kind::Single {
+                *kind = Kind::Coordinated;
+            }
+        }
         let (call, keyed, single) = self.request(op, as_batch);
         let patience = self.random.millis(1, 3_000);
         let patience = (self.random.chance(10) && self.world.is_rough()).then_some(patience);
