@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{DELETE, REFUSED, admin, built_on, complained, first, hazard, nsgate, over, printed};
+use super::{
+    DELETE, REFUSED, admin, built_on, complained, first, hazard, nsgate, over, printed, shows,
+};
 use crate::batches::{BATCH, pair, start, stored, visible, world};
 use crate::catalog::faults::Fault;
 use crate::world::World;
@@ -17,7 +19,9 @@ async fn unproven(world: &World) -> String {
     world.catalog("east").store().put(&id, 2, "EAST 2".into());
     gate.open();
     assert_eq!(batch.await.unwrap().status, 409);
-    hazard(world).await
+    let id = hazard(world).await;
+    shows(world, &id, "gone").await;
+    id
 }
 
 /// The status for a writer: a table that a batch holds turns it away.
