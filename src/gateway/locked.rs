@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
@@ -95,8 +95,10 @@ impl<R: BorrowMut<Request<Body>>> Locked<R> {
 /// Whether the catalog may have acted, or may yet, without having said so.
 pub(super) fn is_unclear(outcome: &Result<Response<Body>, Failure>) -> bool {
     match outcome {
-        // Also what a proxy says that has lost the catalog.
-        Ok(response) => response.status().is_server_error(),
+        // Also what a proxy says that has lost the catalog, and what a catalog has only taken on.
+        Ok(response) => {
+            response.status().is_server_error() || response.status() == StatusCode::ACCEPTED
+        }
         Err(failure) => failure.may_have_acted(),
     }
 }
