@@ -191,6 +191,60 @@ async fn a_backend_that_a_reload_renames_hides_what_its_old_name_hid() {
 }
 
 #[tokio::test]
+async fn a_reload_tells_of_batches_that_go_on_with_a_renamed_backend() {
+    let world = world("").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let reply = world.reload(&west_renamed(&yaml)).await.ok().json();
+    let warned = reply["warnings"].to_string();
+    let words = "backend `west` is `north` now, and 1 unfinished batch goes on";
+    assert!(warned.contains(words), "{warned}");
+    gate.open();
+    batch.await.unwrap().ok();
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_decided_stays_hidden_when_its_backend_is_renamed() {
+    let world = world("").await;
+    let yaml = world.configuration();
+    let gate = world.catalog("east").hold("create_table_version");
+    let operations = json!([
+        {"declare_table": {"id": ["west", "new"]}},
+        {"create_table_version": stage(&world, "east", 2)},
+    ]);
+    let client = world.client();
+    let commit = json!({"operations": operations});
+    let batch = tokio::spawn(async move { client.post("/v1/table/batch-commit", &commit).await });
+    gate.reached(1).await;
+    let is_there = || {
+        world
+            .catalog("west")
+            .store()
+            .contents(&["west", "new"])
+            .is_some()
+    };
+    until("west is prepared", is_there).await;
+    world.reload(&west_renamed(&yaml)).await.ok();
+    let shows = async || {
+        let client = world.client();
+        let exists = client.post("/v1/table/west%24new/exists", &json!({})).await;
+        let below = client.get("/v1/namespace/west/table/list").await.ok();
+        let all = client.get("/v1/table").await.ok();
+        let is_in = |reply: crate::client::Reply, name: &str| {
+            let listed = reply.json()["tables"].clone();
+            listed.as_array().unwrap().contains(&json!(name))
+        };
+        (exists.status, is_in(below, "new"), is_in(all, "west$new"))
+    };
+    assert_eq!(shows().await, (404, false, false));
+    gate.open();
+    batch.await.unwrap().ok();
+    assert_eq!(shows().await, (200, true, true));
+}
+
+#[tokio::test]
 async fn a_backend_that_comes_back_under_another_name_hides_what_it_hid() {
     let world = world("lock_timeout: 200ms").await;
     let yaml = world.configuration();
