@@ -362,9 +362,14 @@ impl Run {
             let Some(hazard) = hazard else {
                 continue;
             };
-            let Entry { line, action, .. } = &self.plan.entries[entry];
+            let Entry {
+                backend,
+                line,
+                action,
+                ..
+            } = &self.plan.entries[entry];
             tracing::error!(
-                batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action, ?hazard,
+                batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action, ?hazard,
                 "a part of an aborted batch could not be undone safely; it stays hidden and its table locked: see `nsgate batches show`"
             );
         }
