@@ -23,8 +23,8 @@ use tokio::sync::{oneshot, watch};
 pub use build::routes;
 
 use crate::admin::{Admin, Readiness, Reloads, Shown};
-use crate::batch::log::LogError;
-use crate::config::load::{Loaded, Origin};
+use crate::batch::log::{LogError, disk};
+use crate::config::load::{Loaded, Origin, Problem};
 use crate::config::reload::Digests;
 use crate::listener::Listener;
 use crate::telemetry::{self, Log};
@@ -87,6 +87,17 @@ pub fn check(loaded: &Loaded) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::unbuilt(&loaded.origin, unbuilt)),
     }
+}
+
+/// What keeps the gateway from starting on this machine, though it may start where the configuration is meant for.
+pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
+    let batch = &loaded.config.batch;
+    let missing = disk::missing_folder(&batch.log).filter(|_| !batch.create_folder)?;
+    let message = format!("the gateway does not start with this log: {missing}");
+    Some(Problem {
+        warning: true,
+        ..loaded.origin.problem("batch.log", message)
+    })
 }
 
 /// Serves what was read from the file at `path` until SIGTERM or SIGINT, then drains; a second signal ends the drain.
@@ -210,14 +221,7 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
 /// Locks and hides what the last run left unfinished, before anything is served.
 async fn recover(in_use: &InUse) -> Result<(), Failure> {
     let world = Arc::clone(&in_use.snapshot().world);
-    let by_name = |name: &str| {
-        let found = world
-            .backends
-            .iter()
-            .find(|backend| **backend.name() == *name);
-        found.cloned()
-    };
-    let recovered = in_use.lasting.batches.recover(by_name).await;
+    let recovered = in_use.lasting.batches.recover(&world.backends).await;
     let unfinished = recovered.map_err(Failure::BatchLog)?;
     if unfinished > 0 {
         tracing::info!(

@@ -76,6 +76,8 @@ use wait::Wait;
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
 pub struct Backend {
     name: Arc<str>,
+    catalog: Arc<str>,
+    addresses: Box<[Arc<str>]>,
     batch: BatchMode,
     sets_managed_versioning: bool,
     response_timeout: Duration,
@@ -140,7 +142,7 @@ impl Backend {
         limits: &Limits,
         metrics: &Metrics,
     ) -> Result<Self, BoxError> {
-        let name = Arc::from(config.name.as_str());
+        let name: Arc<str> = Arc::from(config.name.as_str());
         let metrics = metrics.backend(&name);
         let kind = match &config.implementation {
             Implementation::Rest(rest) => {
@@ -156,6 +158,8 @@ impl Backend {
         };
         Ok(Self {
             metrics,
+            catalog: Arc::clone(&name),
+            addresses: config.addresses().into_iter().map(Arc::from).collect(),
             name,
             batch: config.batch,
             sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
@@ -174,9 +178,11 @@ impl Backend {
         limits: &Limits,
         metrics: &Metrics,
     ) -> Self {
-        let name = Arc::from(name);
+        let name: Arc<str> = Arc::from(name);
         Self {
             metrics: metrics.backend(&name),
+            catalog: Arc::clone(&name),
+            addresses: Box::default(),
             name,
             batch,
             sets_managed_versioning: false,
@@ -200,6 +206,30 @@ impl Backend {
     /// Its key in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The identity of the catalog, by which its tables are locked and hidden: its name, unless it is known by another.
+    pub fn catalog(&self) -> &Arc<str> {
+        &self.catalog
+    }
+
+    /// The same connection to a catalog that is known by this identity.
+    #[must_use]
+    pub fn known_as(mut self, catalog: Arc<str>) -> Self {
+        self.catalog = catalog;
+        self
+    }
+
+    /// The same connection to a catalog at these addresses: for one that the embedding program brings along.
+    #[must_use]
+    pub fn at(mut self, addresses: impl IntoIterator<Item = Arc<str>>) -> Self {
+        self.addresses = addresses.into_iter().collect();
+        self
+    }
+
+    /// Where the catalog is, as [`BackendConfig::addresses`] has it; empty where nobody knows.
+    pub fn addresses(&self) -> &[Arc<str>] {
+        &self.addresses
     }
 
     /// Where it is counted.

@@ -7,6 +7,7 @@
 
 pub mod coordinator;
 pub mod fate;
+mod identities;
 mod ids;
 pub mod locks;
 pub mod log;
@@ -20,6 +21,7 @@ mod reads;
 pub mod recovery;
 mod rename;
 mod request;
+mod second_name;
 pub mod step;
 pub mod visibility;
 
@@ -31,6 +33,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
+pub use identities::Identities;
 pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
@@ -68,6 +71,7 @@ pub struct Batches {
     commits: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
     without_rename: DashSet<Arc<str>>,
+    identities: Identities,
 }
 
 /// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
@@ -79,8 +83,17 @@ pub struct Kept {
     pub lines: usize,
     /// Batches that are not over.
     pub open: usize,
-    /// Batches that are running, and outcomes that are remembered.
+    /// Batches that are running, and outcomes that are in memory.
     pub outcomes: usize,
+}
+
+/// A batch as a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Where it stands.
+    pub status: TransactionStatus,
+    /// The tables that it is about, each once.
+    pub tables: Box<[TableKey]>,
 }
 
 /// The state of a batch, in the contract's words for a transaction.
@@ -113,12 +126,15 @@ impl Batches {
     }
 
     fn over(coordinator: Coordinator) -> Self {
-        let outcomes = Arc::new(Outcomes::new(coordinator.settings().remember_outcomes));
+        let remember = coordinator.settings().remember_outcomes;
+        let log = Arc::clone(&coordinator.log);
+        let outcomes = Arc::new(Outcomes::new(log, coordinator.clock, remember));
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
             commits: Arc::default(),
             without_rename: DashSet::new(),
+            identities: Identities::default(),
         }
     }
 
@@ -136,6 +152,7 @@ impl Batches {
             self.without_rename.remove(backend.name());
             self.coordinator.atomic.remove(backend.name());
         }
+        self.identities.are(backends);
         self.coordinator.backends.send_replace(backends.to_vec());
     }
 
@@ -144,13 +161,17 @@ impl Batches {
         self.coordinator.settings().max_entries
     }
 
+    /// The identities of all catalogs since the process began.
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
     /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there
-    /// were.
-    pub async fn recover(
-        &self,
-        backend: impl Fn(&str) -> Option<Arc<Backend>>,
-    ) -> Result<usize, LogError> {
-        recovery::recover(&self.coordinator, &self.outcomes, backend).await
+    /// were. `backends`: those that are configured.
+    pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
+        self.identities.are(backends);
+        let finder = self.identities.finder(backends);
+        recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
     /// Forgets old batches from time to time; runs until it is dropped.
@@ -238,11 +259,11 @@ impl Batches {
     /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
     pub async fn hold_namespace(
         &self,
-        backend: &Arc<str>,
+        backend: &Backend,
         namespace: &Identifier,
     ) -> Result<Hold, Error> {
         let key = TableKey {
-            backend: Arc::clone(backend),
+            backend: Arc::clone(backend.catalog()),
             table: namespace.clone(),
         };
         let wait = self.coordinator.settings().lock_timeout;
@@ -356,22 +377,21 @@ impl Batches {
         Some((self.coordinator.open.get(id)?, look))
     }
 
-    /// The tables that a batch of this gateway is about, each once; `None` if the name is none of its batches'.
-    pub fn tables_of(&self, id: &str) -> Option<Box<[TableKey]>> {
-        let id = BatchId::from(Uuid::try_parse(id).ok()?);
-        Some(self.outcomes.batch(id)?.tables.clone())
-    }
-
-    /// The state of a batch of this gateway: `None` if the name is none of its batches'.
-    pub fn transaction(&self, id: &str) -> Option<TransactionStatus> {
-        let outcome = self
-            .outcomes
-            .batch(BatchId::from(Uuid::try_parse(id).ok()?))?;
-        Some(match outcome.get().as_deref() {
-            None | Some(Answered::Unknown) => TransactionStatus::Running,
-            Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
-            Some(Answered::Refused { .. }) => TransactionStatus::Failed,
-        })
+    /// A batch of this gateway, running or remembered: `None` if the name is none of its batches'.
+    pub async fn transaction(&self, id: &str) -> Result<Option<Transaction>, Error> {
+        let Ok(id) = Uuid::try_parse(id) else {
+            return Ok(None);
+        };
+        let found = self.outcomes.batch(BatchId::from(id)).await;
+        let found = found.map_err(unread)?;
+        Ok(found.map(|outcome| Transaction {
+            status: match outcome.get().as_deref() {
+                None | Some(Answered::Unknown) => TransactionStatus::Running,
+                Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
+                Some(Answered::Refused { .. }) => TransactionStatus::Failed,
+            },
+            tables: outcome.tables.clone(),
+        }))
     }
 }
 
@@ -415,6 +435,10 @@ fn locked(error: LockError, message: &str) -> Error {
         LockError::TimedOut => message,
         LockError::Crowded => "too many requests wait for locked tables; retry later",
     })
+}
+
+fn unread(error: LogError) -> Error {
+    Error::internal("the batch log cannot be read", error)
 }
 
 fn busy(message: &str) -> Error {

@@ -108,9 +108,10 @@ impl Error {
         self
     }
 
-    /// Adds `Retry-After` in seconds (RFC 9110, section 10.2.3).
+    /// Says `Retry-After` in seconds (RFC 9110, section 10.2.3), instead of what was said before.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.headers.retain(|(name, _)| name != RETRY_AFTER);
         self.0.headers.push((RETRY_AFTER, seconds.into()));
         self
     }

@@ -12,6 +12,7 @@ mod payload;
 mod rename;
 mod reroot;
 mod room;
+mod second_name;
 mod send;
 mod transaction;
 mod tree;

@@ -37,6 +37,11 @@ pub trait Catalogs: Sync {
     /// Asks one catalog.
     fn ask(&self, backend: usize, ask: Ask)
     -> impl Future<Output = Result<Answer, Failure>> + Send;
+
+    /// The identity of a mount's catalog.
+    fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
+        &mount.backend_name
+    }
 }
 
 impl Catalogs for [Arc<Backend>] {
@@ -45,6 +50,11 @@ impl Catalogs for [Arc<Backend>] {
             Some(backend) => backend.ask(ask).await,
             None => Err(Failure::NotSent("a mount without a backend".into())),
         }
+    }
+
+    fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
+        let backend = self.get(mount.backend);
+        backend.map_or(&mount.backend_name, |backend| backend.catalog())
     }
 }
 
@@ -203,7 +213,7 @@ async fn tables<C: Catalogs + ?Sized>(
 ) -> Result<Response<Body>, Stop> {
     let cut = Cut::of(request)?;
     let owner = routes.find(request.id);
-    let level = owner.map(|owner| (&owner.backend_name, owner.to_catalog(request.id)));
+    let level = owner.map(|owner| (catalogs.identity(owner), owner.to_catalog(request.id)));
     let in_scope = |table: &TableKey| {
         level.as_ref().is_some_and(|(backend, there)| {
             table.backend == **backend && table.table.parent().as_ref() == Some(there)
@@ -258,7 +268,7 @@ async fn all_tables<C: Catalogs + ?Sized>(
         };
         let mut all = BTreeSet::new();
         for (mounts, listed) in mounts.values().zip(listed) {
-            let backend = &mounts[0].backend_name;
+            let backend = catalogs.identity(mounts[0]);
             let is_hidden = |there: &Identifier| {
                 !hidden.is_empty()
                     && hidden.contains(&TableKey {

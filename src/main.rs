@@ -83,6 +83,9 @@ fn serve(file: &ConfigFile) -> Result<String, Failure> {
 fn check(file: &ConfigFile) -> Result<String, Failure> {
     let loaded = loaded(file)?;
     app::check(&loaded).map_err(Failure::bad_input)?;
+    if let Some(missing) = app::missing_here(&loaded) {
+        let _ = writeln!(std::io::stderr(), "{missing}");
+    }
     Ok("ok".to_owned())
 }
 

@@ -1,12 +1,14 @@
 //! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
 
 pub mod batch;
+pub mod canonical;
 pub mod claims;
 pub mod commit;
 pub mod context;
 pub mod error;
 pub mod identifier;
 mod json;
+pub mod location;
 pub mod operation;
 pub mod prefixes;
 pub mod principal;

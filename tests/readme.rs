@@ -11,6 +11,8 @@ fn the_readmes_configuration_passes_the_check() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, configuration).unwrap();
+    // As it says beside `batch.log`.
+    std::fs::create_dir(folder.path().join("data")).unwrap();
 
     let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));
     check.args(["check", "--config"]).arg(&file);

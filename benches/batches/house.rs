@@ -29,7 +29,8 @@ const ANSWER: usize = 64 << 20;
 /// Catalog number `n` is the backend `c{n}`, and its root is at `[c{n}]`.
 pub struct House {
     pub batches: Arc<Batches>,
-    backends: Vec<Arc<Backend>>,
+    /// The backends of its configuration.
+    pub backends: Vec<Arc<Backend>>,
     stack: Recognize<Gateway>,
     metrics: Metrics,
     _folder: TempDir,
@@ -80,15 +81,6 @@ impl House {
             metrics,
             _folder: folder,
         }
-    }
-
-    /// The backend of this name.
-    pub fn backend(&self, name: &str) -> Option<Arc<Backend>> {
-        let found = self
-            .backends
-            .iter()
-            .find(|backend| **backend.name() == *name);
-        found.cloned()
     }
 
     /// Nothing is written any more, so that the folder may go.

@@ -46,7 +46,7 @@ async fn finished(table: &mut Table, clients: usize) {
 
     let began = Instant::now();
     let house = Arc::new(House::within(folder, &catalogs, BatchConfig::default()));
-    let found = house.batches.recover(|name| house.backend(name)).await;
+    let found = house.batches.recover(&house.backends).await;
     let served = began.elapsed();
     assert_eq!(found.unwrap(), BATCHES);
     let mut asking = JoinSet::new();
@@ -108,6 +108,7 @@ pub fn intent(number: usize) -> Intent {
             manifest_size: Some(1002),
             e_tag: None,
         },
+        catalog: Default::default(),
     });
     Intent {
         entries: entries.into(),

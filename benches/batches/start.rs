@@ -33,7 +33,7 @@ pub async fn measure(table: &mut Table) {
     let (before, used, began) = (memory::resident(), processor_time(), Instant::now());
     let house = House::within(folder, &[Catalog::default()], BatchConfig::default());
     let opened = began.elapsed();
-    let found = house.batches.recover(|name| house.backend(name)).await;
+    let found = house.batches.recover(&house.backends).await;
     let served = began.elapsed();
     assert_eq!(found.unwrap(), 0);
     let used = processor_time() - used;

@@ -75,7 +75,9 @@ pub(super) fn list(shown: &Shown) -> Value {
 /// `/batches/ID`.
 pub(super) async fn show(shown: &Shown, id: &str) -> Page {
     let Some((batch, look)) = shown.batches.look(id).await else {
-        return unknown(&shown.batches, id).at(&format!("/batches/{id}"));
+        return unknown(&shown.batches, id)
+            .await
+            .at(&format!("/batches/{id}"));
     };
     let entries = batch.entries.iter().enumerate();
     let entries = entries.map(|(index, entry)| ToldEntry {
@@ -108,8 +110,12 @@ fn configured(shown: &Shown) -> Vec<std::sync::Arc<str>> {
 }
 
 /// No open batch has this name.
-pub(super) fn unknown(batches: &Batches, id: &str) -> Problem {
-    let words = match batches.transaction(id) {
+pub(super) async fn unknown(batches: &Batches, id: &str) -> Problem {
+    let batch = match batches.transaction(id).await {
+        Ok(batch) => batch,
+        Err(error) => return Problem::new(error.code(), error.message().to_owned()),
+    };
+    let words = match batch.map(|batch| batch.status) {
         Some(TransactionStatus::Succeeded) => {
             format!("batch {id} is over: it was committed, and nothing of it waits")
         }

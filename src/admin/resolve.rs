@@ -75,7 +75,7 @@ async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<P
             let taken = json!({ "id": id, "decision": word, "who": who, "why": why });
             Ok(Page::json(StatusCode::OK, &taken))
         }
-        Err(ResolveError::Unknown(_)) => Err(unknown(batches, id)),
+        Err(ResolveError::Unknown(_)) => Err(unknown(batches, id).await),
         Err(ResolveError::Refused(reason)) => {
             tracing::info!(batch = %id, decision = word, who, why, reason, "a person's decision was refused");
             let words = format!("batch {id} cannot be resolved with {word} now: {reason}");

@@ -10,6 +10,7 @@ use rustls::ServerConfig;
 
 use crate::access::Rules;
 use crate::backend::Backend;
+use crate::batch::Identities;
 use crate::config::{BackendConfig, Config, Implementation, Mount};
 use crate::connection::Protocols;
 use crate::gateway::World;
@@ -76,20 +77,28 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
 
 /// Routes and backends. A backend of which nothing has changed is taken from `before` with its connections, its health
 /// and all that it has learned; `same` tells whether a file is what it was.
+/// `identities` knows the catalogs under the names that they had.
 pub(super) async fn world(
     config: &Config,
     metrics: &Metrics,
+    identities: &Identities,
     before: Option<(&Config, &World)>,
     same: impl Fn(&Path) -> bool,
 ) -> Result<World, Vec<Unbuilt>> {
     let mut problems = Vec::new();
     let mut backends = Vec::with_capacity(config.backends.len());
-    for (name, wanted) in &config.backends {
+    let named = config.backends.iter();
+    let named: Vec<_> = named
+        .map(|(name, wanted)| (&**name, wanted.addresses()))
+        .collect();
+    let identities = identities.identify(&named);
+    for ((name, wanted), identity) in config.backends.iter().zip(identities) {
         let kept = before.and_then(|(before, world)| {
             let unchanged = before.backends.get(name) == Some(wanted)
                 && waits(before) == waits(config)
                 && files(wanted).all(&same);
-            let found = world.backends.iter().find(|old| &**old.name() == name);
+            let mut old = world.backends.iter();
+            let found = old.find(|old| &**old.name() == name && *old.catalog() == identity);
             found.filter(|_| unchanged).cloned()
         });
         if let Some(kept) = kept {
@@ -97,7 +106,7 @@ pub(super) async fn world(
             continue;
         }
         match Backend::open(wanted, &config.limits, metrics).await {
-            Ok(backend) => backends.push(Arc::new(backend)),
+            Ok(backend) => backends.push(Arc::new(backend.known_as(identity))),
             Err(error) => problems.push(Unbuilt::new(format!("backends.{name}"), error)),
         }
     }
@@ -114,7 +123,10 @@ pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
     let rest = |backend: &BackendConfig| matches!(backend.implementation, Implementation::Rest(_));
     reachable.backends.retain(|_, backend| rest(backend));
     let metrics = Metrics::new();
-    let world = world(&reachable, &metrics, None, |_| false).await;
+    let world = world(&reachable, &metrics, &Identities::default(), None, |_| {
+        false
+    })
+    .await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let keys = Keys::new(&config.auth, &clock, metrics.auth());
     let keys = match keys {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::Failure;
 use crate::batch::Batches;
 use crate::batch::log::LogError;
-use crate::batch::log::disk::DiskLog;
+use crate::batch::log::disk::{self, DiskLog};
 use crate::config::Config;
 use crate::keys::{Clock, SystemClock};
 use crate::layer::limits::LimitsLayer;
@@ -31,6 +31,9 @@ impl Lasting {
         log: Log,
         log_failed: oneshot::Sender<LogError>,
     ) -> Result<Self, Failure> {
+        if config.batch.create_folder {
+            disk::make_folder(&config.batch.log).map_err(Failure::BatchLog)?;
+        }
         let batch_log = DiskLog::open(&config.batch.log, move |error| {
             let _ = log_failed.send(error);
         });

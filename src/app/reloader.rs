@@ -11,6 +11,7 @@ use super::in_use::InUse;
 use super::signals::Hangups;
 use super::snapshot::Snapshot;
 use crate::admin::{Reloads, Waiting};
+use crate::backend::Backend;
 use crate::batch::{Batches, OpenBatch};
 use crate::config::load::{Loaded, Problems};
 use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
@@ -165,8 +166,16 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
             1 => "1 unfinished batch goes".to_owned(),
             _ => format!("{count} unfinished batches go"),
         };
-        let mut now = after.world.backends.iter();
-        Some(match now.any(|new| new.name() == name) {
+        let now = |is: fn(&Backend, &Backend) -> bool| {
+            let mut now = after.world.backends.iter();
+            now.find(|new| is(new, old))
+        };
+        let renamed = now(|new, old| new.catalog() == old.catalog() && new.name() != old.name());
+        if let Some(new) = renamed {
+            let new = new.name();
+            return Some(format!("backend `{name}` is `{new}` now, and {batches} on with its catalog under the old name"));
+        }
+        Some(match now(|new, old| new.name() == old.name()).is_some() {
             true => format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none"),
             false => format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none"),
         })

@@ -45,7 +45,8 @@ impl Snapshot {
         let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
         let metrics = &lasting.metrics;
         let old_world = before.map(|before| (&before.config, &*before.world));
-        let world = build::world(&config, metrics, old_world, same).await;
+        let identities = lasting.batches.identities();
+        let world = build::world(&config, metrics, identities, old_world, same).await;
         let old_serving = before.map(|before| (&before.config, &before.serving));
         let tls = build::tls(&config, old_serving, same);
         let keys = match before {

@@ -35,7 +35,7 @@ use super::dial::Io;
 use super::headers;
 use super::patience::Patience;
 use super::plain;
-use super::replay::Replay;
+use super::replay::{Answered, Replay};
 use super::spare::Spare;
 use crate::body::Body;
 use crate::error::BoxError;
@@ -163,9 +163,10 @@ impl Connection {
             true => Broken::Lost(cause),
             false => Broken::Unsent(cause),
         };
-        if let Err(cause) = self.hand_over(read).await {
-            return Err(broken(cause.into()));
-        }
+        let answered = match self.hand_over(read).await {
+            Ok(answered) => answered,
+            Err(cause) => return Err(broken(cause.into())),
+        };
         let Speaker::Hyper { sender, .. } = &mut self.speaker else {
             return Err(broken("the connection has ended".into()));
         };
@@ -181,7 +182,12 @@ impl Connection {
             spare.restore(request);
         }
         match outcome {
-            Ok(Ok(response)) => Ok(response.map(Came::Streaming)),
+            Ok(Ok(response)) => {
+                if let Some(answered) = answered {
+                    answered.set();
+                }
+                Ok(response.map(Came::Streaming))
+            }
             Ok(Err(mut refused)) => match refused.take_message() {
                 Some(back) => {
                     *request = back;
@@ -193,25 +199,28 @@ impl Connection {
         }
     }
 
-    /// From here on hyper speaks.
-    async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<()> {
+    /// From here on hyper speaks. Who has sent a request already tells it once the answer's head has come.
+    async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<Option<Answered>> {
         let io = match replace(&mut self.speaker, Speaker::Gone) {
             Speaker::Own(io) => io,
             other => {
                 self.speaker = other;
-                return Ok(());
+                return Ok(None);
             }
         };
-        let io = match read {
-            Some(read) => Replay::of(io, read),
-            None => Replay::fresh(io),
+        let (io, answered) = match read {
+            Some(read) => {
+                let (io, answered) = Replay::of(io, read);
+                (io, Some(answered))
+            }
+            None => (Replay::fresh(io), None),
         };
         let mut builder = http1::Builder::new();
         let (sender, driver) = builder.max_buf_size(READ_AHEAD).handshake(io).await?;
         let driver = Box::new(driver);
         self.speaker = Speaker::Hyper { sender, driver };
         self.bell.ring();
-        Ok(())
+        Ok(answered)
     }
 
     /// The answer that hyper brought is over: it need not speak any longer.

@@ -2,11 +2,17 @@
 //!
 //! What it writes first was written already and goes nowhere; what it then reads first is what was read already.
 //!
+//! Which of its writes are the request is told from its first flush, an order that hyper does not promise. So whatever
+//! it writes between that flush and the head of the answer fails: it may be a part of the request, which the catalog
+//! would take for the next one. The connection ends then, and the request counts as lost.
+//!
 //! To hyper a write that fails is the end of the exchange. A catalog that refuses what it is being sent says so and hangs
 //! up without having read the rest: so a write that fails only waits, and reading tells whether there was an answer.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
@@ -24,7 +30,13 @@ pub(super) struct Replay {
     flushed: bool,
     /// Nothing more can be written.
     hung_up: bool,
+    /// The head of the answer has come.
+    answered: Answered,
 }
+
+/// Says that the head of the answer has come: from then on what hyper writes is another request.
+#[derive(Clone, Default)]
+pub(super) struct Answered(Arc<AtomicBool>);
 
 /// How far hyper has come with what was written already.
 #[derive(PartialEq, Eq)]
@@ -33,8 +45,17 @@ enum Stage {
     Before,
     /// It writes it.
     Within,
-    /// It has, or there was nothing.
+    /// It has, and has nothing to write before the answer's head has come.
+    Waiting,
+    /// The answer's head has come, or there was nothing.
     After,
+}
+
+impl Answered {
+    /// The head of the answer has come.
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Replay {
@@ -46,22 +67,47 @@ impl Replay {
             read: Bytes::new(),
             flushed: true,
             hung_up: false,
+            answered: Answered::default(),
         }
     }
 
-    /// The request that will be written first was written; `read` came since.
-    pub(super) fn of(io: Io, read: Bytes) -> Self {
-        Self {
+    /// The request that will be written first was written; `read` came since. To be told of the answer.
+    pub(super) fn of(io: Io, read: Bytes) -> (Self, Answered) {
+        let replay = Self {
             stage: Stage::Before,
             read,
             ..Self::fresh(io)
-        }
+        };
+        let answered = replay.answered.clone();
+        (replay, answered)
     }
 
     /// The connection, if nothing of it is left in here.
-    pub(super) fn into_io(self) -> Option<Io> {
+    pub(super) fn into_io(mut self) -> Option<Io> {
+        self.see_answer();
         let over = self.stage == Stage::After && self.read.is_empty() && self.flushed;
         (over && !self.hung_up).then_some(self.io)
+    }
+
+    fn see_answer(&mut self) {
+        if self.stage == Stage::Waiting && self.answered.0.load(Ordering::Relaxed) {
+            self.stage = Stage::After;
+        }
+    }
+
+    /// Whether what is written now was written already and goes nowhere; an error if it may go nowhere at all.
+    fn was_written(&mut self) -> io::Result<bool> {
+        self.see_answer();
+        match self.stage {
+            Stage::Before | Stage::Within => {
+                self.stage = Stage::Within;
+                Ok(true)
+            }
+            Stage::Waiting => Err(io::Error::other(
+                "a write came where the answer was due: the connection is given up",
+            )),
+            Stage::After => Ok(false),
+        }
     }
 
     /// What came of a write, unless it failed.
@@ -86,7 +132,7 @@ impl Read for Replay {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.stage != Stage::After {
+        if matches!(self.stage, Stage::Before | Stage::Within) {
             return Poll::Pending;
         }
         if self.read.is_empty() {
@@ -105,8 +151,7 @@ impl Write for Replay {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.stage != Stage::After {
-            self.stage = Stage::Within;
+        if self.was_written()? {
             return Poll::Ready(Ok(buf.len()));
         }
         if self.hung_up {
@@ -119,7 +164,7 @@ impl Write for Replay {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.stage == Stage::Within {
-            self.stage = Stage::After;
+            self.stage = Stage::Waiting;
             // Now it may read.
             cx.waker().wake_by_ref();
         }
@@ -144,8 +189,7 @@ impl Write for Replay {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.stage != Stage::After {
-            self.stage = Stage::Within;
+        if self.was_written()? {
             return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
         }
         if self.hung_up {
@@ -154,5 +198,71 @@ impl Write for Replay {
         self.flushed = false;
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         self.unless_hung_up(cx, written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use std::future::poll_fn;
+
+    use hyper_util::rt::TokioIo;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    async fn pair() -> (Io, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (server, _) = listener.accept().await.unwrap();
+        (Io::Plain(TokioIo::new(client.unwrap())), server)
+    }
+
+    async fn write(replay: &mut Replay, text: &str) -> io::Result<usize> {
+        poll_fn(|cx| Pin::new(&mut *replay).poll_write(cx, text.as_bytes())).await
+    }
+
+    async fn flush(replay: &mut Replay) {
+        let flushed = poll_fn(|cx| Pin::new(&mut *replay).poll_flush(cx)).await;
+        flushed.unwrap();
+    }
+
+    #[tokio::test]
+    async fn between_the_request_and_the_head_of_its_answer_no_write_gets_through() {
+        let (io, server) = pair().await;
+        let (mut replay, answered) = Replay::of(io, Bytes::from_static(b"HTTP/1.1"));
+        // In as many pieces as it likes, and flushed as often.
+        for piece in ["POST / HTTP/1.1\r\n\r\n", "body"] {
+            assert_eq!(write(&mut replay, piece).await.unwrap(), piece.len());
+        }
+        for _ in 0..2 {
+            flush(&mut replay).await;
+            assert!(write(&mut replay, "late").await.is_err());
+            let pieces = [io::IoSlice::new(b"late")];
+            let vectored =
+                |cx: &mut Context<'_>| Pin::new(&mut replay).poll_write_vectored(cx, &pieces);
+            assert!(poll_fn(vectored).await.is_err());
+        }
+        answered.set();
+        assert_eq!(write(&mut replay, "next").await.unwrap(), 4);
+        flush(&mut replay).await;
+        server.readable().await.unwrap();
+        let mut read = [0; 9];
+        assert_eq!(server.try_read(&mut read).unwrap(), 4);
+        assert_eq!(&read[..4], b"next");
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_the_head_of_its_answer_is_not_used_again() {
+        for comes in [true, false] {
+            let (io, _server) = pair().await;
+            let (mut replay, answered) = Replay::of(io, Bytes::new());
+            write(&mut replay, "request").await.unwrap();
+            flush(&mut replay).await;
+            if comes {
+                answered.set();
+            }
+            assert_eq!(replay.into_io().is_some(), comes);
+        }
     }
 }

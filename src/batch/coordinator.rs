@@ -36,7 +36,7 @@ use crate::batch::participant::{Asker, Described};
 use crate::batch::permits::{Permit, Permits};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
-use crate::batch::visibility::{Claim, Line, Subject, Visibility, Watched};
+use crate::batch::visibility::{Claim, Line, Visibility};
 use crate::config::BatchConfig;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Phase};
@@ -211,15 +211,6 @@ impl Coordinator {
                 return;
             }
         }
-    }
-
-    /// Whether what is found as this version may be another's, however alike it looks: somebody else asked for it after
-    /// the batch had let it go, another batch's create of it may still land, or a writer's that got no answer.
-    fn is_contested(&self, line: &Line, version: u64, subject: &Subject, fate: &Fate) -> bool {
-        let visibility = &self.visibility;
-        visibility.watched(&line.table, subject, fate) == Watched::Contested
-            || visibility.has_stray(line, version)
-            || visibility.has_rival(line, version, fate)
     }
 }
 

@@ -26,7 +26,7 @@ use queues::{Queue, Queues};
 /// joined by `$`, for some catalogs keep them so.
 #[derive(Clone, Debug)]
 pub struct TableKey {
-    /// The configured backend's name.
+    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): mostly the backend's name.
     pub backend: Arc<str>,
     /// The catalog's own identifier.
     pub table: Identifier,
@@ -173,6 +173,18 @@ impl Locks {
         let wanted = wanted.map(|table| (Key::Table(table), Mode::Shared));
         let wanted = in_order(wanted.collect());
         self.take(wanted, wait, Some(Queue::Requests)).await
+    }
+
+    /// The same for a batch that one catalog does by itself.
+    pub async fn shared_for_batch(
+        &self,
+        tables: impl IntoIterator<Item = TableKey>,
+        wait: Duration,
+    ) -> Result<Hold, LockError> {
+        let wanted = tables.into_iter();
+        let wanted = wanted.map(|table| (Key::Table(table), Mode::Shared));
+        let wanted = in_order(wanted.collect());
+        self.take(wanted, wait, Some(Queue::Batches)).await
     }
 
     /// Holds a namespace against batches on the tables below it.

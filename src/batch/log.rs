@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::batch::step::{Decision, Hazard, Settled};
+use crate::backend::Backend;
+use crate::batch::step::{Decision, Hazard, Refusal, Settled};
+use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 
 pub mod disk;
@@ -40,6 +42,25 @@ pub struct IntentEntry {
     pub branch: Option<String>,
     /// What is to be done there.
     pub action: Action,
+    /// Somebody else's create of that version had got no answer when the batch began: what looks like the batch's own need
+    /// not be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub contested: bool,
+    /// Which catalog it is, should the backend be renamed.
+    #[serde(default, skip_serializing_if = "CatalogRef::is_unnamed")]
+    pub catalog: CatalogRef,
+}
+
+/// A catalog, whatever the name of the backend that leads to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogRef {
+    /// Where it was, in the form of [`BackendConfig::addresses`](crate::config::BackendConfig::addresses); absent in
+    /// logs from before it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Arc<str>>,
+    /// Its identity in this process, where that is not the backend's name.
+    #[serde(skip)]
+    identity: Option<Arc<str>>,
 }
 
 /// One change of one table.
@@ -120,10 +141,76 @@ pub enum Verdict {
         proofs: Vec<Option<Proof>>,
         /// Why.
         reason: String,
+        /// What the caller was answered with; absent in logs of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<AbortAnswer>,
     },
 }
 
+impl CatalogRef {
+    /// The catalog of a backend.
+    pub fn of(backend: &Backend) -> Self {
+        let mut catalog = Self {
+            address: backend.addresses().first().cloned(),
+            identity: None,
+        };
+        catalog.known_as(backend.name(), backend.catalog());
+        catalog
+    }
+
+    /// Notes the identity of the catalog that a backend of this name leads to.
+    pub(in crate::batch) fn known_as(&mut self, name: &str, identity: &Arc<str>) {
+        self.identity = (**identity != *name).then(|| Arc::clone(identity));
+    }
+
+    fn is_unnamed(&self) -> bool {
+        self.address.is_none()
+    }
+}
+
+impl IntentEntry {
+    /// The identity of the catalog, by which its tables are locked and hidden.
+    pub fn identity(&self) -> &Arc<str> {
+        self.catalog.identity.as_ref().unwrap_or(&self.backend)
+    }
+}
+
+/// The status and the code of an aborted batch's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbortAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The contract's code.
+    pub code: u8,
+}
+
 impl Verdict {
+    /// ABORT because of `refusal`, if that is known.
+    pub fn abort(proofs: Vec<Option<Proof>>, refusal: Option<&Refusal>) -> Self {
+        Self::Abort {
+            proofs,
+            reason: refusal.map_or_else(String::new, |refusal| refusal.message.clone()),
+            answer: refusal.map(|refusal| AbortAnswer {
+                status: refusal.status,
+                code: refusal.code.number(),
+            }),
+        }
+    }
+
+    /// What the caller of an aborted batch is answered with. Where the log does not say, it is a conflict.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Self::Abort { reason, answer, .. } = self else {
+            return None;
+        };
+        let conflict = Code::ConcurrentModification;
+        let code = answer.and_then(|answer| Code::from_number(answer.code.into()));
+        Some(Refusal {
+            status: answer.map_or(conflict.status().as_u16(), |answer| answer.status),
+            code: code.unwrap_or(conflict),
+            message: reason.clone(),
+        })
+    }
+
     /// The decision without what goes with it.
     pub fn decision(&self) -> Decision {
         match self {
@@ -186,6 +273,10 @@ pub trait Log: Send + Sync + 'static {
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
+    /// Finds one batch.
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>>;
+    /// Finds the batch that was begun last with this [`Intent::idempotency`].
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>>;
     /// Shows every batch it knows, in the order in which they began, one at a time: they may be very many.
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()>;
     /// Writes what was asked for before, and nothing after; the next to open it need repair nothing.

@@ -1,4 +1,9 @@
 //! What became of batches, for whoever asks again: the same request, or `transaction/{id}/describe`.
+//!
+//! The latest are in memory. All others are read from the log when somebody asks: a request with a key that is not in
+//! memory is the first only once the log does not know the key either.
+
+mod request_key;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +17,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::batch::TableKey;
-use crate::batch::log::BatchId;
+use crate::batch::coordinator::WallClock;
+use crate::batch::log::{BatchId, Log, LogError, Record, Verdict};
 use crate::batch::step::Refusal;
 use crate::error::Error;
 use crate::protocol::error::Code;
+pub use request_key::{Fingerprint, RequestKey};
 
-/// Finished batches that are remembered; the least used are forgotten first.
+/// Finished batches that are in memory; the least used leave it first.
 pub const REMEMBERED: usize = 100_000;
 
 /// How a batch was answered.
@@ -57,16 +64,44 @@ pub enum Admission {
     Different,
 }
 
-/// The memory.
+/// The memory, and what it is read from.
 pub struct Outcomes {
-    /// By request, while running.
-    running: DashMap<String, Arc<Outcome>>,
-    /// By request, when finished.
+    log: Arc<dyn Log>,
+    clock: WallClock,
+    /// By request, while it is not answered.
+    running: DashMap<String, Slot>,
+    /// By request, when it is.
     finished: Cache<String, Arc<Outcome>>,
-    /// By batch, running or finished.
-    batches: Cache<BatchId, Arc<Outcome>>,
+    /// By batch, while it is not answered.
+    undecided: DashMap<BatchId, Arc<Outcome>>,
+    /// By batch, when it is.
+    decided: Cache<BatchId, Arc<Outcome>>,
     /// For how many milliseconds.
     remember: AtomicU64,
+}
+
+/// What is under way for a key.
+enum Slot {
+    /// Somebody looks for it in the log; closed when that is over.
+    Lookup(watch::Receiver<()>),
+    /// A batch.
+    Batch(Arc<Outcome>),
+}
+
+/// What memory says to a request.
+enum Recalled {
+    Admission(Admission),
+    /// Another request looks for the key in the log: ask again when that is over.
+    Wait(watch::Receiver<()>),
+    /// It is this request's to look; until the sender is dropped all others wait.
+    Look(watch::Sender<()>),
+}
+
+/// A look into the log, for as long as which nobody else begins a batch with its key.
+struct Lookup<'a> {
+    outcomes: &'a Outcomes,
+    key: &'a str,
+    _over: watch::Sender<()>,
 }
 
 impl Outcome {
@@ -81,6 +116,27 @@ impl Outcome {
             answer: watch::Sender::new(None),
             since: Instant::now(),
         }
+    }
+
+    /// A batch as the log knows it, `now` in milliseconds since the epoch. Without a decision it has no answer.
+    fn recorded(record: &Record, now: u64) -> Self {
+        let entries = record.intent.entries.iter();
+        let tables = entries.map(|entry| entry.line().table).collect();
+        let mut outcome = Self::new(record.id, record.intent.fingerprint.clone(), tables);
+        let age = record.ended.map_or(0, |ended| now.saturating_sub(ended));
+        let since = outcome.since.checked_sub(Duration::from_millis(age));
+        outcome.since = since.unwrap_or(outcome.since);
+        match &record.verdict {
+            None => {}
+            Some(Verdict::Commit(versions)) => outcome.set(Answered::Committed(versions.clone())),
+            Some(abort) => {
+                if let Some(refusal) = abort.refusal() {
+                    let written = true;
+                    outcome.set(Answered::Refused { refusal, written });
+                }
+            }
+        }
+        outcome
     }
 
     /// Gives the answer to everyone who waits. Only `Unknown` can be followed by another.
@@ -123,32 +179,75 @@ impl Outcome {
         self.answer.borrow().clone()
     }
 
-    fn is_answered(&self) -> bool {
-        !matches!(self.get().as_deref(), None | Some(Answered::Unknown))
-    }
-
     /// Waits for the answer.
     pub async fn wait(&self) -> Arc<Answered> {
+        self.wait_for(Option::is_some).await
+    }
+
+    /// Waits for the answer that no other can follow.
+    pub async fn wait_for_decision(&self) -> Arc<Answered> {
+        let definite =
+            |answer: &Option<Arc<Answered>>| answer.as_deref().is_some_and(Answered::is_definite);
+        self.wait_for(definite).await
+    }
+
+    async fn wait_for(&self, until: impl FnMut(&Option<Arc<Answered>>) -> bool) -> Arc<Answered> {
         let mut answer = self.answer.subscribe();
-        match answer.wait_for(Option::is_some).await {
+        match answer.wait_for(until).await {
             Ok(answer) => answer.clone().unwrap_or(Arc::new(Answered::Unknown)),
             Err(_) => Arc::new(Answered::Unknown),
         }
     }
+
+    fn is_answered(&self) -> bool {
+        self.get().is_some_and(|answer| answer.is_definite())
+    }
+
+    /// Whether it is what a request with its key, or a request that is the same, is answered with. An undecided batch
+    /// always is.
+    fn holds_key(&self, has_key: bool) -> bool {
+        match self.get().as_deref() {
+            None | Some(Answered::Unknown) => true,
+            Some(answer) => has_key && answer.holds_key(),
+        }
+    }
+}
+
+impl Answered {
+    fn is_definite(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+
+    /// Whether a request with the same key gets this answer, too. What was refused before anything was written, or for a
+    /// reason that passes, may be tried again.
+    fn holds_key(&self) -> bool {
+        match self {
+            Self::Committed(_) | Self::Unknown => true,
+            Self::Refused { refusal, written } => *written && !passes(refusal.status),
+        }
+    }
+}
+
+/// Whether the reason for an answer with this status passes: the same request may do better later.
+fn passes(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..)
 }
 
 impl Outcomes {
-    /// An empty memory; finished batches stay in it for `remember`.
-    pub fn new(remember: Duration) -> Self {
+    /// The outcomes in a log; finished batches are remembered for `remember`.
+    pub fn new(log: Arc<dyn Log>, clock: WallClock, remember: Duration) -> Self {
         Self {
+            log,
+            clock,
             running: DashMap::new(),
             finished: Cache::new(REMEMBERED),
-            batches: Cache::new(REMEMBERED),
+            undecided: DashMap::new(),
+            decided: Cache::new(REMEMBERED),
             remember: AtomicU64::new(millis(remember)),
         }
     }
 
-    /// From now on, finished batches stay in it for `remember`, those that are in it included.
+    /// From now on, finished batches are remembered for `remember`, those that are finished already included.
     pub fn remember_for(&self, remember: Duration) {
         self.remember.store(millis(remember), Ordering::Relaxed);
     }
@@ -157,82 +256,165 @@ impl Outcomes {
         Duration::from_millis(self.remember.load(Ordering::Relaxed))
     }
 
-    /// Finds out whether a request is the first of its kind. `key` identifies caller and request.
-    pub fn admit(
+    /// Finds out whether a request is the first of its kind, and names its batch if it is. Only what has a key is looked
+    /// for in the log.
+    pub async fn admit(
         &self,
-        key: &str,
-        has_key: bool,
-        id: BatchId,
-        fingerprint: &str,
+        request: &RequestKey,
         tables: Vec<TableKey>,
-    ) -> Admission {
-        let join = |outcome: &Arc<Outcome>| match outcome.fingerprint == fingerprint {
-            true => Admission::Join(Arc::clone(outcome)),
-            false => Admission::Different,
+        name: impl Fn() -> BatchId,
+    ) -> Result<Admission, LogError> {
+        let mut tables = Some(tables);
+        // Named while nobody else can begin: of two batches with one key the later one has the later name.
+        let mut begin = || {
+            let tables = tables.take().unwrap_or_default();
+            let fingerprint = request.fingerprint.canonical.clone();
+            Arc::new(Outcome::new(name(), fingerprint, tables))
         };
-        match self.running.entry(key.to_owned()) {
-            // Without a key, only what is running is joined.
-            Entry::Occupied(mut answered) if !has_key && answered.get().is_answered() => {
-                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned(), tables));
-                answered.insert(Arc::clone(&outcome));
-                self.batches.insert(id, Arc::clone(&outcome));
-                Admission::First(outcome)
-            }
-            Entry::Occupied(running) => join(running.get()),
-            Entry::Vacant(free) => {
-                if let Some(finished) = self.finished.get(key)
-                    && finished.since.elapsed() < self.remember()
-                {
-                    return join(&finished);
+        loop {
+            match self.recall_key(request, &mut begin) {
+                Recalled::Admission(admission) => return Ok(admission),
+                Recalled::Wait(mut over) => {
+                    // It is only ever closed.
+                    let _ = over.changed().await;
                 }
-                let outcome = Arc::new(Outcome::new(id, fingerprint.to_owned(), tables));
-                free.insert(Arc::clone(&outcome));
-                self.batches.insert(id, Arc::clone(&outcome));
-                Admission::First(outcome)
+                Recalled::Look(over) => {
+                    let lookup = Lookup {
+                        outcomes: self,
+                        key: &request.key,
+                        _over: over,
+                    };
+                    let found = self.log.find_by_key(&request.key).await?;
+                    return Ok(match found.and_then(|record| self.recorded(&record)) {
+                        Some(outcome) if outcome.holds_key(true) => {
+                            if outcome.is_answered() {
+                                self.finished
+                                    .insert(request.key.clone(), Arc::clone(&outcome));
+                                self.decided.insert(outcome.id, Arc::clone(&outcome));
+                            }
+                            request.join(&outcome)
+                        }
+                        _ => lookup.first(begin()),
+                    });
+                }
             }
         }
     }
 
-    /// The batch has its answer. Kept for the same request if it brought a key and something was written.
-    pub fn finish(&self, key: &str, has_key: bool, outcome: &Arc<Outcome>) {
-        let kept = match outcome.get().as_deref() {
-            Some(Answered::Committed(_) | Answered::Unknown) => true,
-            Some(Answered::Refused { written, .. }) => *written,
-            None => false,
-        };
-        match (kept, has_key) {
-            (true, true) => self.finished.insert(key.to_owned(), Arc::clone(outcome)),
-            (true, false) => {}
-            (false, _) => {
-                self.batches.remove(&outcome.id);
+    /// What memory says to a request.
+    fn recall_key(
+        &self,
+        request: &RequestKey,
+        begin: &mut dyn FnMut() -> Arc<Outcome>,
+    ) -> Recalled {
+        match self.running.entry(request.key.clone()) {
+            Entry::Occupied(mut slot) => match slot.get() {
+                Slot::Lookup(over) => Recalled::Wait(over.clone()),
+                Slot::Batch(outcome) if outcome.holds_key(request.has_key) => {
+                    Recalled::Admission(request.join(outcome))
+                }
+                Slot::Batch(_) => {
+                    let outcome = self.begun(begin());
+                    slot.insert(Slot::Batch(Arc::clone(&outcome)));
+                    Recalled::Admission(Admission::First(outcome))
+                }
+            },
+            Entry::Vacant(free) if request.has_key => {
+                if let Some(finished) = self.finished.get(&request.key)
+                    && self.is_fresh(&finished)
+                {
+                    return Recalled::Admission(request.join(&finished));
+                }
+                let (over, wait) = watch::channel(());
+                free.insert(Slot::Lookup(wait));
+                Recalled::Look(over)
+            }
+            Entry::Vacant(free) => {
+                let outcome = self.begun(begin());
+                free.insert(Slot::Batch(Arc::clone(&outcome)));
+                Recalled::Admission(Admission::First(outcome))
             }
         }
-        let running = |_: &String, running: &Arc<Outcome>| Arc::ptr_eq(running, outcome);
+    }
+
+    fn begun(&self, outcome: Arc<Outcome>) -> Arc<Outcome> {
+        self.undecided.insert(outcome.id, Arc::clone(&outcome));
+        outcome
+    }
+
+    fn is_fresh(&self, outcome: &Outcome) -> bool {
+        outcome.since.elapsed() < self.remember()
+    }
+
+    /// The outcome of a batch in the log; `None` if it ended so long ago that it counts as forgotten.
+    fn recorded(&self, record: &Record) -> Option<Arc<Outcome>> {
+        let outcome = Arc::new(Outcome::recorded(record, (self.clock)()));
+        if outcome.get().is_none() {
+            outcome.set(Answered::Unknown);
+        }
+        (record.ended.is_none() || self.is_fresh(&outcome)).then_some(outcome)
+    }
+
+    /// Lets go of a batch that was answered, and remembers its answer for the same request, if it holds its key. One whose
+    /// answer is not known yet keeps it until it is.
+    pub async fn finish(&self, key: &str, has_key: bool, outcome: &Arc<Outcome>) {
+        let running = |_: &String, slot: &Slot| match slot {
+            Slot::Batch(running) => Arc::ptr_eq(running, outcome),
+            Slot::Lookup(_) => false,
+        };
+        outcome.wait().await;
+        if !has_key {
+            self.running.remove_if(key, running);
+        }
+        let answer = outcome.wait_for_decision().await;
+        if has_key && answer.holds_key() {
+            self.finished.insert(key.to_owned(), Arc::clone(outcome));
+        }
+        // What was refused before anything was written is no batch that anybody can ask for.
+        if !matches!(*answer, Answered::Refused { written: false, .. }) {
+            self.decided.insert(outcome.id, Arc::clone(outcome));
+        }
+        self.undecided.remove(&outcome.id);
         self.running.remove_if(key, running);
     }
 
     /// Remembers a batch that the log knows.
-    pub fn recall(&self, key: Option<String>, outcome: &Arc<Outcome>) {
-        self.batches.insert(outcome.id, Arc::clone(outcome));
-        if let Some(key) = key {
-            self.finished.insert(key, Arc::clone(outcome));
+    pub fn recall(self: &Arc<Self>, record: &Record) -> Arc<Outcome> {
+        let outcome = Arc::new(Outcome::recorded(record, (self.clock)()));
+        let key = record.intent.idempotency.clone();
+        if outcome.is_answered() {
+            self.decided.insert(outcome.id, Arc::clone(&outcome));
+            if let Some(key) = key.filter(|_| outcome.holds_key(true)) {
+                self.finished.insert(key, Arc::clone(&outcome));
+            }
+            return outcome;
         }
+        self.begun(Arc::clone(&outcome));
+        if let Some(key) = &key {
+            let slot = Slot::Batch(Arc::clone(&outcome));
+            self.running.insert(key.clone(), slot);
+        }
+        let (outcomes, unanswered) = (Arc::clone(self), Arc::clone(&outcome));
+        tokio::spawn(async move {
+            let has_key = key.is_some();
+            let key = key.unwrap_or_default();
+            outcomes.finish(&key, has_key, &unanswered).await;
+        });
+        outcome
     }
 
     /// Forgets what has been remembered for long enough, but for batches that are not over.
     pub fn forget(&self, is_open: impl Fn(BatchId) -> bool) {
-        let keep = |outcome: &Arc<Outcome>| {
-            let answered = !matches!(outcome.get().as_deref(), None | Some(Answered::Unknown));
-            !answered || outcome.since.elapsed() < self.remember() || is_open(outcome.id)
-        };
+        let keep = |outcome: &Arc<Outcome>| self.is_fresh(outcome) || is_open(outcome.id);
         self.finished.retain(|_, outcome| keep(outcome));
-        self.batches.retain(|_, outcome| keep(outcome));
+        self.decided.retain(|_, outcome| keep(outcome));
     }
 
-    /// Batches that run or are remembered.
+    /// Batches that run or are in memory.
     pub fn len(&self) -> usize {
-        let kept = self.finished.len().max(self.batches.len());
-        kept.max(self.running.len())
+        let batches = self.undecided.len() + self.decided.len();
+        let requests = self.running.len().max(self.finished.len());
+        batches.max(requests)
     }
 
     /// None.
@@ -240,9 +422,44 @@ impl Outcomes {
         self.len() == 0
     }
 
-    /// The batch of this name, if it is known.
-    pub fn batch(&self, id: BatchId) -> Option<Arc<Outcome>> {
-        self.batches.get(&id)
+    /// The batch of this name, if memory or the log knows it.
+    pub async fn batch(&self, id: BatchId) -> Result<Option<Arc<Outcome>>, LogError> {
+        if let Some(undecided) = self.undecided.get(&id) {
+            return Ok(Some(Arc::clone(&undecided)));
+        }
+        if let Some(decided) = self.decided.get(&id) {
+            return Ok(Some(decided));
+        }
+        // Names of other versions are no batch's.
+        if id.get_version_num() != 7 {
+            return Ok(None);
+        }
+        let found = self.log.find(id).await?;
+        let Some(outcome) = found.and_then(|record| self.recorded(&record)) else {
+            return Ok(None);
+        };
+        if outcome.is_answered() {
+            self.decided.insert(id, Arc::clone(&outcome));
+        }
+        Ok(Some(outcome))
+    }
+}
+
+impl Lookup<'_> {
+    /// The log does not know the key: this batch is the first with it.
+    fn first(self, outcome: Arc<Outcome>) -> Admission {
+        let outcome = self.outcomes.begun(outcome);
+        let slot = Slot::Batch(Arc::clone(&outcome));
+        self.outcomes.running.insert(self.key.to_owned(), slot);
+        Admission::First(outcome)
+    }
+}
+
+impl Drop for Lookup<'_> {
+    /// However it ended: who waits asks again.
+    fn drop(&mut self) {
+        let looking = |_: &String, slot: &Slot| matches!(slot, Slot::Lookup(_));
+        self.outcomes.running.remove_if(self.key, looking);
     }
 }
 
@@ -251,90 +468,4 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
-    use super::*;
-
-    const REMEMBER: Duration = Duration::from_secs(60);
-
-    fn begin(outcomes: &Outcomes, key: &str) -> Arc<Outcome> {
-        match outcomes.admit(key, true, BatchId::now_v7(), "same", Vec::new()) {
-            Admission::First(outcome) => outcome,
-            Admission::Join(_) | Admission::Different => panic!("{key} is known"),
-        }
-    }
-
-    fn is_known(outcomes: &Outcomes, key: &str) -> bool {
-        matches!(
-            outcomes.admit(key, true, BatchId::nil(), "same", Vec::new()),
-            Admission::Join(_)
-        )
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_left_of_a_batch_that_is_over_and_old() {
-        let outcomes = Outcomes::new(REMEMBER);
-        let refusal = Refusal {
-            status: 409,
-            code: Code::ConcurrentModification,
-            message: "no".into(),
-        };
-        let written = true;
-        for (number, answered) in [
-            Answered::Committed(Vec::new()),
-            Answered::Refused { refusal, written },
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            for has_key in [true, false] {
-                let key = format!("{number} {has_key}");
-                let outcome = begin(&outcomes, &key);
-                outcome.set(answered.clone());
-                outcomes.finish(&key, has_key, &outcome);
-            }
-        }
-        let running = begin(&outcomes, "running");
-        let stuck = begin(&outcomes, "stuck");
-        stuck.set(Answered::Committed(Vec::new()));
-        outcomes.finish("stuck", true, &stuck);
-        assert_eq!(outcomes.len(), 6);
-
-        tokio::time::advance(REMEMBER / 2).await;
-        outcomes.forget(|_| false);
-        assert_eq!(outcomes.len(), 6, "not old enough");
-        tokio::time::advance(REMEMBER / 2).await;
-        outcomes.forget(|id| id == stuck.id);
-        assert_eq!(outcomes.len(), 2);
-        assert!(outcomes.batch(running.id).is_some() && is_known(&outcomes, "running"));
-        assert!(outcomes.batch(stuck.id).is_some());
-
-        running.set(Answered::Unknown);
-        outcomes.finish("running", true, &running);
-        outcomes.forget(|_| false);
-        assert_eq!(outcomes.len(), 1, "its answer is not known yet");
-        running.set(Answered::Committed(Vec::new()));
-        outcomes.forget(|_| false);
-        assert!(outcomes.is_empty());
-    }
-
-    /// The same entries once more, right after the answer: they are tried again.
-    #[test]
-    fn without_a_key_only_what_is_running_is_joined() {
-        let outcomes = Outcomes::new(REMEMBER);
-        let id = BatchId::now_v7();
-        let Admission::First(first) = outcomes.admit("k", false, id, "same", Vec::new()) else {
-            panic!("nobody was before it");
-        };
-        let joined = outcomes.admit("k", false, BatchId::nil(), "same", Vec::new());
-        assert!(matches!(joined, Admission::Join(_)));
-        first.set(Answered::Committed(Vec::new()));
-        let again = outcomes.admit("k", false, BatchId::now_v7(), "same", Vec::new());
-        let Admission::First(second) = again else {
-            panic!("it was answered");
-        };
-        outcomes.finish("k", false, &first);
-        let joined = outcomes.admit("k", false, BatchId::nil(), "same", Vec::new());
-        assert!(matches!(joined, Admission::Join(running) if Arc::ptr_eq(&running, &second)));
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::backend::Backend;
 use crate::batch::locks::TableKey;
-use crate::batch::log::{Action, Intent, IntentEntry};
+use crate::batch::log::{Action, CatalogRef, Intent, IntentEntry};
 use crate::batch::step::{Kind, Shape, State};
 use crate::batch::visibility::{Line, Subject};
 use crate::error::Error;
@@ -65,14 +65,15 @@ impl Plan {
         Ok(Self { entries, shape })
     }
 
-    /// A batch as the log knows it; `None` if one of its backends is not configured any more.
+    /// A batch as the log knows it; `None` if one of its backends is not configured any more. `backend` is asked by the
+    /// identity of the catalog.
     pub fn recovered(
         intent: &Intent,
         backend: impl Fn(&str) -> Option<Arc<Backend>>,
     ) -> Option<Self> {
         let entries = intent.entries.iter().map(|entry| {
             Some(Entry {
-                backend: backend(&entry.backend)?,
+                backend: backend(entry.identity())?,
                 line: entry.line(),
                 action: entry.action.clone(),
                 body: Bytes::new(),
@@ -87,10 +88,12 @@ impl Plan {
         self.entries
             .iter()
             .map(|entry| IntentEntry {
-                backend: Arc::clone(&entry.line.table.backend),
+                backend: Arc::clone(entry.backend.name()),
                 table: entry.line.table.table.clone(),
                 branch: entry.line.branch.clone(),
                 action: entry.action.clone(),
+                contested: false,
+                catalog: CatalogRef::of(&entry.backend),
             })
             .collect()
     }
@@ -133,7 +136,7 @@ impl IntentEntry {
     pub fn line(&self) -> Line {
         Line {
             table: TableKey {
-                backend: Arc::clone(&self.backend),
+                backend: Arc::clone(self.identity()),
                 table: self.table.clone(),
             },
             branch: self.branch.clone(),

@@ -6,11 +6,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, Run, WATCH};
+use crate::batch::identities::Finder;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
-use crate::batch::outcomes::{Answered, Outcome, Outcomes, REMEMBERED};
+use crate::batch::outcomes::{Outcome, Outcomes, REMEMBERED};
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::Line;
@@ -23,12 +23,13 @@ use stranded::Stranded;
 /// Answers how many there were. A batch whose backend is not configured any more waits for it.
 pub async fn recover(
     coordinator: &Arc<Coordinator>,
-    outcomes: &Outcomes,
-    backend: impl Fn(&str) -> Option<Arc<Backend>>,
+    outcomes: &Arc<Outcomes>,
+    finder: &Finder<'_>,
 ) -> Result<usize, LogError> {
     let (mut past, mut last) = (Past::default(), None);
-    let mut sort = |record: Record| {
+    let mut sort = |mut record: Record| {
         last = Some(record.id);
+        finder.name(&mut record.intent);
         past.add(record);
     };
     coordinator.log.scan(&mut sort).await?;
@@ -41,18 +42,18 @@ pub async fn recover(
     let room = REMEMBERED.saturating_sub(past.kept.len());
     let old = past.over.len().saturating_sub(room);
     for record in past.over.into_iter().skip(old) {
-        recall(outcomes, &record);
+        outcomes.recall(&record);
     }
     let mut unfinished = 0;
     for mut record in past.kept {
-        let outcome = recall(outcomes, &record);
+        let outcome = outcomes.recall(&record);
         for entry in let_go(&mut record, &past.made) {
             // Durable before the later batch may be forgotten.
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
         }
         unfinished += 1;
-        match Plan::recovered(&record.intent, &backend) {
+        match Plan::recovered(&record.intent, |identity| finder.backend(identity)) {
             Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
             None => Stranded::begin(Arc::clone(coordinator), record, outcome).await,
         }
@@ -121,13 +122,22 @@ fn let_go(record: &mut Record, made: &HashMap<(Line, u64), Option<BatchId>>) -> 
     let_go
 }
 
+/// The decision about a batch that had none when a person ended it as it was.
+fn let_be_verdict() -> Verdict {
+    let conflict = Code::ConcurrentModification;
+    let refusal = Refusal {
+        status: conflict.status().as_u16(),
+        code: conflict,
+        message: "an operator let the batch be".into(),
+    };
+    Verdict::abort(Vec::new(), Some(&refusal))
+}
+
 /// Ends a batch as it is, on a person's word.
 async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
     let (id, log) = (record.id, &coordinator.log);
     if record.verdict.is_none() {
-        let reason = "an operator let the batch be".to_owned();
-        let proofs = Vec::new();
-        log.decide(id, Verdict::Abort { proofs, reason }).await?;
+        log.decide(id, let_be_verdict()).await?;
     }
     for (entry, settled) in record.settled.iter().enumerate() {
         if settled.is_none() {
@@ -176,28 +186,6 @@ async fn take_over(
     run.resolved_before(record.resolutions);
     run.contested_before(&record.settled);
     tokio::spawn(run.run(state, effects));
-}
-
-/// What is known of the batch is told to whoever asks again.
-fn recall(outcomes: &Outcomes, record: &Record) -> Arc<Outcome> {
-    let entries = record.intent.entries.iter();
-    let tables = entries.map(|entry| entry.line().table).collect();
-    let fingerprint = record.intent.fingerprint.clone();
-    let outcome = Arc::new(Outcome::new(record.id, fingerprint, tables));
-    match &record.verdict {
-        None => {}
-        Some(Verdict::Commit(versions)) => outcome.set(Answered::Committed(versions.clone())),
-        Some(Verdict::Abort { reason, .. }) => outcome.set(Answered::Refused {
-            refusal: Refusal {
-                status: 409,
-                code: Code::ConcurrentModification,
-                message: reason.clone(),
-            },
-            written: true,
-        }),
-    }
-    outcomes.recall(record.intent.idempotency.clone(), &outcome);
-    outcome
 }
 
 #[cfg(test)]

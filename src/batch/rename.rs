@@ -9,10 +9,10 @@ use http::{Response, StatusCode};
 
 use super::locks::Hold;
 use super::log::Action;
-use super::outcomes::Answered;
+use super::outcomes::{Answered, Fingerprint};
 use super::participant::{self, Asker};
 use super::plan::{Entry, Plan};
-use super::request::{Caller, hex, json};
+use super::request::{Caller, json};
 use super::step::Refusal;
 use super::{Batches, Line, TableKey, locked};
 use crate::backend::Backend;
@@ -76,7 +76,8 @@ impl Batches {
         // One name is made and one removed.
         let tables = vec![old.key(), new.key()];
         let planned = planned(old, new, asker);
-        let outcome = self.coordinate(&caller, fingerprint, tables, planned)?;
+        let outcome = self.coordinate(&caller, fingerprint, tables, planned);
+        let outcome = outcome.await?;
         match &*outcome.wait().await {
             Answered::Committed(_) => {
                 let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
@@ -98,7 +99,7 @@ impl RenameEnd {
     /// The table as the locks know it.
     pub fn key(&self) -> TableKey {
         TableKey {
-            backend: Arc::clone(self.backend.name()),
+            backend: Arc::clone(self.backend.catalog()),
             table: self.there.clone(),
         }
     }
@@ -188,7 +189,7 @@ fn unnumbered(message: &str) -> &str {
     rest.map_or(message, |(_, message)| message)
 }
 
-fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> String {
+fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> Fingerprint {
     let mut hasher = Hasher::new(&SHA256);
     hasher.update(b"rename");
     for end in [old, new] {
@@ -198,5 +199,5 @@ fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> String {
         }
         hasher.update(b"\n");
     }
-    hex(hasher)
+    Fingerprint::new(hasher, None)
 }

@@ -16,15 +16,16 @@ pub(super) use answer::json;
 
 use super::coordinator::Run;
 use super::log::{Action, Intent, VersionRange};
-use super::outcomes::{Admission, Answered, Outcome};
+use super::outcomes::{Admission, Answered, Fingerprint, Outcome, RequestKey};
 use super::participant::Asker;
 use super::plan::{Entry, Plan};
 use super::step::{Event, Refusal, step};
-use super::{Batches, Line, TableKey};
+use super::{Batches, Line, TableKey, unread};
 use crate::backend::{Authority, Backend};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::origin::Origin;
+use crate::protocol::canonical;
 use crate::protocol::commit::{CommitOperation, DeleteTableVersions};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -72,6 +73,7 @@ impl Batches {
     ) -> Result<Response<Body>, Error> {
         let committed = async {
             let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
+            self.may_declare(&plan, &call.caller).await?;
             let plan = match self.by_one_catalog(plan, &call).await? {
                 ControlFlow::Break(response) => return Ok(response),
                 ControlFlow::Continue(plan) => plan,
@@ -80,7 +82,8 @@ impl Batches {
             let entries = plan.entries.iter();
             let tables = entries.map(|entry| entry.line.table.clone()).collect();
             let plan = std::future::ready(Ok(plan));
-            let outcome = self.coordinate(&call.caller, fingerprint, tables, plan)?;
+            let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
+            let outcome = outcome.await?;
             call.answer(&outcome).await
         };
         let committed = committed.await;
@@ -89,19 +92,19 @@ impl Batches {
 
     /// Begins a coordinated batch, or joins the one that is the same: the same key or, without one, the same
     /// `fingerprint`, from the same caller. Only the first is planned. `tables`: that of each of its entries.
-    pub(super) fn coordinate(
+    pub(super) async fn coordinate(
         &self,
         caller: &Caller,
-        fingerprint: String,
+        fingerprint: Fingerprint,
         tables: Vec<TableKey>,
         plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
     ) -> Result<Arc<Outcome>, Error> {
         let permit = self.coordinator.permits.admit(&tables);
-        let key = request_key(caller, &fingerprint);
-        let has_key = caller.idempotency_key.is_some();
-        let id = self.coordinator.ids.next();
-        let admitted = self.outcomes.admit(&key, has_key, id, &fingerprint, tables);
-        let outcome = match admitted {
+        let key = caller.idempotency_key.as_deref();
+        let request = RequestKey::new(&caller.name, key, fingerprint);
+        let name = || self.coordinator.ids.next();
+        let admitted = self.outcomes.admit(&request, tables, name).await;
+        let outcome = match admitted.map_err(unread)? {
             Admission::Different => {
                 let message = "this Idempotency-Key was used before, with other entries";
                 return Err(Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY));
@@ -109,14 +112,18 @@ impl Batches {
             Admission::Join(outcome) => return Ok(outcome),
             Admission::First(outcome) => outcome,
         };
-        let permit = permit.map_err(|full| {
-            let error = full.into_error();
-            // Whoever has joined meanwhile is told the same.
-            outcome.refuse(&error);
-            self.outcomes.finish(&key, has_key, &outcome);
-            error
-        })?;
-        let idempotency = has_key.then(|| key.clone());
+        let (idempotency, fingerprint) = (request.idempotency(), request.fingerprint().to_owned());
+        let (key, has_key) = request.into_parts();
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(full) => {
+                let error = full.into_error();
+                // Whoever has joined meanwhile is told the same.
+                outcome.refuse(&error);
+                self.outcomes.finish(&key, has_key, &outcome).await;
+                return Err(error);
+            }
+        };
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
         // In a task of its own: a client that goes away stops nothing.
@@ -145,7 +152,7 @@ impl Batches {
                 // It panicked before there was a batch; one that runs answers before it ends, however it does.
                 Err(ended) = run => if ended.is_panic() { finished.give_up() },
             }
-            outcomes.finish(&key, has_key, &finished);
+            outcomes.finish(&key, has_key, &finished).await;
         });
         Ok(outcome)
     }
@@ -182,7 +189,7 @@ fn routed(
         let body = operation.body_for(&table);
         let (branch, action) = action(operation).map_err(within)?;
         let table = TableKey {
-            backend: Arc::clone(backend.name()),
+            backend: Arc::clone(backend.catalog()),
             table,
         };
         entries.push(Entry {
@@ -235,40 +242,29 @@ fn bounded(delete: &DeleteTableVersions) -> Result<Vec<VersionRange>, Error> {
     ranges.collect()
 }
 
-/// The same operations have the same fingerprint, whatever the spelling of the rest of the body.
-fn fingerprint(call: &BatchCall) -> String {
-    let mut hasher = Hasher::new(&SHA256);
+/// The same values have the same fingerprint, however the body spells them.
+fn fingerprint(call: &BatchCall) -> Fingerprint {
+    let has_key = call.caller.idempotency_key.is_some();
+    let mut canonical = Hasher::new(&SHA256);
+    let mut spelled = has_key.then(|| Hasher::new(&SHA256));
+    let mut spelling = Vec::new();
     for operation in &call.operations {
-        if call.form == Form::Commit {
-            hasher.update(operation.kind().as_bytes());
-            hasher.update(b":");
+        let body = operation.body_for(operation.id());
+        spelling.clear();
+        // It was JSON when it was parsed.
+        canonical::write(&String::from_utf8_lossy(&body), &mut spelling);
+        let texts = [spelling.as_slice(), &body];
+        for (hasher, text) in std::iter::once(&mut canonical)
+            .chain(&mut spelled)
+            .zip(texts)
+        {
+            if call.form == Form::Commit {
+                hasher.update(operation.kind().as_bytes());
+                hasher.update(b":");
+            }
+            hasher.update(text);
+            hasher.update(b"\n");
         }
-        hasher.update(&operation.body_for(operation.id()));
-        hasher.update(b"\n");
     }
-    hex(hasher)
-}
-
-/// Caller and key, or caller and entries; hashed, for the log keeps it.
-fn request_key(caller: &Caller, fingerprint: &str) -> String {
-    let mut hasher = Hasher::new(&SHA256);
-    let (kind, key) = match &caller.idempotency_key {
-        Some(key) => ("key", key.as_str()),
-        None => ("entries", fingerprint),
-    };
-    for part in [&caller.name, kind, key] {
-        hasher.update(&(part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    hex(hasher)
-}
-
-pub(super) fn hex(hasher: Hasher) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(64);
-    for byte in hasher.finish().as_ref() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    Fingerprint::new(canonical, spelled)
 }

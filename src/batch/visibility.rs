@@ -29,6 +29,7 @@ pub mod quick;
 mod shown;
 mod slot;
 mod strays;
+mod tables;
 
 pub use shown::Moment;
 pub use slot::{Claim, Subject};
@@ -334,20 +335,17 @@ impl Visibility {
         self.strays.anywhere_for(lasts);
     }
 
-    /// Whether a create of somebody else that got no answer may land as this version.
-    pub fn has_stray(&self, line: &Line, version: u64) -> bool {
-        self.strays.may_land(line, version)
-    }
-
-    /// Whether another batch's create of this version may still land.
-    pub fn has_rival(&self, line: &Line, version: u64, fate: &Fate) -> bool {
+    /// Whether this version may be made by a create that was sent before: a writer's that got no answer, or that of a batch
+    /// that was aborted.
+    pub fn may_be_anothers(&self, line: &Line, version: u64) -> bool {
         let on = line.branch.as_deref();
         let slots = self.tables.get(&line.table);
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
-        slots.any(|slot| {
+        let of_batch = slots.any(|slot| {
             let uncertain = matches!(slot.what, What::Uncertain { .. });
-            uncertain && slot.subject.start(on) == Some(version) && !slot.fate.is(fate)
-        })
+            uncertain && slot.subject.start(on) == Some(version)
+        });
+        of_batch || self.strays.may_land(line, version)
     }
 
     /// Hides what one change of a batch makes until `fate` is revealed, and what it removes from then on.

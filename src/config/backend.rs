@@ -1,5 +1,6 @@
 //! `backends`: the connection to each catalog.
 
+mod address;
 mod directory;
 mod file;
 mod parts;

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Keys, Section};
-use super::kind::{duration, file_to_write, whole};
+use super::kind::{duration, file_to_write, flag, whole};
 
 /// The coordinated batch: where its log is, how large one may be, how long its steps may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// The file of the durable log; made, with its folder, when it does not exist.
+    /// The file of the durable log; made when it does not exist.
     pub log: PathBuf,
+    /// Whether its folder is made when it does not exist.
+    pub create_folder: bool,
     /// Entries in one batch, at most.
     pub max_entries: usize,
     /// How long a batch, or a change that meets one, waits for a table's lock.
@@ -27,6 +29,7 @@ impl Default for BatchConfig {
     fn default() -> Self {
         Self {
             log: PathBuf::from("./data/batches.redb"),
+            create_folder: false,
             max_entries: 1000,
             lock_timeout: Duration::from_secs(10),
             prepare_timeout: Duration::from_secs(20),
@@ -48,7 +51,13 @@ impl Section for BatchConfig {
             "log",
             &mut self.log,
             file_to_write(),
-            "The file of the durable log; its folder is made when it does not exist.",
+            "The file of the durable log, in a folder that exists.",
+        );
+        keys.key(
+            "create_folder",
+            &mut self.create_folder,
+            flag(),
+            "Whether the folder of `log` is made when it does not exist. With a volume that is not mounted, a new log would be begun beside the old one.",
         );
         keys.key(
             "max_entries",

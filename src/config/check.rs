@@ -3,6 +3,7 @@
 mod authorization;
 mod certificates;
 mod prefixes;
+mod same_catalog;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -27,8 +28,8 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     joined(config, reader);
     authorization::rules(config, reader);
     unused(config, reader);
-    same_catalog(config, reader);
     undo_credentials(config, reader);
+    same_catalog::same_catalog(config, reader);
     certificates::certificates(config, reader);
     certificates::unasked(config, reader);
 }
@@ -221,18 +222,6 @@ fn unused(config: &Config, reader: &mut Reader<'_>) {
                 &format!("backends.{name}"),
                 "no mount uses this backend; mount it, or remove it",
             );
-        }
-    }
-}
-
-/// Tables are locked by backend: one catalog under two names would escape that.
-fn same_catalog(config: &Config, reader: &mut Reader<'_>) {
-    let mut first: HashMap<&Uri, &str> = HashMap::new();
-    for (name, rest) in rest_backends(config) {
-        if let Some(other) = first.insert(&rest.uri, name)
-            && sound(reader, name)
-        {
-            reader.warn_at(&format!("backends.{name}.properties.uri"), format!("is the catalog of backend `{other}` too, and batches through one do not see those through the other; use one backend and mount it twice"));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 
 use super::{Shared, World, operation_of, payload};
 use crate::access::Rights;
@@ -20,6 +20,8 @@ use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest `Idempotency-Key`, in bytes.
+const LONGEST_KEY: usize = 255;
 
 /// Does everything that the request asks for, or nothing.
 pub(super) async fn commit(
@@ -31,6 +33,7 @@ pub(super) async fn commit(
     let keep = |_: &_| Ok(None);
     payload::admit(&mut request, operation, None, shared.json_body, keep).await?;
     let (head, body) = request.into_parts();
+    let caller = caller(&head)?;
     let body = payload::read(body, shared.json_body).await?;
     let most = shared.batches.max_entries();
     let (form, operations) = if operation == Operation::BatchCommitTables {
@@ -43,7 +46,7 @@ pub(super) async fn commit(
     let call = BatchCall {
         form,
         operations,
-        caller: caller(&head),
+        caller,
     };
     let rights = head.extensions.get::<Rights>();
     let route = |id: &Identifier| {
@@ -56,16 +59,43 @@ pub(super) async fn commit(
     shared.batches.commit(call, route).await
 }
 
-/// Who asks for a batch.
-pub(super) fn caller(head: &Parts) -> Caller {
+/// Who asks for a batch. 400, code 13, for an `Idempotency-Key` that cannot be kept: to ignore it would do a repeated
+/// request twice.
+pub(super) fn caller(head: &Parts) -> Result<Caller, Error> {
     let learned = Learned::of(&head.extensions);
-    let key = head.headers.get(IDEMPOTENCY_KEY);
-    Caller {
+    Ok(Caller {
         name: name(head),
-        idempotency_key: key.and_then(|key| Some(key.to_str().ok()?.to_owned())),
+        idempotency_key: idempotency_key(&head.headers)?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: learned.context.clone().unwrap_or_default(),
         origin: Origin::of(&head.extensions),
+    })
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(key) = given.next() else {
+        return Ok(None);
+    };
+    let refused = |why: &str| Err(Error::invalid(format!("`Idempotency-Key` {why}")));
+    if given.next().is_some() {
+        return refused("was sent more than once; send one");
+    }
+    let key = key.as_bytes();
+    if key.is_empty() {
+        return refused("is empty; send a key of your own choice, such as a UUID, or leave it out");
+    }
+    if key.len() > LONGEST_KEY {
+        return refused(&format!(
+            "has {} bytes; at most {LONGEST_KEY} are allowed",
+            key.len()
+        ));
+    }
+    match std::str::from_utf8(key) {
+        Ok(key) if key.bytes().all(|byte| matches!(byte, b' '..=b'~')) => Ok(Some(key.to_owned())),
+        _ => {
+            refused("has other characters than visible ASCII; use letters, digits and punctuation")
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::answer::{Change, Changed};
 use super::locked::{Locked, send_locked};
 use super::payload::{self, Said};
 use super::send::{send, waiting};
-use super::{Shared, broad, hold, operation_of, reroot, room, versions};
+use super::{Shared, broad, hold, operation_of, reroot, room, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Level};
@@ -101,7 +101,12 @@ where
             Box::pin(owner.ask(shared, question, since, request)).await?
         }
         Some(Way::Creating) => versions::create(shared, backend, there, whole).await?,
-        Some(Way::Changing) => alter(shared, backend, operation, there, whole).await?,
+        Some(Way::Changing) => {
+            if second_name::is_given_by(operation) {
+                Box::pin(second_name::check(shared, backend, there, request)).await?;
+            }
+            alter(shared, backend, operation, there, whole).await?
+        }
     };
     if !changes {
         return Ok(response);

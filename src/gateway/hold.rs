@@ -23,9 +23,7 @@ pub(super) async fn for_change(
     there: &Identifier,
 ) -> Result<Hold, Error> {
     match operation {
-        _ if operation.lock() == Lock::Namespace => {
-            batches.hold_namespace(backend.name(), there).await
-        }
+        _ if operation.lock() == Lock::Namespace => batches.hold_namespace(backend, there).await,
         _ if is_about_name(operation) => batches.hold_for_name(key(backend, there)).await,
         _ => batches.hold_for_change(key(backend, there)).await,
     }
@@ -50,7 +48,7 @@ fn is_about_name(operation: Operation) -> bool {
 /// A table as the locks know it.
 pub(super) fn key(backend: &Backend, there: &Identifier) -> TableKey {
     TableKey {
-        backend: backend.name().clone(),
+        backend: backend.catalog().clone(),
         table: there.clone(),
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn rename(
             asked: id.clone(),
         },
         new: end(world, new)?,
-        caller: commit::caller(&head),
+        caller: commit::caller(&head)?,
     };
     if call.old.key() == call.new.key() {
         let message = format!("{id} and {} are the same table", call.new.asked);

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use super::send::send;
 use super::{Shared, World, broad, forward, operation_of, payload};
 use crate::access::Rights;
-use crate::batch::{Batches, TableKey, TransactionStatus};
+use crate::batch::{TableKey, TransactionStatus};
 use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::error::Code;
@@ -32,10 +32,10 @@ pub(super) async fn serve(
     let (head, body) = request.into_parts();
     let rights = head.extensions.get::<Rights>();
     if let Some(name) = id.last()
-        && let Some(status) = shared.batches.transaction(name)
-        && rights.is_none_or(|rights| is_of(rights, world, &shared.batches, name))
+        && let Some(batch) = shared.batches.transaction(name).await?
+        && rights.is_none_or(|rights| is_of(rights, world, &batch.tables))
     {
-        return answer(operation, status);
+        return answer(operation, batch.status);
     }
     // Whose tables it is about, a catalog does not say: only who has everything there may ask.
     let access = operation.access();
@@ -54,12 +54,13 @@ pub(super) async fn serve(
 
 /// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone
 /// else there is no such batch.
-fn is_of(rights: &Rights, world: &World, batches: &Batches, name: &str) -> bool {
+fn is_of(rights: &Rights, world: &World, tables: &[TableKey]) -> bool {
     let has_part =
         |here: &Identifier| rights.read(here) || rights.decide(Access::Write, here).is_ok();
     let is_known = |table: &TableKey| {
         let mounts = world.routes.mounts().iter();
-        let of_its_catalog = mounts.filter(|mount| mount.backend_name == table.backend);
+        let of_its_catalog =
+            mounts.filter(|mount| *world.backend(mount).catalog() == table.backend);
         let mut names = of_its_catalog.filter_map(|mount| {
             let here = mount.to_client(&table.table)?;
             let owner = world.routes.find(&here)?;
@@ -67,8 +68,7 @@ fn is_of(rights: &Rights, world: &World, batches: &Batches, name: &str) -> bool 
         });
         names.any(|here| has_part(&here))
     };
-    let tables = batches.tables_of(name);
-    tables.is_some_and(|tables| tables.iter().all(is_known))
+    tables.iter().all(is_known)
 }
 
 fn answer(operation: Operation, status: TransactionStatus) -> Result<Response<Body>, Error> {

@@ -40,10 +40,21 @@ pin_project! {
     /// A response, whatever happens.
     pub struct Rescuing<F> {
         #[pin]
-        inner: F,
+        inner: Call<F>,
         // All of the URI that an error shows.
         path: Option<PathAndQuery>,
         exchange: Arc<Exchange>,
+    }
+}
+
+pin_project! {
+    /// A request handed to the inner service.
+    #[project = CallProjection]
+    enum Call<F> {
+        /// It runs.
+        Future { #[pin] future: F },
+        /// The inner service panicked before there was a future.
+        Panicked { error: Option<Error> },
     }
 }
 
@@ -83,10 +94,18 @@ where
 
     fn call(&mut self, mut request: R) -> Self::Future {
         let asked = request.borrow_mut();
+        let path = asked.uri().path_and_query().cloned();
+        let exchange = Arc::clone(Exchange::of(asked));
+        let inner = match catch_unwind(AssertUnwindSafe(|| self.0.call(request))) {
+            Ok(future) => Call::Future { future },
+            Err(panic) => Call::Panicked {
+                error: Some(panicked(panic.as_ref())),
+            },
+        };
         Rescuing {
-            path: asked.uri().path_and_query().cloned(),
-            exchange: Arc::clone(Exchange::of(asked)),
-            inner: self.0.call(request),
+            inner,
+            path,
+            exchange,
         }
     }
 }
@@ -102,13 +121,18 @@ where
         // What a panic leaves half done is never looked at again: the inner future is not polled any more.
         // A response is large: it is put where it belongs, and not handed out of the closure.
         let mut answer = None;
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if let Poll::Ready(result) = this.inner.poll(cx) {
-                answer = Some(result);
+        match this.inner.project() {
+            CallProjection::Panicked { error } => answer = error.take().map(Err),
+            CallProjection::Future { future } => {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    if let Poll::Ready(result) = future.poll(cx) {
+                        answer = Some(result);
+                    }
+                }));
+                if let Err(panic) = outcome {
+                    answer = Some(Err(panicked(panic.as_ref())));
+                }
             }
-        }));
-        if let Err(panic) = outcome {
-            answer = Some(Err(panicked(panic.as_ref())));
         }
         let error = match answer {
             None => return Poll::Pending,
@@ -252,6 +276,36 @@ mod tests {
     async fn a_panic_becomes_an_answer_that_does_not_tell_of_it() {
         let (response, body) = rescued("/x", || panic!("secret")).await;
         assert_eq!(response.status(), 500);
+        assert!(
+            body.contains("\"code\":18") && !body.contains("secret"),
+            "{body}"
+        );
+    }
+
+    /// A service that fails before there is a future to poll.
+    struct Hasty;
+
+    impl Service<Request<Body>> for Hasty {
+        type Response = Response<Body>;
+        type Error = Error;
+        type Future = std::future::Ready<Result<Response<Body>, Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            panic!("secret")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_before_there_is_a_future_becomes_an_answer_too() {
+        let request = Request::builder().uri("/x").body(Body::empty()).unwrap();
+        let Ok(response) = RescueLayer.layer(Hasty).oneshot(request).await;
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect_up_to(1 << 20).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
         assert!(
             body.contains("\"code\":18") && !body.contains("secret"),
             "{body}"

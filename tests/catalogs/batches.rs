@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Reply, full};
-use crate::harness::{Behind, Catalog, Gateway, Held, Python, Relay, block_on, eventually};
+use crate::harness::{Behind, Catalog, Gateway, Python, Relay, block_on, eventually};
 
 const ORDERS: &str = "prod$orders";
 const EVENTS: &str = "research$lake$events";
@@ -181,27 +181,31 @@ fn a_batch_with_a_stopped_catalog_changes_nothing() {
 
 #[test]
 fn a_gateway_killed_before_the_second_catalog_hears_of_a_batch_leaves_nothing_of_it() {
-    killed_in_the_middle(Held::Request, &both(&table(1, 3), &table(1, 3)));
+    killed_in_the_middle(false, &both(&table(1, 3), &table(1, 3)));
 }
 
 #[test]
 fn a_gateway_killed_when_both_catalogs_have_done_their_part_finishes_the_batch() {
-    killed_in_the_middle(Held::Answer, &both(&table(2, 5), &table(2, 5)));
+    killed_in_the_middle(true, &both(&table(2, 5), &table(2, 5)));
 }
 
-/// Kill -9 while the lake is asked to create its version and the warehouse has created its own.
-fn killed_in_the_middle(held: Held, expected: &Value) {
+/// Kill -9 while the lake is asked to create its version, and has `done` so or not, and the warehouse has created its
+/// own.
+fn killed_in_the_middle(done: bool, expected: &Value) {
     let Some(mut scene) = Scene::set() else {
         return;
     };
     let entries = scene.staged();
-    scene.relay.hold(held);
+    let caught = scene.relay.catch("/version/create");
     let batch = json!({ "entries": entries }).to_string();
     let client = scene.gateway.client().header("idempotency-key", "once");
     let again = batch.clone();
     thread::scope(|threads| {
         let commit = threads.spawn(move || block_on(client.send(Method::POST, BATCH, full(batch))));
-        scene.relay.wait_until_holding();
+        caught.wait();
+        if done {
+            assert_eq!(caught.deliver().status(), 200);
+        }
         eventually("the warehouse to have its version", || {
             let orders = scene.client("look", &scene.stored()[..1]);
             (orders[0]["version"] == 2).then_some(())
@@ -213,7 +217,7 @@ fn killed_in_the_middle(held: Held, expected: &Value) {
         scene.gateway.kill();
         assert!(commit.join().unwrap().is_err());
     });
-    scene.relay.cut();
+    caught.cut();
     scene.gateway.again();
     scene.shows(expected);
     // Only a gateway that still knows the batch can say how it ended: the version itself is taken by now.

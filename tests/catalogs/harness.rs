@@ -1,6 +1,7 @@
 //! What every test stands on: real catalogs, the gateway binary in front of them, Python clients.
 
 mod catalog;
+mod clients;
 mod gateway;
 mod process;
 mod python;
@@ -10,10 +11,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use catalog::Catalog;
+pub use clients::Clients;
 pub use gateway::{Behind, Gateway};
 pub use process::Process;
 pub use python::Python;
-pub use relay::{Held, Relay};
+pub use relay::{Caught, Delay, Fault, Message, Relay};
 
 /// How long anything may take that the tests wait for; only a failure takes it.
 pub const PATIENCE: Duration = Duration::from_secs(60);

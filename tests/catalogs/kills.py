@@ -5,10 +5,12 @@ usage: kills.py URI ADMIN_URI TOKEN SEED
 Takes orders, each a line of JSON `[name, arguments…]`, and answers each with a
 line `answer N {…}`:
 
-    make [[table, backend, catalog's uri, catalog's table]…]   new tables, used from now on
-    load      writers and readers begin
+    make [[names, backend, catalog's uri, catalog's names]…]   new tables, used from now on
+    load      writers, renamers and readers begin
     rest      they stop; answers what they did
-    judge     what they saw against what is there; answers what is wrong
+    judge QUIET [[backend, catalog's name]…]
+              what they saw against what is there; answers what is wrong. QUIET: nothing is on its way to a catalog
+              any more. The tables that are named have a version that waits for a person
     remember  all tables that ever were against what was there when they were last looked at
 
 Every write has a number, and every row it adds carries that number: a reader
@@ -17,7 +19,7 @@ sees whose rows are in a table.
 
 import collections
 import concurrent.futures
-import dataclasses
+import contextlib
 import http.client
 import itertools
 import json
@@ -31,54 +33,17 @@ import urllib.request
 
 import lance
 import lance_namespace as ln
-import pyarrow as pa
 
-from staging import Staging, connect
+from leaving import leave
+from numbered import numbered, seen
+from staging import Staging, connect, stream
+from writes import Line, Read, Table, Write, judged_reads, judged_transactions, judged_writes
 
 BATCH = "/v1/table/version/batch-create"
-BATCH_WRITERS, SINGLE_WRITERS, READERS = 4, 1, 2
+BRANCH = "b"
 # A version that was built on one that was not decided must reach the gateway while the number below it rests.
 FRESH = 2
-PATIENCE = 30
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    name: str
-    backend: str
-    uri: str
-    there: str
-
-    @property
-    def id(self):
-        return self.name.split("$")
-
-
-@dataclasses.dataclass
-class Write:
-    """Rows for one table or more, all or nothing."""
-
-    number: int
-    rows: dict  # of each table, how many
-    # committed, refused, unknown
-    told: str = "unknown"
-    answered: float = float("inf")
-    entries: list = dataclasses.field(default_factory=list)
-    transaction: str | None = None
-    repeatable: bool = False
-
-    def __str__(self):
-        versions = {"$".join(entry["id"]): entry["version"] for entry in self.entries}
-        tables = {table.name: versions.get(table.name) for table in self.rows}
-        return f"write {self.number} (told: {self.told}) of {tables}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Read:
-    begun: float
-    ended: float
-    table: Table
-    numbers: collections.Counter
+PATIENCE = 60
 
 
 class Listed(Staging):
@@ -92,16 +57,6 @@ class Listed(Staging):
         return answer
 
 
-def numbered(number, count):
-    return pa.table({"number": pa.array([number] * count, pa.int64()), "row": pa.array(range(count), pa.int64())})
-
-
-def seen(client, id):
-    """How many rows of each write are in a table."""
-    rows = lance.dataset(namespace_client=client, table_id=id).to_table(columns=["number"])
-    return collections.Counter(rows.column("number").to_pylist())
-
-
 class World:
     def __init__(self, uri, admin, token, seed):
         self.uri, self.admin, self.token = uri, admin, token
@@ -112,20 +67,31 @@ class World:
         self.shown = {}
         self.counts = collections.Counter()
         self.going = threading.Event()
-        self.pool = concurrent.futures.ThreadPoolExecutor(BATCH_WRITERS + SINGLE_WRITERS + READERS + 1)
+        self.kinds = [
+            *[self.batches] * 4,
+            *[self.look] * 2,
+            *[self.appends, self.inserts, self.branch_appends, self.renames, self.leaves, self.watch],
+        ]
+        self.pool = concurrent.futures.ThreadPoolExecutor(len(self.kinds))
         self.running = []
 
     def client(self):
         return connect(self.uri, {"Authorization": f"Bearer {self.token}"})
 
-    def post(self, path, body, **headers):
-        headers |= {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.uri + path, json.dumps(body).encode(), headers, method="POST")
+    def headers(self, more):
+        return {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", **more}
+
+    def post(self, path, body, **more):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.uri + path, data, self.headers(more), method="POST")
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+
+    def lines(self):
+        return [Line(table, branch) for table in self.tables for branch in (None, BRANCH)]
 
     # Orders.
 
@@ -135,19 +101,15 @@ class World:
         client = self.client()
         for table in self.tables:
             for depth in range(1, len(table.id)):
-                try:
+                with contextlib.suppress(ln.NamespaceAlreadyExistsError):
                     client.create_namespace(ln.CreateNamespaceRequest(id=table.id[:depth]))
-                except ln.NamespaceAlreadyExistsError:
-                    pass
             lance.write_dataset(numbered(0, 1), namespace_client=client, table_id=table.id, mode="create")
+            client.create_table_branch(ln.CreateTableBranchRequest(id=table.id, name=BRANCH))
 
     def load(self):
         self.counts.clear()
         self.going.set()
-        kinds = [(self.batches, BATCH_WRITERS), (self.singles, SINGLE_WRITERS), (self.look, READERS), (self.watch, 1)]
-        self.running = [
-            self.pool.submit(work, random.Random(self.random.random())) for work, count in kinds for _ in range(count)
-        ]
+        self.running = [self.pool.submit(work, random.Random(self.random.random())) for work in self.kinds]
 
     def rest(self):
         self.going.clear()
@@ -155,50 +117,66 @@ class World:
             work.result()
         return {"counts": self.counts}
 
-    def judge(self):
+    def judge(self, quiet, stuck):
         self.repeat()
+        stuck = {tuple(table) for table in stuck}
+        wrong = [found for table in self.tables for found in self.misnamed(table, quiet)]
+        lines = self.lines()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            there = dict(zip(self.tables, pool.map(self.settled, self.tables)))
-        wrong = [
-            *self.judged_writes(there),
-            *self.judged_reads(there),
-            *self.judged_transactions(there),
-        ]
+            there = dict(zip(lines, pool.map(lambda line: self.settled(line, quiet, stuck), lines)))
+        wrong += judged_writes(self.writes, there)
+        wrong += judged_reads(self.writes, self.reads, there)
+        wrong += judged_transactions(self.writes, self.shown, there, self.described)
         # Nothing may come of a write later that nothing came of until now, nor the other way round.
         for write in self.writes:
-            told = "committed" if whole(write, there) else "refused"
-            if write.told == "unknown":
-                self.counts[f"{'batch' if write.entries else 'append'} unknown, in the end {told}"] += 1
+            told = "committed" if write.whole(there) else "refused"
+            if write.told == "unknown" and (quiet or told == "committed" or len(write.entries) > 1):
+                self.counts[f"{'batch' if write.entries else 'single write'} unknown, in the end {told}"] += 1
                 write.told, write.answered = told, time.monotonic()
-        self.old |= {table: there[table] for table in self.tables}
+        if quiet:
+            self.old |= there
         return {"counts": self.counts, "wrong": wrong}
 
     def remember(self):
-        client = self.client()
-        wrong = [f"{table.name} has changed since" for table, numbers in self.old.items() if seen(client, table.id) != numbers]
+        wrong = [f"{line} has changed since" for line, numbers in self.old.items() if self.read(line) != numbers]
         return {"wrong": wrong, "tables": len(self.old)}
 
     # What writers and readers do.
 
+    def read(self, line):
+        return seen(self.client(), line.table.id, line.branch)
+
+    def write(self, line, number, count, client):
+        """With a client of the contract that commits, or keeps, a version."""
+        data, id = numbered(number, count), line.table.id
+        if line.branch is None:
+            lance.write_dataset(data, namespace_client=client, table_id=id, mode="append")
+        else:
+            dataset = lance.dataset(namespace_client=client, table_id=id)
+            lance.write_dataset(data, dataset.checkout_version((line.branch, None)), mode="append")
+
+    def staged(self, random):
+        """A batch that could be sent; `None` where it was not to be staged, or took too long."""
+        tables = random.sample(self.tables, random.choice([2, 2, 3]))
+        lines = [Line(table, random.choice([None, None, None, None, BRANCH])) for table in tables]
+        write = Write(next(self.numbers), {line: random.randint(1, 3) for line in lines}, repeatable=True)
+        begun = time.monotonic()
+        try:
+            for line, count in write.rows.items():
+                listed = Listed(self.client())
+                self.write(line, write.number, count, listed)
+                (entry,) = listed.entries
+                write.entries.append(entry)
+                write.repeatable &= entry["version"] == listed.latest + 1
+        except Exception as error:
+            return self.missed("stage", error)
+        if write.repeatable or time.monotonic() - begun < FRESH:
+            self.writes.append(write)
+            return write
+
     def batches(self, random):
-        client = self.client()
         while self.going.is_set():
-            tables = random.sample(self.tables, random.choice([2, 2, 3]))
-            write = Write(next(self.numbers), {table: random.randint(1, 3) for table in tables}, repeatable=True)
-            begun = time.monotonic()
-            try:
-                for table, count in write.rows.items():
-                    listed = Listed(client)
-                    data = numbered(write.number, count)
-                    lance.write_dataset(data, namespace_client=listed, table_id=table.id, mode="append")
-                    (entry,) = listed.entries
-                    write.entries.append(entry)
-                    write.repeatable &= entry["version"] == listed.latest + 1
-            except Exception as error:
-                self.missed("stage", error)
-                continue
-            if write.repeatable or time.monotonic() - begun < FRESH:
-                self.writes.append(write)
+            if write := self.staged(random):
                 self.send(write)
 
     def send(self, write):
@@ -212,34 +190,119 @@ class World:
         write.answered = time.monotonic()
         self.counts[f"batch {write.told}: {status}"] += 1
 
-    def singles(self, random):
-        client = self.client()
+    def appends(self, random):
+        self.single("append", None, random)
+
+    def branch_appends(self, random):
+        self.single("append to a branch", BRANCH, random)
+
+    def single(self, what, branch, random):
         while self.going.is_set():
-            write = Write(next(self.numbers), {random.choice(self.tables): 1})
+            line = Line(random.choice(self.tables), branch)
+            write = Write(next(self.numbers), {line: 1})
             self.writes.append(write)
-            (table,) = write.rows
             try:
-                lance.write_dataset(numbered(write.number, 1), namespace_client=client, table_id=table.id, mode="append")
+                self.write(line, write.number, 1, self.client())
                 write.told, write.answered = "committed", time.monotonic()
-                self.counts["append: done"] += 1
+                self.counts[f"{what}: done"] += 1
             except Exception as error:
-                self.missed("append", error)
+                self.missed(what, error)
+            time.sleep(0.02)
+
+    def insert(self, random):
+        """The catalog appends; this one takes no notice of a branch, and appends to the main line."""
+        line = Line(random.choice(self.tables))
+        write = Write(next(self.numbers), {line: 1})
+        self.writes.append(write)
+        branch = random.choice(["", "", f"&branch={BRANCH}"])
+        path = f"{route(line.table)}/insert?mode=append&delimiter=%24{branch}"
+        return write, path, stream(numbered(write.number, 1))
+
+    def inserts(self, random):
+        while self.going.is_set():
+            write, path, rows = self.insert(random)
+            try:
+                status, _ = self.post(path, rows, **{"Content-Type": "application/vnd.apache.arrow.stream"})
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self.missed("insert", error)
+                continue
+            if status == 200:
+                write.told, write.answered = "committed", time.monotonic()
+            self.counts[f"insert: {status}"] += 1
+            time.sleep(0.05)
+
+    def renames(self, random):
+        tables = [table for table in self.tables if len(table.names) > 1]
+        while self.going.is_set():
+            time.sleep(random.uniform(0.1, 0.4))
+            table = random.choice(tables)
+            *namespace, name = table.names[1 - table.at].split("$")
+            table.told = None
+            try:
+                status, _ = self.post(f"{route(table)}/rename", {"new_table_name": name, "new_namespace_id": namespace})
+            except (OSError, http.client.HTTPException) as error:
+                self.missed("rename", error)
+                status = 0
+            self.counts[f"rename: {status}"] += 1
+            if status == 200:
+                table.at = table.told = 1 - table.at
+            else:
+                self.find(table)
+
+    def find(self, table):
+        """Which name it has by now, if that can be found out."""
+        try:
+            named = self.named(self.client(), table.names)
+        except Exception as error:
+            return self.missed("find", error)
+        if sum(named) == 1:
+            table.at = named.index(True)
+
+    def named(self, client, names):
+        def exists(name):
+            try:
+                client.table_exists(ln.TableExistsRequest(id=name.split("$")))
+            except ln.TableNotFoundError:
+                return False
+            return True
+
+        return [exists(name) for name in names]
+
+    def leaves(self, random):
+        """Requests whose clients do not wait for the answer, some not even until all is sent."""
+        while self.going.is_set():
+            if random.random() < 0.6:
+                write, path, body = self.insert(random)
+                headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+            elif write := self.staged(random):
+                path, body = BATCH, json.dumps({"entries": write.entries}).encode()
+                headers = {"Idempotency-Key": str(write.number)}
+            else:
+                continue
+            sent = len(body) if random.random() < 0.8 else random.randrange(len(body))
+            if sent < len(body):
+                write.told, write.answered = "refused", time.monotonic()
+            try:
+                leave(self.uri + path, self.headers(headers), body, sent, random)
+            except OSError as error:
+                self.missed("leave", error)
+            self.counts["left"] += 1
+            time.sleep(random.uniform(0.05, 0.2))
 
     def look(self, random):
-        client = self.client()
         while self.going.is_set():
-            table = random.choice(self.tables)
+            line = random.choice(self.lines())
             begun = time.monotonic()
             try:
-                numbers = seen(client, table.id)
+                numbers = self.read(line)
             except Exception as error:
                 self.missed("read", error)
                 continue
-            self.reads.append(Read(begun, time.monotonic(), table, numbers))
+            self.reads.append(Read(begun, time.monotonic(), line, numbers))
             self.counts["read: done"] += 1
 
     def watch(self, random):
-        mine = {(table.backend, table.there) for table in self.tables}
+        names = {(table.backend, name): str(table) for table in self.tables for name in table.stored}
         while self.going.is_set():
             try:
                 with urllib.request.urlopen(f"{self.admin}/batches", timeout=PATIENCE) as answer:
@@ -247,10 +310,11 @@ class World:
             except OSError:
                 open = []
             for batch in open:
-                entries = frozenset((e["backend"], e["table"], e["version"]) for e in batch["entries"])
-                # Batches on older tables may still be watched.
-                if {entry[:2] for entry in entries} <= mine:
-                    self.shown[batch["id"]] = entries
+                # Not those on older tables, which may still be watched, nor renames.
+                if all((e["backend"], e["table"]) in names and "version" in e for e in batch["entries"]):
+                    self.shown[batch["id"]] = frozenset(
+                        (names[e["backend"], e["table"]], e.get("branch"), e["version"]) for e in batch["entries"]
+                    )
             time.sleep(0.01)
 
     def missed(self, what, error):
@@ -266,75 +330,37 @@ class World:
                 self.send(write)
                 self.counts["batch: repeated"] += 1
 
-    def settled(self, table):
-        """A table as readers see it, once storage holds nothing else."""
+    def misnamed(self, table, quiet):
+        """A table has one name, and the one that somebody was told last; so it is at the catalog in the end."""
         end = time.monotonic() + PATIENCE
         while True:
-            try:
-                shown = seen(self.client(), table.id)
-            except ln.errors.ServiceUnavailableError:
-                # The breaker of a catalog that was started again stays open for a moment.
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.05)
-                continue
-            stored = seen(connect(table.uri), table.there.split("$"))
-            if shown == stored or time.monotonic() > end:
+            shown = patient(lambda: self.named(self.client(), table.names))
+            stored = self.named(connect(table.uri), table.stored) if quiet else shown
+            if (shown == stored and sum(shown) == 1) or time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        if sum(shown) != 1 or shown != stored:
+            yield f"{table} is shown as {named(table.names, shown)}, and is there as {named(table.stored, stored)}"
+            return
+        table.at = shown.index(True)
+        if table.told not in (None, table.at):
+            yield f"{table} was renamed to {table.names[table.told]}, and is called {table.name}"
+
+    def settled(self, line, quiet, stuck):
+        """A line as readers see it; in the end storage holds nothing else."""
+        table, end = line.table, time.monotonic() + PATIENCE
+        is_stuck = any((table.backend, name) in stuck for name in table.stored)
+        while True:
+            shown = patient(lambda: self.read(line))
+            if not quiet or is_stuck:
+                return shown
+            stored = seen(connect(table.uri), table.stored_id, line.branch)
+            if shown == stored:
                 self.counts["looked at last"] += 1
-                return shown if shown == stored else collections.Counter({"never settled": 1})
-            time.sleep(0.05)
-
-    def judged_writes(self, there):
-        for write in self.writes:
-            counts = {table.name: there[table].get(write.number, 0) for table in write.rows}
-            if not whole(write, there) and any(counts.values()):
-                yield f"half of {write} is there: {counts}"
-            elif write.told == "committed" and not whole(write, there):
-                yield f"{write} was done, and is gone"
-            elif write.told == "refused" and whole(write, there):
-                yield f"{write} was refused, and is there"
-        known = {0, *(write.number for write in self.writes)}
-        for table, numbers in there.items():
-            if strange := set(numbers) - known:
-                yield f"{table.name} has rows of nobody: {strange}"
-
-    def judged_reads(self, there):
-        """A write shows in none of its tables, and from some moment on in all of them."""
-        shows = collections.defaultdict(lambda: float("inf"))
-        for read in self.reads:
-            for number in read.numbers:
-                shows[number] = min(shows[number], read.ended)
-        writes = {table: [] for table in self.tables}
-        for write in self.writes:
-            since = min(shows[write.number], write.answered if write.told == "committed" else float("inf"))
-            for table in write.rows:
-                writes[table].append((write, since))
-        for read in self.reads:
-            for write, since in writes[read.table]:
-                count = read.numbers.get(write.number, 0)
-                if count and not whole(write, there):
-                    yield f"{write} was seen in {read.table.name}, and is not there"
-                elif count not in (0, write.rows[read.table]):
-                    yield f"{count} rows of {write} were seen in {read.table.name}"
-                elif not count and since < read.begun:
-                    yield f"{write} was done or seen, and not seen in {read.table.name} {read.begun - since} s later"
-
-    def judged_transactions(self, there):
-        """What the gateway says of a batch is what became of it."""
-        for write in self.writes:
-            if write.transaction is not None:
-                status = self.described(write.transaction)
-                if status != ("Succeeded" if whole(write, there) else "Failed"):
-                    yield f"{write} is described as {status}"
-        alike = collections.defaultdict(list)
-        for write in self.writes:
-            alike[versions(write, self.tables)].append(write)
-        for id, entries in self.shown.items():
-            status = self.described(id)
-            # Several may have asked for the same versions, and one of them has got them.
-            done = [whole(write, there) for write in alike[entries]]
-            if not {"Succeeded": any(done), "Failed": not all(done)}.get(status, False):
-                yield f"{id} of {set(entries)} is described as {status}"
+                return shown
+            if time.monotonic() > end:
+                return collections.Counter({"never settled": 1})
+            time.sleep(0.1)
 
     def described(self, id):
         self.counts["described"] += 1
@@ -342,15 +368,24 @@ class World:
         return answer["status"] if status == 200 else f"{status} {answer}"
 
 
-def whole(write, there):
-    return all(there[table].get(write.number, 0) == count for table, count in write.rows.items())
+def patient(ask):
+    """The breaker of a catalog that was started again stays open for a moment, and what is uncertain is not shown."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ask()
+        except ln.errors.ServiceUnavailableError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
-def versions(write, tables):
-    """What a batch asks for, as the gateway shows it."""
-    there = {table.name: table for table in tables}
-    found = [(there["$".join(entry["id"])], entry["version"]) for entry in write.entries]
-    return frozenset((table.backend, table.there, version) for table, version in found)
+def named(names, there):
+    return [name for name, is_there in zip(names, there) if is_there]
+
+
+def route(table):
+    return f"/v1/table/{urllib.parse.quote(table.name, safe='')}"
 
 
 def main():

@@ -20,6 +20,7 @@ mod commits;
 mod credentials;
 mod dashboard;
 mod differential;
+mod faults;
 mod harness;
 mod kills;
 mod prometheus;

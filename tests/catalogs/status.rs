@@ -34,7 +34,7 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         .arg(browser())
         .args([&admin, TOKEN, &gateway.uri(), gateway.token()]);
     command.arg(folder);
-    let mut person = Process::start(&mut command);
+    let person = Process::start(&mut command);
     person.word_after("gone");
     gateway.kill();
     person.tell("yes");

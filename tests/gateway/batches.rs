@@ -1,9 +1,11 @@
 //! All versions of a batch become visible together or never, whatever the catalogs do and whenever the gateway dies.
 
 mod commit;
+mod conditions;
 mod full;
 mod hidden;
 mod late;
+mod left;
 mod mixed;
 mod numbers;
 mod prepare;
@@ -11,8 +13,10 @@ mod recovery;
 mod refuse;
 mod rename;
 mod repeat;
+mod second;
 mod together;
 mod undo;
+mod waiting;
 
 use std::time::Duration;
 

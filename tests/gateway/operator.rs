@@ -76,7 +76,12 @@ async fn built_on(world: &World) -> String {
         .put(&id, 3, "built on it".into());
     gate.open();
     assert_eq!(batch.await.unwrap().status, 400);
-    hazard(world).await
+    let id = hazard(world).await;
+    // What was refused is settled, too: a restart has nothing else in doubt.
+    while !printed(world, &["show", &id]).await.contains("not ours") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    id
 }
 
 /// Waits for the one batch that waits for a person; its name.

@@ -269,7 +269,7 @@ async fn what_is_gone_is_gone_from_the_metrics_and_nobody_asks_for_its_health() 
         &yaml,
         "backends:\n",
         &format!(
-            "backends:\n  third:\n    implementation: rest\n    properties: {{ uri: \"{}\" }}\n    health: {{ interval: 10ms, path: /healthz }}\n",
+            "backends:\n  third:\n    implementation: rest\n    properties: {{ uri: \"{}\", headers.x-database: third }}\n    health: {{ interval: 10ms, path: /healthz }}\n",
             world.catalog("east").uri()
         ),
     );
@@ -339,8 +339,8 @@ async fn a_backend_that_was_replaced_says_nothing_of_the_one_that_is_in_use() {
     assert_eq!(told().await, (0, 1));
 
     let (old, new) = (west.uri(), world.catalog("east").uri());
-    let yaml = world.configuration().replacen(&old, &new, 1);
-    world.reload(&yaml).await.ok();
+    let yaml = with(&world.configuration(), &new, "http://127.0.0.1:1");
+    world.reload(&with(&yaml, &old, &new)).await.ok();
     // The old one is still asked how it is: a request is on its way there.
     let asked = || {
         west.seen()

@@ -201,11 +201,13 @@ fn intent(chance: &mut Chance) -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version: 2,
             manifest_size: Some(chance.below(1000)),
             e_tag: None,
         },
+        catalog: Default::default(),
     };
     let entries = (0..2).map(entry).collect();
     Arc::new(Intent {
@@ -229,5 +231,6 @@ fn verdict(chance: &mut Chance) -> Verdict {
     Verdict::Abort {
         proofs: vec![Some(proof), None],
         reason: words(chance),
+        answer: None,
     }
 }

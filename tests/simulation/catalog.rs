@@ -1,38 +1,95 @@
 //! A catalog as real ones are, without a socket: what it holds, and what it answers at one instant.
 //!
-//! Every version shows its `author`, which no real catalog does: it is how a reader of the simulation knows whose
-//! version it was shown. A test among those with real catalogs holds it to a real one's statuses and codes.
+//! Names and storage are separate: a name leads to a *place*, two names may lead to one, and a place has lines of
+//! versions: the main one and perhaps a branch. Every version shows its `author` and its `place`, which no real catalog
+//! does: it is how a reader of the simulation knows whose version it was shown. A test among those with real catalogs
+//! holds it to a real one's statuses and codes.
 
-use std::collections::BTreeMap;
+// Another test uses this file by its path.
+#[path = "catalog/names.rs"]
+mod names;
+#[path = "catalog/question.rs"]
+mod question;
+#[path = "catalog/server.rs"]
+mod server;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use nsgate::protocol::operation::Operation;
-use serde::Deserialize;
+
+pub use question::Question;
+use question::{Asked, Range};
+
+/// The name of the only branch that there is.
+pub const BRANCH: &str = "b";
 
 /// How this catalog differs from others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ways {
     /// A create looks first and puts later, if nothing is there then.
     pub puts_later: bool,
-    /// A version keeps the entity tag of its staged manifest.
-    pub keeps_tags: bool,
-    /// Versions have entity tags at all.
-    pub hides_tags: bool,
+    /// What entity tags its versions have.
+    pub tags: Tags,
     /// It has an atomic batch-create of its own.
     pub atomic: bool,
     /// The gateway's configuration says which it is.
     pub told: bool,
+    /// A staged manifest stays where it is when a version has been made of it.
+    pub keeps_staged: bool,
+    /// It has a rename of its own.
+    pub renames: bool,
+    /// It registers only places that are named as they are below its root.
+    pub relative: bool,
+}
+
+/// The entity tags of versions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// Others than those of the staged manifests.
+    #[default]
+    Changed,
+    /// Those of the staged manifests.
+    Kept,
+    /// Some are kept, and some are not.
+    Mixed,
+    /// There are none.
+    Hidden,
 }
 
 /// One catalog.
 #[derive(Clone, Default)]
 pub struct Catalog {
     pub ways: Ways,
+    number: usize,
     /// By the identifier, its names joined by `$`.
-    tables: BTreeMap<String, BTreeMap<u64, Version>>,
-    /// What writers have staged, by path.
-    staged: BTreeMap<String, Version>,
+    names: BTreeMap<String, usize>,
+    /// `None`: it was dropped.
+    places: Vec<Option<Place>>,
+    /// What writers have staged, by path, and below which place.
+    staged: BTreeMap<String, (Version, usize)>,
     tags: u64,
+    /// Authors of server-side writes: the second copy of one makes another version.
+    written: BTreeSet<String>,
+    /// What has happened since it was last looked at.
+    changes: Vec<Change>,
+}
+
+/// Where a table's versions are.
+#[derive(Clone, Default)]
+struct Place {
+    main: Versions,
+    branch: Option<Versions>,
+}
+
+type Versions = BTreeMap<u64, Version>;
+
+/// A line of versions: the storage of one table, or of its branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spot {
+    pub catalog: usize,
+    pub place: usize,
+    pub branch: bool,
 }
 
 /// One version of a table, or a manifest that is to become one.
@@ -43,14 +100,37 @@ pub struct Version {
     pub tag: String,
 }
 
-/// One request.
+/// What a catalog did.
 #[derive(Clone, Debug)]
-pub struct Question {
-    pub operation: Operation,
-    /// The identifier, its names joined by `$`.
-    pub table: String,
-    pub query: String,
-    pub body: Vec<u8>,
+pub enum Change {
+    Made {
+        spot: Spot,
+        version: u64,
+        author: String,
+        onto: Onto,
+    },
+    Deleted {
+        spot: Spot,
+        version: u64,
+        author: String,
+    },
+    /// A name leads elsewhere, or nowhere.
+    Named {
+        name: String,
+        from: Option<usize>,
+        to: Option<usize>,
+    },
+}
+
+/// What rows a new version has besides its author's.
+#[derive(Clone, Debug)]
+pub enum Onto {
+    /// Those of the manifest's base, or, where its writer knew none, of the version below it.
+    Manifest { below: Option<String> },
+    /// Those of this version.
+    Rows(Option<String>),
+    /// None: it overwrote all.
+    Nothing,
 }
 
 /// What is answered.
@@ -63,81 +143,39 @@ pub struct Reply {
 /// A create that has looked and is going to put.
 #[derive(Clone, Debug)]
 pub struct Put {
-    table: String,
+    spot: Spot,
     version: u64,
     path: String,
     manifest: Version,
 }
 
-/// The fields of all bodies.
-#[derive(Deserialize, Default)]
-struct Asked {
-    id: Option<Vec<String>>,
-    version: Option<u64>,
-    manifest_path: Option<String>,
-    #[serde(default)]
-    ranges: Vec<Range>,
-    #[serde(default)]
-    entries: Vec<Asked>,
-}
-
-#[derive(Deserialize)]
-struct Range {
-    start_version: i64,
-    end_version: i64,
-}
-
-impl Question {
-    /// What a create would create.
-    pub fn creates(&self) -> Option<u64> {
-        let creates = self.operation == Operation::CreateTableVersion;
-        creates.then(|| self.asked().ok()?.version).flatten()
-    }
-
-    /// Whose staged manifests it names.
-    pub fn authors(&self) -> Vec<String> {
-        let asked = self.asked().unwrap_or_default();
-        let entries = asked.entries.into_iter().map(|entry| entry.manifest_path);
-        entries.chain([asked.manifest_path]).flatten().collect()
-    }
-
-    fn asked(&self) -> Result<Asked, Reply> {
-        if self.body.is_empty() {
-            return Ok(Asked::default());
-        }
-        let asked: Result<Asked, _> = serde_json::from_slice(&self.body);
-        let asked = asked.map_err(|error| refusal(400, 13, &error.to_string()))?;
-        match &asked.id {
-            Some(id) if id.join("$") != self.table => Err(refusal(
-                400,
-                13,
-                "the body names another table than the route",
-            )),
-            _ => Ok(asked),
-        }
-    }
-}
-
 impl Catalog {
-    pub fn with(ways: Ways) -> Self {
+    pub fn with(number: usize, ways: Ways) -> Self {
         Self {
             ways,
+            number,
             ..Self::default()
         }
     }
 
-    /// A table with versions `1..=latest`.
+    /// A table with versions `1..=latest` and a branch with one.
     pub fn seed(&mut self, table: &str, latest: u64) {
-        self.tables.insert(table.to_owned(), BTreeMap::new());
-        for version in 1..=latest {
-            let author = format!("seed{version}");
-            self.write(table, version, Version::staged(&author, 100));
+        let place = self.new_place(true);
+        self.names.insert(table.to_owned(), place);
+        for (branch, latest) in [(false, latest), (true, 1)] {
+            let spot = self.spot(place, branch);
+            for version in 1..=latest {
+                let manifest = Version::staged(&seed(spot, version), 100);
+                let below = version.checked_sub(1).filter(|below| *below > 0);
+                let below = below.map(|below| seed(spot, below));
+                self.write(spot, version, manifest, Onto::Rows(below));
+            }
         }
     }
 
     /// Puts a manifest where writers put theirs.
-    pub fn stage(&mut self, path: &str, manifest: Version) {
-        self.staged.insert(path.to_owned(), manifest);
+    pub fn stage(&mut self, path: &str, place: usize, manifest: Version) {
+        self.staged.insert(path.to_owned(), (manifest, place));
     }
 
     /// Takes a manifest away again.
@@ -146,25 +184,43 @@ impl Catalog {
     }
 
     pub fn staged_size(&self, path: &str) -> Option<u64> {
-        self.staged.get(path).map(|manifest| manifest.size)
+        self.staged.get(path).map(|(manifest, _)| manifest.size)
     }
 
-    pub fn versions(&self, table: &str) -> BTreeMap<u64, String> {
-        let versions = self.tables.get(table).into_iter().flatten();
+    /// The place that a name leads to.
+    pub fn place(&self, table: &str) -> Option<usize> {
+        self.names.get(table).copied()
+    }
+
+    /// All names, and the places that they lead to.
+    pub fn names(&self) -> &BTreeMap<String, usize> {
+        &self.names
+    }
+
+    pub fn versions(&self, spot: Spot) -> BTreeMap<u64, String> {
+        let versions = self.line(spot).into_iter().flatten();
         versions
             .map(|(number, version)| (*number, version.author.clone()))
             .collect()
     }
 
+    /// What has happened since this was last asked.
+    pub fn changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
     /// Acts and answers, all at one instant.
     pub fn answer(&mut self, question: &Question) -> Reply {
+        use Operation as Op;
         let answered = match question.operation {
-            Operation::CreateTableVersion => self.look(question).map(|put| self.put(put)),
-            Operation::DescribeTableVersion => self.describe(question),
-            Operation::ListTableVersions => self.list(question),
-            Operation::BatchDeleteTableVersions => self.delete(question),
-            Operation::BatchCreateTableVersions => self.create_all(question),
-            _ => Err(refusal(406, 0, "Not supported")),
+            Op::CreateTableVersion => self.look(question).map(|put| self.put(put)),
+            Op::DescribeTableVersion => self.describe(question),
+            Op::ListTableVersions => self.list(question),
+            Op::BatchDeleteTableVersions => self.delete(question),
+            Op::BatchCreateTableVersions => self.create_all(question),
+            Op::InsertIntoTable | Op::UpdateTable | Op::RestoreTable => self.change(question),
+            Op::CountTableRows => self.count(question),
+            _ => self.about_names(question),
         };
         answered.unwrap_or_else(|refused| refused)
     }
@@ -172,11 +228,10 @@ impl Catalog {
     /// The first half of a create: refused, or about to put.
     pub fn look(&self, question: &Question) -> Result<Put, Reply> {
         let asked = question.asked()?;
-        let table = question.table.clone();
-        self.may_put(table, &asked)
+        self.may_put(&question.table, &asked)
     }
 
-    fn may_put(&self, table: String, asked: &Asked) -> Result<Put, Reply> {
+    fn may_put(&self, table: &str, asked: &Asked) -> Result<Put, Reply> {
         let (Some(version), Some(path)) = (asked.version, &asked.manifest_path) else {
             return Err(refusal(
                 400,
@@ -184,11 +239,14 @@ impl Catalog {
                 "missing field `version` or `manifest_path`",
             ));
         };
-        let versions = self.table(&table)?;
+        let (spot, versions) = self.table(table, asked.branch.as_deref())?;
         let staged = self.staged.get(path);
+        let staged = staged.filter(|(_, place)| *place == spot.place);
         if let Some(existing) = versions.get(&version) {
             return Err(match staged {
-                Some(staged) if staged.author == existing.author => self.created(version, existing),
+                Some((staged, _)) if staged.author == existing.author => {
+                    self.created(spot, version, existing)
+                }
                 _ => exists(version),
             });
         }
@@ -197,11 +255,11 @@ impl Catalog {
             let message = format!("Version CAS failed: requested {version}, expected {expected}");
             return Err(refusal(409, 14, &message));
         }
-        let Some(manifest) = staged.cloned() else {
+        let Some((manifest, _)) = staged.cloned() else {
             return Err(refusal(400, 13, "Staging manifest not found"));
         };
         Ok(Put {
-            table,
+            spot,
             version,
             path: path.clone(),
             manifest,
@@ -210,63 +268,78 @@ impl Catalog {
 
     /// The second half of a create: put if nothing is there.
     pub fn put(&mut self, put: Put) -> Reply {
-        match self.tables.get(&put.table) {
-            None => return missing(&put.table),
-            Some(versions) if versions.contains_key(&put.version) => return exists(put.version),
-            Some(_) => {}
+        let Put { spot, version, .. } = put;
+        let below = match self.line(spot) {
+            None => return missing("it was dropped"),
+            Some(versions) if versions.contains_key(&version) => return exists(version),
+            Some(versions) => versions.get(&(version - 1)),
+        };
+        let below = below.map(|below| below.author.clone());
+        if !self.ways.keeps_staged {
+            self.staged.remove(&put.path);
         }
-        self.staged.remove(&put.path);
-        self.write(&put.table, put.version, put.manifest);
-        self.created(put.version, &self.tables[&put.table][&put.version])
+        self.write(spot, version, put.manifest, Onto::Manifest { below });
+        let versions = self.line(spot).expect("it was written to");
+        self.created(spot, version, &versions[&version])
     }
 
-    fn write(&mut self, table: &str, version: u64, mut manifest: Version) {
+    fn write(&mut self, spot: Spot, version: u64, mut manifest: Version, onto: Onto) {
         self.tags += 1;
-        if !self.ways.keeps_tags {
+        let keeps = match self.ways.tags {
+            Tags::Kept => true,
+            Tags::Mixed => self.tags.is_multiple_of(2),
+            Tags::Changed | Tags::Hidden => false,
+        };
+        if !keeps {
             manifest.tag = format!("t{}", self.tags);
         }
-        let versions = self.tables.entry(table.to_owned()).or_default();
+        self.changes.push(Change::Made {
+            spot,
+            version,
+            author: manifest.author.clone(),
+            onto,
+        });
+        let place = self.places[spot.place].as_mut().expect("it is there");
+        let versions = match spot.branch {
+            true => place.branch.as_mut().expect("it is there"),
+            false => &mut place.main,
+        };
         versions.insert(version, manifest);
     }
 
-    fn created(&self, number: u64, version: &Version) -> Reply {
+    fn created(&self, spot: Spot, number: u64, version: &Version) -> Reply {
         let mut body = "{\"version\":".to_owned();
-        self.show(&mut body, number, version);
+        self.show(&mut body, spot, number, version);
         body.push('}');
         Reply { status: 200, body }
     }
 
     fn describe(&self, question: &Question) -> Result<Reply, Reply> {
         let asked = question.asked()?;
-        let versions = self.table(&question.table)?;
+        let (spot, versions) = self.table(&question.table, asked.branch.as_deref())?;
         let found = match asked.version {
             Some(number) => versions.get_key_value(&number),
             None => versions.last_key_value(),
         };
         let (number, version) = found.ok_or_else(|| refusal(404, 11, "no such version"))?;
-        Ok(self.created(*number, version))
+        Ok(self.created(spot, *number, version))
     }
 
     fn list(&self, question: &Question) -> Result<Reply, Reply> {
-        let versions = self.table(&question.table)?;
-        let has = |wanted: &str| question.query.split('&').any(|pair| pair == wanted);
-        let limit = question
-            .query
-            .split('&')
-            .find_map(|pair| pair.strip_prefix("limit="));
-        let limit = limit
-            .and_then(|limit| limit.parse().ok())
-            .unwrap_or(usize::MAX);
+        let (spot, versions) = self.table(&question.table, question.parameter("branch"))?;
+        let limit = question.parameter("limit");
+        let limit = limit.and_then(|limit| limit.parse().ok());
         let mut listed: Vec<_> = versions.iter().collect();
-        if has("descending=true") {
+        if question.parameter("descending") == Some("true") {
             listed.reverse();
         }
         let mut body = "{\"versions\":[".to_owned();
-        for (place, (number, version)) in listed.into_iter().take(limit).enumerate() {
+        let listed = listed.into_iter().take(limit.unwrap_or(usize::MAX));
+        for (place, (number, version)) in listed.enumerate() {
             if place > 0 {
                 body.push(',');
             }
-            self.show(&mut body, *number, version);
+            self.show(&mut body, spot, *number, version);
         }
         body.push_str("]}");
         Ok(Reply { status: 200, body })
@@ -275,19 +348,35 @@ impl Catalog {
     /// End exclusive; a negative end is no end. Deletes whatever is there.
     fn delete(&mut self, question: &Question) -> Result<Reply, Reply> {
         let asked = question.asked()?;
-        self.table(&question.table)?;
-        let versions = self.tables.entry(question.table.clone()).or_default();
-        let before = versions.len();
-        versions.retain(|&version, _| {
+        let (spot, versions) = self.table(&question.table, asked.branch.as_deref())?;
+        let within = |version: u64| {
             let version = i64::try_from(version).unwrap_or(i64::MAX);
             let within = |range: &Range| {
                 version >= range.start_version
                     && (range.end_version < 0 || version < range.end_version)
             };
-            !asked.ranges.iter().any(within)
-        });
-        let body = format!("{{\"deleted_count\":{}}}", before - versions.len());
+            asked.ranges.iter().any(within)
+        };
+        let gone: Vec<u64> = versions.keys().copied().filter(|it| within(*it)).collect();
+        for version in &gone {
+            self.take_away(spot, *version);
+        }
+        let body = format!("{{\"deleted_count\":{}}}", gone.len());
         Ok(Reply { status: 200, body })
+    }
+
+    fn take_away(&mut self, spot: Spot, version: u64) {
+        let place = self.places[spot.place].as_mut().expect("it is there");
+        let versions = match spot.branch {
+            true => place.branch.as_mut().expect("it is there"),
+            false => &mut place.main,
+        };
+        let Version { author, .. } = versions.remove(&version).expect("it is there");
+        self.changes.push(Change::Deleted {
+            spot,
+            version,
+            author,
+        });
     }
 
     /// All of the entries or none.
@@ -301,7 +390,7 @@ impl Catalog {
         let mut body = "{\"transaction_id\":\"the-catalogs-own\",\"versions\":[".to_owned();
         for (place, entry) in asked.entries.iter().enumerate() {
             let table = entry.id.as_deref().unwrap_or_default().join("$");
-            let answer = self.may_put(table, entry).map(|put| self.put(put));
+            let answer = self.may_put(&table, entry).map(|put| self.put(put));
             let answer = answer.unwrap_or_else(|refused| refused);
             if answer.status != 200 {
                 *self = before;
@@ -318,20 +407,44 @@ impl Catalog {
         Ok(Reply { status: 200, body })
     }
 
-    fn table(&self, table: &str) -> Result<&BTreeMap<u64, Version>, Reply> {
-        self.tables.get(table).ok_or_else(|| missing(table))
+    fn table(&self, table: &str, branch: Option<&str>) -> Result<(Spot, &Versions), Reply> {
+        let place = self.place(table).ok_or_else(|| missing(table))?;
+        let branch = branch.is_some_and(|branch| branch == BRANCH);
+        let spot = self.spot(place, branch);
+        match self.line(spot) {
+            Some(versions) => Ok((spot, versions)),
+            None if branch => Err(refusal(404, 22, "no such branch")),
+            None => Err(missing(table)),
+        }
     }
 
-    fn show(&self, to: &mut String, number: u64, version: &Version) {
+    fn line(&self, spot: Spot) -> Option<&Versions> {
+        let place = self.places.get(spot.place)?.as_ref()?;
+        match spot.branch {
+            true => place.branch.as_ref(),
+            false => Some(&place.main),
+        }
+    }
+
+    fn spot(&self, place: usize, branch: bool) -> Spot {
+        Spot {
+            catalog: self.number,
+            place,
+            branch,
+        }
+    }
+
+    fn show(&self, to: &mut String, spot: Spot, number: u64, version: &Version) {
         let Version { author, size, tag } = version;
+        let place = spot.place;
         write!(
             to,
-            "{{\"version\":{number},\"manifest_path\":\"v/{number}\",\"manifest_size\":{size},\"author\":\"{author}\""
+            "{{\"version\":{number},\"manifest_path\":\"v/{number}\",\"manifest_size\":{size},\"author\":\"{author}\",\"place\":{place}"
         )
         .expect("a string takes everything");
-        match self.ways.hides_tags {
-            true => to.push('}'),
-            false => write!(to, ",\"e_tag\":\"{tag}\"}}").expect("a string takes everything"),
+        match self.ways.tags {
+            Tags::Hidden => to.push('}'),
+            _ => write!(to, ",\"e_tag\":\"{tag}\"}}").expect("a string takes everything"),
         }
     }
 }
@@ -347,12 +460,23 @@ impl Version {
     }
 }
 
+/// The author of a version that is there from the beginning.
+pub fn seed(spot: Spot, version: u64) -> String {
+    let Spot {
+        catalog,
+        place,
+        branch,
+    } = spot;
+    let line = if branch { "b" } else { "m" };
+    format!("seed-c{catalog}p{place}{line}{version}")
+}
+
 pub fn refusal(status: u16, code: u64, message: &str) -> Reply {
     let body = serde_json::json!({"error": message, "code": code}).to_string();
     Reply { status, body }
 }
 
-fn latest(versions: &BTreeMap<u64, Version>) -> u64 {
+fn latest(versions: &Versions) -> u64 {
     versions.last_key_value().map_or(0, |(number, _)| *number)
 }
 

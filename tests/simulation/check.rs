@@ -1,36 +1,42 @@
 //! What must be true of every history.
 //!
-//! - Nobody is shown a version of a batch that is not durably committed.
-//! - What has been shown or answered with 200 is shown ever after, and of a batch all or nothing.
+//! - Nobody is shown a version of a batch that is not durably committed, nor its rows in a version that somebody built
+//!   on it, whatever tells of them: lists, describes, counts.
+//! - What has been shown or answered with 200 is shown ever after, and of a batch all or nothing; only a client's own
+//!   request takes it away.
 //! - 200 means that COMMIT is durable, and a definite error that nothing is there or ever will be.
 //! - A transaction is what its batch is, and one `Idempotency-Key` begins one batch.
 //! - In the end the catalogs hold exactly what was committed, each table one unbroken line, each version built on the one
-//!   that its writer saw.
+//!   that its writer saw; and every name leads where its clients and committed renames have put it.
+
+mod ending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nsgate::batch::OpenBatch;
 use nsgate::batch::step::Decision;
 
-use crate::history::{Attempt, Entry, History, Kind, Op, Outcome, Read, Saw};
+use crate::catalog::Spot;
+use crate::history::{Attempt, History, Kind, Op, Outcome, Read, Saw};
 use crate::scenario::{Scenario, backend_name};
 use crate::world::Inner;
 
 /// What is wrong with a history; empty if nothing is.
-pub fn history(inner: &Inner, scenario: &Scenario, hazards: &[OpenBatch]) -> Vec<String> {
+pub fn history(inner: &Inner, scenario: &Scenario, open: &[OpenBatch]) -> Vec<String> {
     let mut check = Check {
         inner,
         history: &inner.history,
         scenario,
-        stuck: stuck(scenario, hazards),
+        stuck: Stuck::of(inner, scenario, open),
         wrong: inner.wrong.clone(),
     };
     check.reads();
     check.answers();
     check.transactions();
     check.log();
-    check.tables();
-    check.hazards(hazards);
+    check.lines();
+    check.names();
+    check.hazards(open);
     check.wrong
 }
 
@@ -38,23 +44,46 @@ struct Check<'a> {
     inner: &'a Inner,
     history: &'a History,
     scenario: &'a Scenario,
-    /// Versions that wait for a person or may still land, by table.
-    stuck: BTreeSet<(usize, u64)>,
+    stuck: Stuck,
     wrong: Vec<String>,
 }
 
-/// The tables of batches that wait for a person or for what may still land, and all their versions.
-pub fn stuck(scenario: &Scenario, hazards: &[OpenBatch]) -> BTreeSet<(usize, u64)> {
-    let entries = hazards.iter().flat_map(|batch| &batch.entries);
-    let place = entries.filter_map(|entry| {
-        let mut tables = scenario.tables.iter();
-        let table = tables.position(|table| {
-            backend_name(table.catalog) == &*entry.backend && table.there == entry.table
-        })?;
-        Some((table, entry.version?))
-    });
-    place.collect()
+/// What waits for a person or for what may still arrive.
+pub struct Stuck {
+    /// Names of tables, all of them.
+    pub tables: BTreeSet<usize>,
+    /// Where those lead, and their branches.
+    pub spots: BTreeSet<Spot>,
+    /// The versions of their batches.
+    pub versions: BTreeSet<(Spot, u64)>,
 }
+
+impl Stuck {
+    pub fn of(inner: &Inner, scenario: &Scenario, open: &[OpenBatch]) -> Self {
+        let mut stuck = Self {
+            tables: BTreeSet::new(),
+            spots: BTreeSet::new(),
+            versions: BTreeSet::new(),
+        };
+        for entry in open.iter().flat_map(|batch| &batch.entries) {
+            let mut tables = scenario.tables.iter();
+            let table = tables.position(|table| {
+                backend_name(table.catalog) == &*entry.backend && table.there == entry.table
+            });
+            let Some(table) = table else { continue };
+            stuck.tables.insert(table);
+            for branch in [false, true] {
+                stuck.spots.extend(inner.spot(scenario, table, branch));
+            }
+            let spot = inner.spot(scenario, table, entry.branch.is_some());
+            stuck.versions.extend(spot.zip(entry.version));
+        }
+        stuck
+    }
+}
+
+/// A version and its author, in a line.
+type Known = (Spot, u64, String);
 
 impl Check<'_> {
     fn fail(&mut self, what: String) {
@@ -65,87 +94,123 @@ impl Check<'_> {
         let known = self.known();
         for read in &self.history.reads {
             self.nothing_undecided(read);
-            self.nothing_missing(read, &known);
-            self.no_gap(read);
+            let Some(spot) = read.spot else { continue };
+            self.nothing_missing(read, spot, &known);
+            self.no_gap(read, spot);
         }
     }
 
     fn nothing_undecided(&mut self, read: &Read) {
+        let (table, from, to) = (read.table, read.from, read.to);
         for (version, author) in read.saw.shown() {
-            let coordinated = |op: &Op| op.kind == Kind::Coordinated;
-            if !self.history.op(author).is_some_and(coordinated) {
-                continue;
-            }
             let committed = self.history.committed.get(author);
-            if committed.is_none_or(|at| *at > read.to) {
-                let table = read.table;
+            if self.history.is_coordinated(author) && committed.is_none_or(|at| *at > to) {
                 self.fail(format!(
-                    "a read ({}..{}) of table {table} showed version {version} by {author}, which was not committed",
-                    read.from, read.to
+                    "a read ({from}..{to}) of table {table} showed version {version} by {author}, which was not committed"
+                ));
+            }
+            let rows = self.history.undecided_rows(author, to);
+            if !rows.is_empty() && rows != [author] {
+                self.fail(format!(
+                    "a read ({from}..{to}) of table {table} showed rows of {rows:?} in version {version} by {author}, which were not committed"
                 ));
             }
         }
     }
 
-    /// Since when each version is known to be there, by table, version and author.
-    fn known(&self) -> BTreeMap<(usize, u64, String), u64> {
-        let mut known: BTreeMap<(usize, u64, String), u64> = BTreeMap::new();
-        let mut learn = |table: usize, version: u64, author: &str, at: u64| {
+    /// Since when each version is known to be there.
+    fn known(&self) -> BTreeMap<Known, u64> {
+        let mut known: BTreeMap<Known, u64> = BTreeMap::new();
+        let mut learn = |spot: Spot, version: u64, author: &str, at: u64| {
             let since = known
-                .entry((table, version, author.to_owned()))
+                .entry((spot, version, author.to_owned()))
                 .or_insert(at);
             *since = at.min(*since);
         };
         for read in &self.history.reads {
-            for (version, author) in read.saw.shown() {
-                learn(read.table, version, author, read.to);
+            let shown = read.spot.map(|spot| (spot, read.saw.shown()));
+            for (spot, (version, author)) in shown
+                .into_iter()
+                .flat_map(|(spot, shown)| shown.into_iter().map(move |shown| (spot, shown)))
+            {
+                learn(spot, version, author, read.to);
             }
         }
         for op in &self.history.ops {
             if let Some(at) = op.done_at() {
                 for entry in &op.entries {
-                    learn(entry.table, entry.version, &entry.author, at);
+                    if let Some((spot, version)) = self.history.landed.get(&entry.author) {
+                        learn(*spot, *version, &entry.author, at);
+                    }
                 }
             }
         }
         // Of a batch one version tells of all.
         for op in &self.history.ops {
             let keys = || {
-                let entries = op.entries.iter();
-                entries.map(|entry| (entry.table, entry.version, entry.author.clone()))
+                let landed = op.entries.iter().filter_map(|entry| {
+                    let (spot, version) = self.history.landed.get(&entry.author)?;
+                    Some((*spot, *version, entry.author.clone()))
+                });
+                landed.collect::<Vec<_>>()
             };
-            let first = keys().filter_map(|key| known.get(&key).copied()).min();
-            if let (Kind::Coordinated | Kind::Passed, Some(first)) = (op.kind, first) {
-                known.extend(keys().map(|key| (key, first)));
+            if let Kind::Coordinated | Kind::Passed = op.kind {
+                let keys = keys();
+                if let Some(first) = keys.iter().filter_map(|key| known.get(key).copied()).min() {
+                    known.extend(keys.into_iter().map(|key| (key, first)));
+                }
             }
         }
         known
     }
 
-    fn nothing_missing(&mut self, read: &Read, known: &BTreeMap<(usize, u64, String), u64>) {
-        for ((table, version, author), since) in known {
-            if *table != read.table || *since > read.from || self.may_vanish(*table, author) {
+    fn nothing_missing(&mut self, read: &Read, spot: Spot, known: &BTreeMap<Known, u64>) {
+        let first = (spot, 0, String::new());
+        for ((there, version, author), since) in known.range(first..) {
+            if *there != spot {
+                break;
+            }
+            if *since > read.from || self.may_vanish(spot, author, read.to) {
                 continue;
             }
+            let (from, to, table) = (read.from, read.to, read.table);
             if read.saw.shows(*version, author) == Some(false) {
                 self.fail(format!(
-                    "a read ({}..{}) of table {table} did not show version {version} by {author}, known since {since}: {:?}",
-                    read.from, read.to, read.saw
+                    "a read ({from}..{to}) of table {table} did not show version {version} by {author}, known since {since}: {:?}",
+                    read.saw
+                ));
+            }
+            // A version above it has its rows, unless somebody has overwritten them.
+            if let Saw::Top(top, shown) = &read.saw
+                && top > version
+                && !self.history.has_rows(shown, author)
+                && !self.history.is_overwritten(shown)
+                && !self
+                    .history
+                    .rows_of(shown)
+                    .any(|it| self.history.is_behind(it))
+            {
+                self.fail(format!(
+                    "a read ({from}..{to}) of table {table} showed version {top} by {shown} without the rows of version {version} by {author}, known since {since}"
                 ));
             }
         }
     }
 
-    /// What came behind the gateway's back is hidden while a batch is about to have its number, and may be taken for it.
-    fn may_vanish(&self, table: usize, author: &str) -> bool {
-        let coordinated = |op: &Op| op.kind == Kind::Coordinated;
-        let safe = self.history.op(author).is_some_and(coordinated)
-            && self.history.committed.contains_key(author);
-        self.history.disturbed.contains(&table) && !safe
+    /// A client took it away; or it came behind the gateway's back, is hidden while a batch is about to have its number,
+    /// and may be taken for it.
+    fn may_vanish(&self, spot: Spot, author: &str, by: u64) -> bool {
+        let removed = self.history.removed.get(author);
+        if removed.is_some_and(|at| *at <= by) {
+            return true;
+        }
+        let is_safe =
+            self.history.is_coordinated(author) && self.history.committed.contains_key(author);
+        self.history.disturbed.contains(&spot) && !is_safe
     }
 
-    fn no_gap(&mut self, read: &Read) {
-        if self.history.disturbed.contains(&read.table) {
+    fn no_gap(&mut self, read: &Read, spot: Spot) {
+        if self.history.disturbed.contains(&spot) {
             return;
         }
         match &read.saw {
@@ -155,11 +220,15 @@ impl Check<'_> {
                     read.table
                 ));
             }
-            Saw::Nothing if self.scenario.tables[read.table].latest > 0 => {
-                self.fail(format!(
-                    "a read of table {} showed no version at all",
-                    read.table
-                ));
+            Saw::Nothing => {
+                let seeded = crate::catalog::seed(spot, 1);
+                let landed = self.history.landed.contains_key(&seeded);
+                if landed && !self.history.removed.contains_key(&seeded) {
+                    self.fail(format!(
+                        "a read of table {} showed no version at all",
+                        read.table
+                    ));
+                }
             }
             _ => {}
         }
@@ -186,11 +255,21 @@ impl Check<'_> {
         }
     }
 
+    /// Whether a version is where it landed.
+    fn is_there(&self, author: &str) -> bool {
+        let landed = self.history.landed.get(author);
+        landed.is_some_and(|(spot, version)| {
+            self.inner.stored(*spot).get(version).map(String::as_str) == Some(author)
+        })
+    }
+
     fn all_there(&mut self, number: usize, op: &Op, answer: &Attempt) {
         for entry in &op.entries {
-            let stored = self.inner.stored(self.scenario, entry.table);
-            let disturbed = self.history.disturbed.contains(&entry.table);
-            if stored.get(&entry.version) != Some(&entry.author) && !disturbed {
+            let landed = self.history.landed.get(&entry.author).map(|it| it.0);
+            let spot = landed.or_else(|| self.inner.spot(self.scenario, entry.table, entry.branch));
+            let disturbed = spot.is_some_and(|spot| self.history.disturbed.contains(&spot));
+            let removed = self.history.removed.contains_key(&entry.author);
+            if !self.is_there(&entry.author) && !removed && !disturbed {
                 self.fail(format!(
                     "w{number} was answered 200, but {} is not there",
                     entry.author
@@ -219,9 +298,9 @@ impl Check<'_> {
             if passed_on && self.history.mistreated.contains(&entry.author) {
                 continue;
             }
-            let stored = self.inner.stored(self.scenario, entry.table);
-            let waits = self.stuck.contains(&(entry.table, entry.version));
-            if stored.get(&entry.version) == Some(&entry.author) && !waits {
+            let landed = self.history.landed.get(&entry.author);
+            let waits = landed.is_some_and(|landed| self.stuck.versions.contains(landed));
+            if self.is_there(&entry.author) && !waits {
                 self.fail(format!(
                     "w{number} was answered {status} (code {code}), but {} is there",
                     entry.author
@@ -288,99 +367,6 @@ impl Check<'_> {
             }
             if record.verdict.is_none() {
                 self.fail(format!("{name} is still undecided"));
-            }
-        }
-    }
-
-    /// The catalogs hold what was committed, and nothing else.
-    fn tables(&mut self) {
-        for table in 0..self.scenario.tables.len() {
-            let stored = self.inner.stored(self.scenario, table);
-            // Where somebody wrote behind the gateway's back, or waits for a person, the line may be broken.
-            let disturbed = self.history.disturbed.contains(&table)
-                || self.stuck.iter().any(|(stuck, _)| *stuck == table);
-            if !disturbed && !stored.keys().copied().eq(1..=stored.len() as u64) {
-                self.fail(format!("table {table} has a gap: {stored:?}"));
-            }
-            for (version, author) in &stored {
-                let Some(&(op, entry)) = self.history.authors.get(author) else {
-                    continue;
-                };
-                let op = &self.history.ops[op];
-                let entry = &op.entries[entry];
-                if (entry.table, entry.version) != (table, *version) {
-                    self.fail(format!("{author} is in the wrong place"));
-                }
-                let committed = self.history.committed.contains_key(author);
-                let waits = self.stuck.contains(&(table, *version));
-                if op.kind == Kind::Coordinated && !committed && !waits {
-                    self.fail(format!("{author} is there, and was never committed"));
-                }
-                let below = stored.get(&(version - 1));
-                if !disturbed && entry.base.is_some() && entry.base.as_ref() != below {
-                    self.fail(format!(
-                        "{author} was built on {:?} and stands on {below:?}",
-                        entry.base
-                    ));
-                }
-            }
-        }
-        for author in self.history.committed.keys() {
-            let Some(&(op, entry)) = self.history.authors.get(author) else {
-                continue;
-            };
-            let entry = &self.history.ops[op].entries[entry];
-            let stored = self.inner.stored(self.scenario, entry.table);
-            if stored.get(&entry.version) != Some(author) {
-                self.fail(format!("{author} was committed and is gone"));
-            }
-        }
-    }
-
-    /// A person is needed only where the gateway cannot know what to do.
-    fn hazards(&mut self, hazards: &[OpenBatch]) {
-        for entry in hazards.iter().flat_map(|batch| &batch.entries) {
-            let (Some(_), Some(version)) = (entry.hazard, entry.version) else {
-                continue;
-            };
-            let mut tables = self.scenario.tables.iter();
-            let table = tables.position(|table| {
-                backend_name(table.catalog) == &*entry.backend && table.there == entry.table
-            });
-            let table = table.expect("a table of the scenario");
-            let stored = self.inner.stored(self.scenario, table);
-            // Somebody was told that another had been first, of it or of what stands on it.
-            let contested = self.history.contested.iter().any(|author| {
-                let (op, entry) = self.history.authors[author];
-                let told = &self.history.ops[op].entries[entry];
-                told.table == table && told.version >= version
-            });
-            // Somebody else's create of it was let through once it was undone, and came to nobody knows what.
-            let let_through = self.history.ops.iter().any(|op| {
-                let of = |entry: &Entry| entry.table == table && entry.version == version;
-                let open = |it: &Attempt| !matches!(it.outcome, Outcome::Definite(..));
-                matches!(op.kind, Kind::Single | Kind::Passed)
-                    && op.entries.iter().any(of)
-                    && op.attempts.iter().any(open)
-            });
-            // A chain that lands late as a whole: its first version may be looked at while its last one stands on it.
-            let author_at = |version| {
-                stored
-                    .get(&version)
-                    .and_then(|it| self.history.authors.get(it))
-            };
-            let own_chain = author_at(version)
-                .zip(author_at(version + 1))
-                .is_some_and(|((one, _), (next, _))| one == next);
-            if own_chain {
-                continue;
-            }
-            let comparable = self.scenario.is_comparable(table);
-            let disturbed = self.history.disturbed.contains(&table);
-            if comparable && !disturbed && !contested && !let_through {
-                self.fail(format!(
-                    "version {version} of table {table} waits for a person for no reason: {stored:?}"
-                ));
             }
         }
     }

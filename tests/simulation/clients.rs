@@ -1,17 +1,22 @@
-//! The clients: they read, stage manifests in storage, ask for versions and batches, and write down what they were told.
+//! The clients: they read, stage manifests in storage, ask for versions and batches, let catalogs write, change names,
+//! and write down what they were told.
 
 mod asking;
+mod names;
+mod reading;
+mod server;
+mod writing;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use nsgate::protocol::operation::Operation;
 use tokio::time::sleep;
 
-use crate::catalog::Question;
+use crate::catalog::seed;
 use crate::front::Front;
-use crate::history::Kind;
+use crate::history::{Kind, Outcome};
 use crate::random::Random;
-use crate::scenario::{Role, Table};
+use crate::scenario::Role;
 use crate::world::World;
 
 /// One client with its own chances.
@@ -19,6 +24,18 @@ pub struct Client {
     front: Arc<Front>,
     world: Arc<World>,
     pub random: Random,
+}
+
+/// A version that a client wants to make.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub table: usize,
+    pub branch: bool,
+    pub version: u64,
+    /// Whose version is below it, if the client knows.
+    pub base: Option<String>,
+    /// Where it has staged its manifest.
+    pub place: usize,
 }
 
 impl Client {
@@ -40,20 +57,27 @@ impl Client {
         | Role::Raw { count }
         | Role::Behind { count }
         | Role::Reads { count }
+        | Role::Servers { count }
+        | Role::Names { count }
+        | Role::Rivals { count }
         | Role::Asks { count }) = role
         else {
             return;
         };
         for _ in 0..count {
             // Mostly close together, so that they meet.
-            let longest = *self.random.pick(&[20, 100, 400, 5_000]);
-            sleep(self.random.millis(0, longest)).await;
+            let longest = *self.random.pick(&[20, 100, 400, 5_000, 60_000]);
+            if !matches!(role, Role::Rivals { .. }) || self.random.chance(20) {
+                sleep(self.random.millis(0, longest)).await;
+            }
             match role {
-                Role::Batches { .. } => self.batch().await,
+                Role::Batches { .. } | Role::Rivals { .. } => self.batch().await,
                 Role::Singles { .. } => self.single().await,
                 Role::Raw { .. } => self.raw().await,
                 Role::Behind { .. } => self.behind(),
                 Role::Reads { .. } => self.look_around().await,
+                Role::Servers { .. } => self.let_write().await,
+                Role::Names { .. } => self.change_names().await,
                 Role::Asks { .. } => self.ask_for_transactions().await,
                 Role::Reference { .. } => {}
             }
@@ -66,49 +90,109 @@ impl Client {
         let tables = self.random.some(&tables, count);
         let mut wanted = Vec::new();
         for table in tables {
-            let (latest, base) = self.latest(table).await;
-            wanted.push((table, latest + 1, base));
+            let branch = self.random.chance(10);
+            let Some(next) = self.next(table, branch).await else {
+                continue;
+            };
             if self.random.chance(25) {
-                wanted.push((table, latest + 2, None));
+                let (version, base) = (next.version + 1, None);
+                wanted.push(Wanted {
+                    version,
+                    base,
+                    ..next.clone()
+                });
             }
+            wanted.push(next);
         }
-        if self.random.chance(30) {
-            wanted = self.random.some(&wanted, wanted.len());
+        if self.random.chance(70) {
+            wanted.reverse();
+        }
+        if wanted.is_empty() {
+            return;
         }
         let keyed = self.random.chance(50);
         let op = self.plan(&wanted, keyed);
         self.send(op, true).await;
     }
 
+    /// One batch over everything; and, if it aborts, what others do right after: a batch that competes, an insert, a
+    /// rename and its return, and one version more.
     async fn reference(&mut self, aborts: bool) {
-        let seed = |latest: u64| Some(format!("seed{latest}"));
-        let scenario = &self.world.scenario;
-        let tables = scenario.tables.iter().enumerate();
-        let mut wanted: Vec<_> = tables
-            .map(|(table, it)| (table, it.latest + 1, seed(it.latest)))
-            .collect();
-        wanted.insert(1, (0, scenario.tables[0].latest + 2, None));
-        let catalog = scenario.tables.last().map_or(0, |table| table.catalog);
-        let op = self.plan(&wanted, true);
+        let op = self.reference_batch();
         if aborts {
             let inner = &mut *self.world.lock();
             let last = inner.history.ops[op].entries.last().expect("an entry");
-            inner.catalogs[catalog]
-                .catalog
-                .unstage(&last.author.clone());
+            let (author, table) = (last.author.clone(), last.table);
+            let catalog = self.world.scenario.tables[table].catalog;
+            inner.catalogs[catalog].catalog.unstage(&author);
         }
         self.send(op, true).await;
+        if !aborts {
+            return;
+        }
+        let tables = self.world.scenario.tables.len();
+        let mut again = Vec::new();
+        for table in 0..tables {
+            if self.world.scenario.tables[table].exists {
+                again.extend(self.next(table, false).await);
+            }
+        }
+        if !again.is_empty() {
+            let op = self.plan(&again, true);
+            self.send(op, true).await;
+        }
+        self.write(0, server::Change::Insert, false).await;
+        self.rename(1, tables - 1).await;
+        self.write(tables - 1, server::Change::Insert, false).await;
+        self.count(1).await;
+        self.list(0, false).await;
+        if let Some(next) = self.next(0, false).await {
+            let op = self.plan(&[next], false);
+            self.send(op, false).await;
+        }
+    }
+
+    fn reference_batch(&mut self) -> usize {
+        let mut wanted = Vec::new();
+        {
+            let scenario = &self.world.scenario;
+            let inner = self.world.lock();
+            for (table, it) in scenario.tables.iter().enumerate() {
+                let Some(spot) = inner.spot(scenario, table, false) else {
+                    continue;
+                };
+                wanted.push(Wanted {
+                    table,
+                    branch: false,
+                    version: it.latest + 1,
+                    base: Some(seed(spot, it.latest)),
+                    place: spot.place,
+                });
+            }
+        }
+        let (version, base) = (wanted[0].version + 1, None);
+        let chain = Wanted {
+            version,
+            base,
+            ..wanted[0].clone()
+        };
+        wanted.insert(1, chain);
+        self.plan(&wanted, true)
     }
 
     async fn single(&mut self) {
         let table = self.any_table();
-        let (latest, base) = self.latest(table).await;
-        let op = self.plan(&[(table, latest + 1, base)], false);
+        let branch = self.random.chance(15);
+        let Some(next) = self.next(table, branch).await else {
+            return;
+        };
+        let version = next.version;
+        let op = self.plan(&[next], false);
         // Some clients send a batch of one.
         let as_batch = self.random.chance(20);
         self.send(op, as_batch).await;
         if self.random.chance(50) {
-            self.describe(table, Some(latest + 1)).await;
+            self.describe(table, branch, Some(version)).await;
         }
     }
 
@@ -116,85 +200,76 @@ impl Client {
     async fn raw(&mut self) {
         sleep(self.random.millis(0, 200)).await;
         let table = self.any_table();
-        let stored = self.world.lock().stored(&self.world.scenario, table);
-        let top = stored
-            .last_key_value()
-            .map(|(n, author)| (*n, author.clone()));
-        let (latest, base) = top.map_or((0, None), |(n, author)| (n, Some(author)));
-        let op = self.plan(&[(table, latest + 1, base)], false);
+        let Some(next) = self.next_in_storage(table) else {
+            return;
+        };
+        let op = self.plan(&[next], false);
+        self.world.lock().history.ops[op].raw = true;
         self.send(op, false).await;
     }
 
-    /// Writes to a catalog without asking the gateway.
-    fn behind(&mut self) {
-        let table = self.any_table();
-        let stored = self.world.lock().stored(&self.world.scenario, table);
-        let latest = stored.last_key_value().map_or(0, |(n, _)| *n);
-        let op = self.plan(&[(table, latest + 1, None)], false);
-        let scenario = &self.world.scenario;
-        let Table { catalog, there, .. } = &scenario.tables[table];
-        let inner = &mut *self.world.lock();
-        let op = &mut inner.history.ops[op];
-        op.kind = Kind::Behind;
-        let body = asking::body(
-            scenario.tables[table].there.split('$'),
-            &op.entries[0],
-            None,
-        );
-        let question = Question {
-            operation: Operation::CreateTableVersion,
-            table: there.clone(),
-            query: String::new(),
-            body: body.to_string().into_bytes(),
-        };
-        let before = inner.stored(scenario, table);
-        let reply = inner.catalogs[*catalog].catalog.answer(&question);
-        self.world
-            .trace(inner, || format!("BEHIND {question}: {}", reply.status));
-        inner
-            .history
-            .counts
-            .add("writes behind the gateway's back", 1);
-        inner.changed(scenario, table, &before, false);
+    fn next_in_storage(&self, table: usize) -> Option<Wanted> {
+        let inner = self.world.lock();
+        let spot = inner.spot(&self.world.scenario, table, false)?;
+        let stored = inner.stored(spot);
+        let top = stored.last_key_value();
+        Some(Wanted {
+            table,
+            branch: false,
+            version: top.map_or(0, |(version, _)| *version) + 1,
+            base: top.map(|(_, author)| author.clone()),
+            place: spot.place,
+        })
     }
 
-    /// Several tables, one after the other, some of them again.
-    async fn look_around(&mut self) {
-        let tables: Vec<usize> = (0..self.world.scenario.tables.len()).collect();
-        let count = usize::try_from(self.random.between(2, 4)).expect("a small number");
-        for table in self.random.some(&tables, count) {
-            match self.random.below(4) {
-                0 => drop(self.latest(table).await),
-                1 => drop(self.describe(table, None).await),
-                2 => {
-                    let (latest, _) = self.latest(table).await;
-                    let near = latest.max(1) + self.random.below(2);
-                    self.describe(table, Some(near)).await;
-                }
-                _ => drop(self.list(table).await),
+    /// The version that comes next, as far as the gateway shows; a guess where no answer comes, or nothing.
+    async fn next(&mut self, table: usize, branch: bool) -> Option<Wanted> {
+        let found = self.latest(table, branch).await;
+        let guesses = self.random.chance(30);
+        let (version, base, place) = match found {
+            Some((version, base, place)) => (version + 1, base, place),
+            None if guesses => {
+                let inner = self.world.lock();
+                let spot = inner.spot(&self.world.scenario, table, branch)?;
+                let latest = match branch {
+                    true => 1,
+                    false => self.world.scenario.tables[table].latest,
+                };
+                (latest + 1, None, spot.place)
             }
-            sleep(self.random.millis(0, 10)).await;
-        }
+            None => return None,
+        };
+        Some(Wanted {
+            table,
+            branch,
+            version,
+            base,
+            place,
+        })
     }
 
-    async fn ask_for_transactions(&mut self) {
-        let known: Vec<_> = {
-            let inner = self.world.lock();
-            inner
-                .ledger
-                .records()
-                .iter()
-                .map(|record| record.id)
-                .collect()
-        };
-        if !known.is_empty() {
-            let id = *self.random.pick(&known);
-            self.transaction(id).await;
-        }
+    /// How long a client waits before it goes away.
+    fn patience(&mut self) -> Option<Duration> {
+        let leaves = self.world.is_rough() && self.random.chance(self.world.scenario.leaves);
+        let longest = *self.random.pick(&[20, 3_000, 30_000]);
+        let patience = self.random.millis(1, longest);
+        leaves.then_some(patience)
     }
 
     fn any_table(&mut self) -> usize {
         let tables = self.world.scenario.tables.len() as u64;
         usize::try_from(self.random.below(tables)).expect("an index")
+    }
+
+    /// What the last attempt of an operation came to.
+    pub fn outcome(&self, op: usize) -> Option<Outcome> {
+        let inner = self.world.lock();
+        let last = inner.history.ops[op].attempts.last();
+        last.map(|attempt| attempt.outcome.clone())
+    }
+
+    /// Whether an operation is one that the gateway only passes on.
+    fn is_passed_on(kind: Kind) -> bool {
+        kind != Kind::Coordinated
     }
 }

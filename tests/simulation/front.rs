@@ -133,8 +133,8 @@ impl Front {
             self.metrics.batch().clone(),
             clock::millis,
         ));
-        let find = |name: &str| backends.iter().find(|b| &**b.name() == name).cloned();
-        let taken = batches.recover(find).await.expect("a log that can be read");
+        let taken = batches.recover(&backends).await;
+        let taken = taken.expect("a log that can be read");
         world.note(|| format!("gateway {generation} is up, {taken} batches unfinished"));
         {
             let inner = &mut *world.lock();

@@ -1,14 +1,15 @@
 //! What clients did, what they were told, and what the catalogs and the log did meanwhile.
 
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
-use nsgate::batch::log::{Action, BatchId, IntentEntry, Verdict};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use nsgate::batch::log::BatchId;
 
-use crate::scenario::Scenario;
-use crate::world::Inner;
+use crate::catalog::Spot;
+pub use events::{Cause, by_place};
 
 /// Everything that the checks look at.
 #[derive(Default)]
@@ -20,8 +21,16 @@ pub struct History {
     pub authors: BTreeMap<String, (usize, usize)>,
     /// Authors of versions that a durable COMMIT names, and its place in the order of everything.
     pub committed: BTreeMap<String, u64>,
-    /// Tables that somebody wrote to without the gateway's locks.
-    pub disturbed: BTreeSet<usize>,
+    /// Where each version has come to be.
+    pub landed: BTreeMap<String, (Spot, u64)>,
+    /// Whose rows each version has, by its author.
+    pub rows: BTreeMap<String, Arc<BTreeSet<String>>>,
+    /// Versions that a client's own request took away, and when.
+    pub removed: BTreeMap<String, u64>,
+    /// When each name was last given to a place, and whether the gateway did so on its own account.
+    pub named: BTreeMap<(usize, String), (u64, bool)>,
+    /// Lines that somebody wrote to behind the gateway's back.
+    pub disturbed: BTreeSet<Spot>,
     /// Authors whose creates something happened to on the way: what was answered need not be what was done.
     pub mistreated: BTreeSet<String>,
     /// Authors who were told that somebody else had been first: nobody can prove to be somebody after that.
@@ -34,6 +43,8 @@ pub struct Op {
     pub kind: Kind,
     pub entries: Vec<Entry>,
     pub keyed: bool,
+    /// Its base was read behind the gateway's back.
+    pub raw: bool,
     pub attempts: Vec<Attempt>,
 }
 
@@ -45,13 +56,23 @@ pub enum Kind {
     Passed,
     /// A create of one version.
     Single,
+    /// A change of which the catalog chooses the version.
+    Server {
+        /// It leaves nothing of what was there.
+        overwrites: bool,
+    },
+    /// A change of names.
+    Names,
     /// A create behind the gateway's back.
     Behind,
 }
 
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// The name that is asked for.
     pub table: usize,
+    pub branch: bool,
+    /// As it is asked for; of what the catalog numbers itself 0.
     pub version: u64,
     pub author: String,
     /// Of its manifest.
@@ -78,7 +99,10 @@ pub enum Outcome {
 
 /// One read through the gateway.
 pub struct Read {
+    /// The name that was asked for.
     pub table: usize,
+    /// What was shown, if anything was.
+    pub spot: Option<Spot>,
     pub from: u64,
     pub to: u64,
     pub saw: Saw,
@@ -95,6 +119,8 @@ pub enum Saw {
     One(u64, Option<String>),
     /// No version at all.
     Nothing,
+    /// No such table.
+    NoTable,
     Failed(u16),
 }
 
@@ -143,7 +169,7 @@ impl Saw {
             Self::Top(top, shown) if *top == version => Some(shown == author),
             Self::Top(top, _) => (*top < version).then_some(false),
             Self::One(one, shown) if *one == version => Some(shown.as_deref() == Some(author)),
-            Self::One(..) | Self::Failed(_) => None,
+            Self::One(..) | Self::NoTable | Self::Failed(_) => None,
             Self::Nothing => Some(false),
         }
     }
@@ -156,12 +182,23 @@ impl Saw {
                 .map(|(n, author)| (*n, author.as_str()))
                 .collect(),
             Self::Top(n, author) | Self::One(n, Some(author)) => vec![(*n, author)],
-            Self::One(_, None) | Self::Nothing | Self::Failed(_) => Vec::new(),
+            Self::One(_, None) | Self::Nothing | Self::NoTable | Self::Failed(_) => Vec::new(),
         }
     }
 }
 
 impl Op {
+    /// One without a key.
+    pub fn one(kind: Kind, entries: Vec<Entry>) -> Self {
+        Self {
+            kind,
+            entries,
+            keyed: false,
+            raw: false,
+            attempts: Vec::new(),
+        }
+    }
+
     /// Whether any attempt was answered with 200.
     pub fn done_at(&self) -> Option<u64> {
         let done = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Done(_));
@@ -171,163 +208,59 @@ impl Op {
 
 impl History {
     pub fn op(&self, author: &str) -> Option<&Op> {
-        self.authors.get(author).map(|(op, _)| &self.ops[*op])
-    }
-}
-
-impl Inner {
-    /// A catalog has acted on a table: what came or went is looked at.
-    pub fn changed(
-        &mut self,
-        scenario: &Scenario,
-        table: usize,
-        before: &BTreeMap<u64, String>,
-        waited_for: bool,
-    ) {
-        let after = self.stored(scenario, table);
-        for (version, author) in &after {
-            if before.get(version) == Some(author) {
-                continue;
-            }
-            let Some(op) = self.history.op(author) else {
-                continue;
-            };
-            match op.kind {
-                Kind::Coordinated if self.intended(scenario, table, *version) => {}
-                Kind::Coordinated => {
-                    let wrong = format!("{author} was created without a durable INTENT");
-                    self.wrong.push(wrong);
-                }
-                Kind::Passed | Kind::Single if waited_for => {}
-                // Its lock is gone: it comes behind the gateway's back like any other.
-                Kind::Passed | Kind::Single | Kind::Behind => {
-                    self.history.disturbed.insert(table);
-                    self.history
-                        .counts
-                        .add("versions created without a lock", 1);
-                }
-            }
-        }
-        for (version, author) in before {
-            if after.get(version) != Some(author) {
-                self.history.counts.add("versions deleted", 1);
-                self.may_delete(scenario, table, *version, author);
-            }
-        }
+        self.place(author).map(|(op, _)| &self.ops[op])
     }
 
-    fn may_delete(&mut self, scenario: &Scenario, table: usize, version: u64, author: &str) {
-        let aborted = self.records_of(scenario, table, version);
-        let aborted = aborted
-            .iter()
-            .any(|v| matches!(v, Some(Verdict::Abort { .. })));
-        // Of two manifests that look alike, one of them lost on the way, nobody can tell which is whose.
-        if self.history.disturbed.contains(&table) && aborted && self.looks_alike(author) {
-            let counts = &mut self.history.counts;
-            counts.add("somebody else's version deleted for the batch's", 1);
-            return;
-        }
-        let of_a_batch = self
-            .history
-            .op(author)
-            .is_some_and(|op| op.kind == Kind::Coordinated);
-        if !of_a_batch || !aborted || self.history.committed.contains_key(author) {
-            let name = &scenario.tables[table].there;
-            self.wrong.push(format!(
-                "version {version} of {name} by {author} was deleted"
-            ));
-        }
+    /// The operation of an author, and its entry. The second copy of a server-side write has a mark behind its name.
+    pub fn place(&self, author: &str) -> Option<(usize, usize)> {
+        self.authors.get(author.trim_end_matches('+')).copied()
     }
 
-    /// Whether an author who is not a batch wrote what looks like a batch's version of the same number.
-    fn looks_alike(&self, author: &str) -> bool {
-        let Some(&(op, entry)) = self.history.authors.get(author) else {
-            return false;
-        };
-        let one = &self.history.ops[op];
-        let here = &one.entries[entry];
-        let alike = |other: &Entry| {
-            (other.table, other.version, other.size) == (here.table, here.version, here.size)
-        };
-        let batches = self
-            .history
-            .ops
-            .iter()
-            .filter(|op| op.kind == Kind::Coordinated);
-        one.kind != Kind::Coordinated && batches.flat_map(|op| &op.entries).any(alike)
+    /// Whether an author's version is part of a batch that the gateway coordinates.
+    pub fn is_coordinated(&self, author: &str) -> bool {
+        let op = self.op(author);
+        op.is_some_and(|op| op.kind == Kind::Coordinated)
     }
 
-    fn intended(&self, scenario: &Scenario, table: usize, version: u64) -> bool {
-        !self.records_of(scenario, table, version).is_empty()
+    /// Whether an author does not ask the gateway, either to read or to write.
+    pub fn is_behind(&self, author: &str) -> bool {
+        let op = self.op(author);
+        op.is_some_and(|op| op.raw || op.kind == Kind::Behind)
     }
 
-    /// The decisions of all batches with this version.
-    fn records_of(&self, scenario: &Scenario, table: usize, version: u64) -> Vec<Option<Verdict>> {
-        let is_version = |entry: &IntentEntry| matches!(entry.action, Action::CreateVersion { version: its, .. } if its == version);
-        let of = self.ledger.records().iter().filter(|record| {
-            let mut entries = record.intent.entries.iter();
-            entries.any(|e| scenario.is_table(table, &e.backend, &e.table) && is_version(e))
+    /// Whose rows a version has, its author's among them.
+    pub fn rows_of(&self, author: &str) -> impl Iterator<Item = &str> {
+        let rows = self.rows.get(author).into_iter();
+        rows.flat_map(|rows| rows.iter().map(String::as_str))
+    }
+
+    /// Whether a version has rows of another one.
+    pub fn has_rows(&self, author: &str, of: &str) -> bool {
+        let rows = self.rows.get(author);
+        rows.is_some_and(|rows| rows.contains(of))
+    }
+
+    /// The rows in a version of batches that had not been committed by then, but for what somebody who reads behind the
+    /// gateway's back has built on.
+    pub fn undecided_rows(&self, author: &str, by: u64) -> Vec<String> {
+        let undecided = self.rows_of(author).filter(|of| {
+            let committed = self.committed.get(*of);
+            self.is_coordinated(of) && committed.is_none_or(|at| *at > by)
         });
-        of.map(|record| record.verdict.clone()).collect()
+        let excused = |of: &str| {
+            let mut rows = self.rows_of(author);
+            rows.any(|it| self.is_behind(it) && self.has_rows(it, of))
+        };
+        let undecided = undecided.filter(|of| !excused(of));
+        undecided.map(str::to_owned).collect()
     }
 
-    /// A COMMIT is durable: every version that it names must be there, and be one batch's.
-    pub fn committed(
-        &mut self,
-        id: BatchId,
-        versions: &[Box<RawValue>],
-        at: u64,
-        scenario: &Scenario,
-    ) {
-        #[derive(Deserialize)]
-        struct Version {
-            author: String,
-        }
-        let name = self.ledger.name(id);
-        let mut ops = BTreeSet::new();
-        let mut disturbed = false;
-        for raw in versions {
-            let version: Version = serde_json::from_str(raw.get()).expect("a version of a catalog");
-            let Some(&(op, entry)) = self.history.authors.get(&version.author) else {
-                self.wrong.push(format!(
-                    "{name} committed somebody else's {}",
-                    version.author
-                ));
-                continue;
-            };
-            let Entry {
-                table,
-                version: number,
-                ..
-            } = self.history.ops[op].entries[entry];
-            disturbed |= self.history.disturbed.contains(&table);
-            if self.stored(scenario, table).get(&number) != Some(&version.author) {
-                self.wrong.push(format!(
-                    "{name} committed {}, which is not there",
-                    version.author
-                ));
-            }
-            ops.insert(op);
-            self.history.committed.insert(version.author, at);
-        }
-        self.history.counts.add("batches committed", 1);
-        let whole = ops
-            .iter()
-            .map(|op| self.history.ops[*op].entries.len())
-            .sum::<usize>();
-        if ops.len() == 1 && whole == versions.len() {
-            return;
-        }
-        match disturbed {
-            // Of two manifests that look alike nobody can tell which is whose.
-            true => self
-                .history
-                .counts
-                .add("somebody else's version taken for the batch's", 1),
-            false => self.wrong.push(format!(
-                "{name} committed {ops:?}, {} versions",
-                versions.len()
-            )),
-        }
+    /// Whether the rows of one version were overwritten on the way to another one.
+    pub fn is_overwritten(&self, author: &str) -> bool {
+        let mut rows = self.rows_of(author);
+        rows.any(|it| {
+            let op = self.op(it);
+            op.is_some_and(|op| op.kind == Kind::Server { overwrites: true })
+        })
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nsgate::batch::log::{BatchId, Intent, Log, LogError, Logged, Record, Resolution, Verdict};
+use nsgate::batch::log::{
+    Action, BatchId, Intent, IntentEntry, Log, LogError, Logged, Record, Resolution, Verdict,
+};
 use nsgate::batch::step::{Decision, Settled};
 use tokio::time::{Instant, sleep_until};
 
-use crate::scenario::Scenario;
 use crate::world::{Inner, World};
 
 /// What is on the disk, and what is on its way there.
@@ -120,14 +121,18 @@ impl Ledger {
 
 impl Inner {
     /// A decision is durable from now on.
-    pub fn durable(&mut self, id: BatchId, scenario: &Scenario) {
+    pub fn durable(&mut self, id: BatchId) {
         let at = self.tick();
         let record = self.ledger.records.iter().find(|record| record.id == id);
         let verdict = record.and_then(|record| record.verdict.clone());
         let verdict = verdict.expect("a decided batch");
         self.ledger.decided.insert(id, (verdict.decision(), at));
-        if let Verdict::Commit(versions) = &verdict {
-            self.committed(id, versions, at, scenario);
+        if let (Verdict::Commit(versions), Some(record)) = (&verdict, record) {
+            let entries = record.intent.entries.iter();
+            let is_create =
+                |entry: &&IntentEntry| matches!(entry.action, Action::CreateVersion { .. });
+            let creates = entries.filter(is_create).count();
+            self.committed(id, versions, at, creates);
         }
     }
 }
@@ -159,7 +164,7 @@ impl Disk {
             while let Some(write) = inner.ledger.queue.pop_front() {
                 let last = write.ticket == ticket;
                 if let Some(decided) = inner.ledger.apply(write) {
-                    inner.durable(decided, &world.scenario);
+                    inner.durable(decided);
                 }
                 if last {
                     break;
@@ -169,6 +174,15 @@ impl Disk {
         world.point("a write to the log is durable");
         world.if_alive(*generation).await;
         Ok(world.lock().ledger.answers.remove(&ticket).flatten())
+    }
+}
+
+impl Disk {
+    /// The latest record that is looked for.
+    async fn first(&self, is: impl Fn(&Record) -> bool + Send) -> Result<Option<Record>, LogError> {
+        self.world.if_alive(self.generation).await;
+        let records = &self.world.lock().ledger.records;
+        Ok(records.iter().rev().find(|record| is(record)).cloned())
     }
 }
 
@@ -199,6 +213,14 @@ impl Log for Disk {
 
     fn forget(&self, _: u64) -> Logged<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(self.first(move |record| record.id == id))
+    }
+
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
+        Box::pin(self.first(move |record| record.intent.idempotency.as_deref() == Some(key)))
     }
 
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {

@@ -1,14 +1,16 @@
 //! The network between the gateway and the catalogs: messages take time, and by decision of the scenario they are lost,
-//! late, doubled or cut off.
+//! late, doubled or cut off, and catalogs answer what is not so.
 
-use std::fmt;
+mod fault;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode};
-use nsgate::backend::{self, Failure};
+use nsgate::backend::{self, Authority, Failure};
 use nsgate::body::Body;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::{Access, Operation};
@@ -16,80 +18,20 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::catalog::{Question, Reply, refusal};
+use crate::history::Cause;
 use crate::scenario::Faults;
 use crate::world::{Inner, World};
-
-/// What becomes of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// It never arrives, and nobody says so.
-    RequestLost,
-    /// It is done; the answer never arrives, and nobody says so.
-    AnswerLost,
-    /// It arrives late: perhaps after the caller gave up.
-    Late,
-    /// It is done; the answer arrives late.
-    SlowAnswer,
-    /// An error instead of what was asked for.
-    ErrorBefore,
-    /// It is done, and an error is answered.
-    ErrorAfter,
-    /// It is not done, and answered as if somebody else had been first.
-    Conflict,
-    /// It arrives twice; the first answer counts.
-    Duplicated,
-    /// It arrives twice; only the second answer arrives.
-    Retried,
-    /// No connection.
-    NotSent,
-    /// The connection breaks before the request has arrived.
-    ResetBefore,
-    /// The connection breaks when it is done.
-    ResetAfter,
-    /// The catalog looks in time, and puts long after.
-    LatePut,
-}
-
-impl Fault {
-    pub const ALL: [Self; 13] = [
-        Self::RequestLost,
-        Self::AnswerLost,
-        Self::Late,
-        Self::SlowAnswer,
-        Self::ErrorBefore,
-        Self::ErrorAfter,
-        Self::Conflict,
-        Self::Duplicated,
-        Self::Retried,
-        Self::NotSent,
-        Self::ResetBefore,
-        Self::ResetAfter,
-        Self::LatePut,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RequestLost => "fault: request lost",
-            Self::AnswerLost => "fault: answer lost",
-            Self::Late => "fault: request late",
-            Self::SlowAnswer => "fault: answer late",
-            Self::ErrorBefore => "fault: error, not done",
-            Self::ErrorAfter => "fault: error, done",
-            Self::Conflict => "fault: conflict, not done",
-            Self::Duplicated => "fault: duplicated",
-            Self::Retried => "fault: duplicated, second answer",
-            Self::NotSent => "fault: no connection",
-            Self::ResetBefore => "fault: reset, not done",
-            Self::ResetAfter => "fault: reset, done",
-            Self::LatePut => "fault: late put",
-        }
-    }
-}
+pub use fault::Fault;
+use fault::REFUSALS;
 
 /// Counts messages.
 #[derive(Default)]
 pub struct Network {
     pub messages: u64,
+    /// Of which table of which catalog something untrue has been said: it is said once.
+    lied: BTreeSet<(usize, String, Fault)>,
+    /// How many messages each of the planned faults could have happened to.
+    met: Vec<u64>,
 }
 
 /// One catalog as the gateway of one generation reaches it.
@@ -123,8 +65,16 @@ enum Answers {
     Truly,
     Nothing,
     Broken,
-    Error { after: bool },
+    Error {
+        after: bool,
+    },
     Conflict,
+    /// It is done, and refused like this.
+    Refused(usize),
+    /// It is not done, and said to be.
+    Idle,
+    /// It is there, and said not to be.
+    Stale,
 }
 
 /// The caller's wait; over when dropped.
@@ -175,6 +125,7 @@ async fn question(request: Request<Body>) -> Question {
             .expect("every request has one"),
         table: table.unwrap_or_default(),
         query: head.uri.query().unwrap_or_default().to_owned(),
+        own: head.extensions.get::<Authority>().is_some(),
         body: body
             .collect_up_to(1 << 20)
             .await
@@ -193,7 +144,8 @@ impl Wire {
         inner.network.messages += 1;
         inner.history.counts.add("messages to catalogs", 1);
         let number = inner.network.messages;
-        let fault = world.fault(inner, number, &question);
+        let fault = world.fault(inner, number, &question, self.catalog);
+        let (fault, planned_far) = fault.unzip();
         world.trace(inner, || {
             let fault = fault.map_or(String::new(), |fault| format!("   ** {fault:?}"));
             format!("#{number} → c{} {question}{fault}", self.catalog)
@@ -207,20 +159,15 @@ impl Wire {
         }
         let (reply, receiver) = oneshot::channel();
         let puts_later = inner.catalogs[self.catalog].catalog.ways.puts_later;
-        let longest = match question.operation {
-            // A delete says nothing of what it deletes: the cool-down is there so that none comes later than that.
-            Operation::BatchDeleteTableVersions => world.scenario.latest_delete,
-            _ => world.scenario.latest_message,
-        };
         let random = &mut inner.random;
-        let (far, near) = match &world.scenario.faults {
-            Faults::One { far, .. } => (*far, false),
-            Faults::Random { .. } => {
-                let far = *random.pick(&[3_000, 15_000, 30_000, 90_000, 400_000]);
+        let (far, near) = match planned_far.flatten() {
+            Some(far) => (far, false),
+            None => {
+                let far = *random.pick(&[3_000, 15_000, 30_000, 90_000, 400_000, 880_000]);
                 (random.millis(far, far + 1000), random.chance(80))
             }
         };
-        let far = far.min(longest);
+        let far = far.min(world.scenario.latest_message);
         let mut parcel = Parcel {
             world: Arc::clone(world),
             generation: self.generation,
@@ -252,12 +199,24 @@ impl Wire {
             Some(Fault::Conflict) => parcel.answers = Answers::Conflict,
             Some(Fault::ResetAfter) => parcel.answers = Answers::Broken,
             Some(Fault::LatePut) => parcel.pause = far,
+            Some(Fault::RefusedAfter) => {
+                let which = random.below(REFUSALS.len() as u64);
+                parcel.answers = Answers::Refused(usize::try_from(which).expect("an index"));
+            }
+            Some(Fault::Idle) => parcel.answers = Answers::Idle,
+            Some(Fault::Stale) => parcel.answers = Answers::Stale,
+            Some(Fault::ActsLater) => {
+                tokio::spawn(parcel.copy(far).deliver());
+                parcel.answers = Answers::Idle;
+            }
             Some(kind @ (Fault::Duplicated | Fault::Retried)) => {
                 parcel.doubled = true;
                 let later = if near { random.millis(1, 40) } else { far };
                 let mut other = parcel.copy(later);
-                if kind == Fault::Retried {
-                    std::mem::swap(&mut parcel.reply, &mut other.reply);
+                match kind {
+                    Fault::Retried => std::mem::swap(&mut parcel.reply, &mut other.reply),
+                    // Nobody repeats a request whose answer has been delivered.
+                    _ => parcel.back += other.travel + other.pause,
                 }
                 tokio::spawn(other.deliver());
             }
@@ -268,19 +227,50 @@ impl Wire {
 }
 
 impl World {
-    fn fault(&self, inner: &mut Inner, number: u64, question: &Question) -> Option<Fault> {
-        match &self.scenario.faults {
-            Faults::One { message, fault, .. } => (*message == number).then_some(*fault),
-            Faults::Random { percent, kinds } => {
+    fn fault(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        question: &Question,
+        catalog: usize,
+    ) -> Option<(Fault, Option<Duration>)> {
+        let is_change = question.operation.access() == Access::Write;
+        let fault = match &self.scenario.faults {
+            Faults::One {
+                message,
+                fault,
+                far,
+            } => return (*message == number).then_some((*fault, Some(*far))),
+            Faults::Planned(planned) => {
+                inner.network.met.resize(planned.len(), 0);
+                let mut due = None;
+                for (one, met) in planned.iter().zip(&mut inner.network.met) {
+                    if one.catalog == catalog && one.is_about(question) {
+                        *met += 1;
+                        due = due.or((*met == one.nth).then_some((one.fault, Some(one.far))));
+                    }
+                }
+                return due;
+            }
+            Faults::Random {
+                percent,
+                kinds,
+                changes_only,
+            } => {
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;
                 }
-                let creates = question.creates().is_some();
-                let fits =
-                    |fault: &Fault| creates || !matches!(fault, Fault::Conflict | Fault::LatePut);
-                Some(*inner.random.pick(kinds)).filter(fits)
+                let fault = *inner.random.pick(kinds);
+                (is_change || !changes_only).then_some(fault)?
             }
+        };
+        if !fault.fits(question) {
+            return None;
         }
+        let lies = matches!(fault, Fault::Idle | Fault::ActsLater | Fault::Stale);
+        let lie = (catalog, question.table.clone(), fault);
+        let again = lies && !inner.network.lied.insert(lie);
+        (!again).then_some((fault, None))
     }
 }
 
@@ -316,12 +306,23 @@ impl Parcel {
         match self.answers {
             Answers::Error { after: false } => return Ok(refusal(500, 18, "disk on fire")),
             Answers::Conflict => return Ok(refusal(409, 14, "somebody was here")),
+            Answers::Stale => return Ok(refusal(404, 11, "no such version")),
+            Answers::Idle => {
+                return Ok(Reply {
+                    status: 200,
+                    body: "{\"deleted_count\":1}".into(),
+                });
+            }
             _ => {}
         }
         let reply = self.acted().await?;
         Ok(match self.answers {
             Answers::Broken => return Err(Failure::Lost("reset".into())),
             Answers::Error { .. } => refusal(500, 18, "disk on fire"),
+            Answers::Refused(which) => {
+                let (status, code, message) = REFUSALS[which];
+                refusal(status, code, message)
+            }
             _ => reply,
         })
     }
@@ -369,36 +370,18 @@ impl Parcel {
     /// Lets the catalog act, and looks at what it did.
     fn change(&self, act: impl FnOnce(&mut Inner) -> Reply) -> Reply {
         let world = &self.world;
-        let scenario = &world.scenario;
         let inner = &mut *world.lock();
-        let writes = self.question.operation.access() == Access::Write;
-        let tables = (0..scenario.tables.len()).filter(|_| writes);
-        let tables = tables.filter(|table| scenario.tables[*table].catalog == self.catalog);
-        let before: Vec<_> = tables
-            .map(|table| (table, inner.stored(scenario, table)))
-            .collect();
         let reply = act(inner);
         world.trace(inner, || {
             format!("#{} done: {} {}", self.number, reply.status, reply.body)
         });
-        let waited_for = self.waited_for.load(Ordering::Relaxed) && world.is_alive(self.generation);
-        for (table, before) in before {
-            inner.changed(scenario, table, &before, waited_for);
-        }
+        let is_alive = world.is_alive(self.generation);
+        let cause = Cause {
+            own: self.question.own,
+            behind: false,
+            waited_for: self.waited_for.load(Ordering::Relaxed) && is_alive,
+        };
+        inner.happened(&world.scenario, self.catalog, cause);
         reply
-    }
-}
-
-impl fmt::Display for Question {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let body = String::from_utf8_lossy(&self.body);
-        write!(
-            f,
-            "{} {} {} {}",
-            self.operation.name(),
-            self.table,
-            self.query,
-            body
-        )
     }
 }

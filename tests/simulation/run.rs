@@ -10,11 +10,12 @@ use nsgate::metrics::{Metrics, Standing};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::catalog::Spot;
 use crate::check;
-use crate::clients::Client;
+use crate::clients::{Client, Wanted};
 use crate::clock;
 use crate::front::Front;
-use crate::history::{Counts, Kind, Outcome, Saw};
+use crate::history::{Counts, Outcome, Saw};
 use crate::scenario::{At, Scenario};
 use crate::world::World;
 
@@ -35,6 +36,9 @@ pub struct Ended {
 const PATIENCE: Duration = Duration::from_secs(3 * 3600);
 /// How long everything may take to settle once nothing goes wrong any more.
 const SETTLES: Duration = Duration::from_secs(40 * 60);
+
+/// What is settled can be written to again after so long.
+const FREE_AGAIN: Duration = Duration::from_secs(1);
 
 thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -97,7 +101,9 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
     if timeout(PATIENCE, playing.join_all()).await.is_err() {
         wrong.push("a client never got an answer".to_owned());
     }
-    sleep(world.scenario.rough_for.saturating_sub(world.elapsed())).await;
+    let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
+    let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
+    sleep(rough_for.saturating_sub(world.elapsed())).await;
     // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);
@@ -118,7 +124,7 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
             }
         }
         if wrong.is_empty() {
-            sleep(world.scenario.settings.slot_cooldown + Duration::from_secs(1)).await;
+            sleep(FREE_AGAIN).await;
             wrong.extend(look_again(&front, &hazards).await);
         }
     }
@@ -153,41 +159,23 @@ async fn settled(front: &Front, quiet: &[Standing]) -> Result<Vec<OpenBatch>, Ve
 }
 
 /// In the end every table can be read and written again, and shows what its catalog has.
-async fn look_again(front: &Arc<Front>, hazards: &[OpenBatch]) -> Vec<String> {
+async fn look_again(front: &Arc<Front>, open: &[OpenBatch]) -> Vec<String> {
     let world = &front.world;
     let mut wrong = Vec::new();
     let mut client = Client::new(front, 5);
-    let stuck = check::stuck(&world.scenario, hazards);
+    let stuck = {
+        let inner = world.lock();
+        check::Stuck::of(&inner, &world.scenario, open)
+    };
     for table in 0..world.scenario.tables.len() {
-        let stored = decided(world, table);
-        if stuck.iter().any(|(stuck, _)| *stuck == table) {
-            client.list(table).await;
-            continue;
-        }
-        let (latest, base) = client.latest(table).await;
-        let op = client.plan(&[(table, latest + 1, base)], false);
-        client.send(op, false).await;
-        let outcome = world.lock().history.ops[op]
-            .attempts
-            .last()
-            .map(|it| it.outcome.clone());
-        let landed = world.lock().stored(&world.scenario, table).len() > stored.len();
-        if outcome != Some(Outcome::Done(None)) && landed {
-            // Something landed late, and goes away again.
-            continue;
-        }
-        if outcome != Some(Outcome::Done(None)) {
-            wrong.push(format!(
-                "in the end table {table} cannot be written to: {outcome:?}"
-            ));
-        }
-        let mut expected = stored;
-        expected.insert(latest + 1, format!("w{op}.0"));
-        let saw = client.list(table).await;
-        if saw != Saw::All(expected.clone()) {
-            wrong.push(format!(
-                "in the end table {table} is {expected:?} and shown as {saw:?}"
-            ));
+        for branch in [false, true] {
+            let spot = world.lock().spot(&world.scenario, table, branch);
+            let is_stuck = spot.is_some_and(|spot| stuck.spots.contains(&spot));
+            if is_stuck || stuck.tables.contains(&table) {
+                client.list(table, branch).await;
+            } else {
+                wrong.extend(look_at(&mut client, world, table, spot, branch).await);
+            }
         }
     }
     let ids: Vec<_> = {
@@ -205,14 +193,54 @@ async fn look_again(front: &Arc<Front>, hazards: &[OpenBatch]) -> Vec<String> {
     wrong
 }
 
-/// What a catalog holds of a table, without what landed after its batch was undone.
-fn decided(world: &World, table: usize) -> BTreeMap<u64, String> {
+async fn look_at(
+    client: &mut Client,
+    world: &World,
+    table: usize,
+    spot: Option<Spot>,
+    branch: bool,
+) -> Option<String> {
+    let stored = spot.map(|spot| decided(world, spot));
+    let stored = stored.filter(|stored| !branch || !stored.is_empty());
+    let (Some(spot), Some(stored)) = (spot, stored) else {
+        let saw = client.list(table, branch).await;
+        let is_right = matches!(saw, Saw::NoTable) || branch;
+        let wrong = format!("in the end table {table} does not exist and is shown as {saw:?}");
+        return (!is_right).then_some(wrong);
+    };
+    let Some((latest, base, place)) = client.latest(table, branch).await else {
+        return Some(format!("in the end table {table} cannot be read"));
+    };
+    let wanted = Wanted {
+        table,
+        branch,
+        version: latest + 1,
+        base,
+        place,
+    };
+    let op = client.plan(&[wanted], false);
+    client.send(op, false).await;
+    let outcome = client.outcome(op);
+    let landed = world.lock().stored(spot).len() > stored.len();
+    if outcome != Some(Outcome::Done(None)) {
+        // Something landed late, and goes away again.
+        let wrong = format!("in the end table {table} cannot be written to: {outcome:?}");
+        return (!landed).then_some(wrong);
+    }
+    let mut expected = stored;
+    expected.insert(latest + 1, format!("w{op}.0"));
+    let saw = client.list(table, branch).await;
+    let wrong = format!("in the end table {table} is {expected:?} and shown as {saw:?}");
+    (saw != Saw::All(expected)).then_some(wrong)
+}
+
+/// What a catalog holds of a line, without what landed after its batch was undone.
+fn decided(world: &World, spot: Spot) -> BTreeMap<u64, String> {
     let inner = world.lock();
-    let mut stored = inner.stored(&world.scenario, table);
+    let mut stored = inner.stored(spot);
+    let history = &inner.history;
     stored.retain(|_, author| {
-        let op = inner.history.op(author);
-        let coordinated = op.is_some_and(|op| op.kind == Kind::Coordinated);
-        !coordinated || inner.history.committed.contains_key(author)
+        !history.is_coordinated(author) || history.committed.contains_key(author)
     });
     stored
 }

@@ -1,11 +1,14 @@
 //! What one simulation is made of: catalogs, tables, clients, and what goes wrong. All of it follows from the seed.
 
+mod chance;
+
 use std::time::Duration;
 
 use nsgate::config::BatchConfig;
 use nsgate::protocol::identifier::Identifier;
+use nsgate::protocol::operation::Operation;
 
-use crate::catalog::Ways;
+use crate::catalog::{Question, Tags, Ways};
 use crate::network::Fault;
 use crate::random::Random;
 
@@ -20,10 +23,12 @@ pub struct Scenario {
     pub faults: Faults,
     /// How long faults may happen; after it everything must settle.
     pub rough_for: Duration,
-    /// A delete that comes later than this comes never.
-    pub latest_delete: Duration,
-    /// And any other message.
+    /// A message that comes later than this comes never.
     pub latest_message: Duration,
+    /// Clients give tables second names, so that two lead to one place.
+    pub second_names: bool,
+    /// So many of a hundred requests are given up by their clients in the middle.
+    pub leaves: u64,
     pub crashes: Vec<Crash>,
     /// How long a dead gateway stays dead.
     pub dead_for: (u64, u64),
@@ -43,8 +48,14 @@ pub struct Table {
     pub names: Vec<String>,
     /// As its catalog does, names joined by `$`.
     pub there: String,
+    /// Whether the name leads anywhere at the beginning, and how many versions are there.
+    pub exists: bool,
     pub latest: u64,
 }
+
+/// A message that is later than this is lost: a request that is 15 minutes old has been given up by everything that it
+/// may be waiting in.
+const LATEST: Duration = Duration::from_secs(890);
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +66,18 @@ pub enum Role {
     },
     /// Single versions, the way a table's own client writes them.
     Singles {
+        count: u64,
+    },
+    /// Batches over few tables, one right after the other, whatever came of the last one.
+    Rivals {
+        count: u64,
+    },
+    /// Inserts, overwrites, updates and restores.
+    Servers {
+        count: u64,
+    },
+    /// Tables get other names, or second ones, or lose them, or go and come again.
+    Names {
         count: u64,
     },
     /// Single versions on top of whatever raw storage shows.
@@ -84,13 +107,40 @@ pub enum Faults {
     Random {
         percent: u64,
         kinds: Vec<Fault>,
+        /// Reads meet none.
+        changes_only: bool,
     },
+    /// These, and no others.
+    Planned(Vec<Planned>),
     /// Only this message, and only this fault; what comes late comes so late.
     One {
         message: u64,
         fault: Fault,
         far: Duration,
     },
+}
+
+/// One fault of one message.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    pub catalog: usize,
+    pub table: String,
+    pub operation: Operation,
+    /// Of those that the gateway sends on its own account, or those that it passes on.
+    pub own: bool,
+    /// Counted from 1.
+    pub nth: u64,
+    pub fault: Fault,
+    /// How late it comes, if it is late.
+    pub far: Duration,
+}
+
+impl Planned {
+    /// Whether it may be this message.
+    pub fn is_about(&self, question: &Question) -> bool {
+        (self.operation, self.own) == (question.operation, question.own)
+            && (question.table.is_empty() || self.table == question.table)
+    }
 }
 
 /// The gateway dies.
@@ -128,6 +178,7 @@ pub struct Staging {
 impl Scenario {
     /// One batch over two catalogs of a kind, and nothing that goes wrong.
     pub fn reference(kind: Ways, aborts: bool) -> Self {
+        // The last name is one that a table gets.
         let plain = Ways {
             told: true,
             ..Ways::default()
@@ -139,6 +190,7 @@ impl Scenario {
                 Table::new(0, 0, 1),
                 Table::new(0, 1, 1),
                 Table::new(1, 0, 1),
+                Table::spare(0, 2),
             ],
             settings: BatchConfig::default(),
             clients: vec![(Role::Reference { aborts }, Duration::from_millis(100))],
@@ -149,8 +201,9 @@ impl Scenario {
                 far: Duration::ZERO,
             },
             rough_for: Duration::ZERO,
-            latest_delete: Duration::from_secs(55),
-            latest_message: Duration::from_secs(600),
+            latest_message: LATEST,
+            leaves: 0,
+            second_names: false,
             crashes: Vec::new(),
             dead_for: (100, 100),
             outages: Vec::new(),
@@ -161,92 +214,6 @@ impl Scenario {
                 sizes_vary: false,
             },
             to_the_end: true,
-        }
-    }
-
-    /// Everything by chance.
-    pub fn of(seed: u64) -> Self {
-        let random = &mut Random::new(seed, 0);
-        let catalogs: Vec<Ways> = (0..random.between(2, 3))
-            .map(|_| Ways {
-                puts_later: random.chance(40),
-                keeps_tags: random.chance(40),
-                hides_tags: random.chance(15),
-                atomic: random.chance(20),
-                told: random.chance(50),
-            })
-            .collect();
-        let mut tables = Vec::new();
-        for catalog in 0..catalogs.len() {
-            for table in 0..random.between(1, 2) {
-                let latest = if random.chance(10) {
-                    0
-                } else {
-                    random.between(1, 2)
-                };
-                tables.push(Table::new(catalog, table, latest));
-            }
-        }
-        let calm = random.chance(15);
-        let rough_for = random.millis(20_000, 90_000);
-        let kinds = random.between(1, Fault::ALL.len() as u64);
-        let kinds = random.some(&Fault::ALL, usize::try_from(kinds).expect("a small number"));
-        let crashes = match random.below(10) {
-            0..5 => 0,
-            5..8 => 1,
-            _ => 2,
-        };
-        let crashes = (0..crashes).map(|_| Crash {
-            at: At::Point(random.between(1, 250)),
-            keeps: None,
-        });
-        let mut crashes: Vec<Crash> = crashes.collect();
-        // Long after: when numbers have rested, and what was undone is only watched for.
-        let afterwards = random.chance(30);
-        if afterwards && random.chance(50) {
-            crashes.push(Crash {
-                at: At::Time(random.millis(60_000, 800_000)),
-                keeps: None,
-            });
-        }
-        let outages = if random.chance(30) {
-            random.between(1, 2)
-        } else {
-            0
-        };
-        let outages = (0..outages).map(|_| Outage {
-            catalog: usize::try_from(random.below(catalogs.len() as u64)).expect("an index"),
-            at: random.millis(1, 15_000),
-            lasts: random.millis(10, 30_000),
-        });
-        let outages = outages.collect();
-        Self {
-            seed,
-            faults: Faults::Random {
-                percent: if calm {
-                    0
-                } else {
-                    *random.pick(&[2, 5, 10, 25])
-                },
-                kinds,
-            },
-            rough_for,
-            latest_delete: Duration::from_secs(55),
-            latest_message: Duration::from_secs(600),
-            crashes,
-            dead_for: *random.pick(&[(3, 20), (500, 5_000)]),
-            outages,
-            writes: *random.pick(&[(0, 2), (1, 20), (50, 800)]),
-            staging: Staging {
-                tells_size: random.chance(90),
-                tells_tag: random.chance(60),
-                sizes_vary: random.chance(50),
-            },
-            clients: clients(random, afterwards),
-            settings: BatchConfig::default(),
-            to_the_end: afterwards || random.chance(40),
-            catalogs,
-            tables,
         }
     }
 
@@ -262,7 +229,7 @@ impl Scenario {
             tells_tag,
             ..
         } = self.staging;
-        tells_size || (tells_tag && ways.keeps_tags && !ways.hides_tags)
+        tells_size || (tells_tag && ways.tags == Tags::Kept)
     }
 
     /// Whether this is what the gateway calls a table of a backend.
@@ -302,50 +269,16 @@ impl Table {
             catalog,
             names: below(&at),
             there: below(&there).join("$"),
+            exists: true,
             latest,
         }
     }
-}
 
-fn clients(random: &mut Random, afterwards: bool) -> Vec<(Role, Duration)> {
-    let mut clients = Vec::new();
-    for _ in 0..random.between(1, 3) {
-        let count = random.between(1, 2);
-        clients.push(Role::Batches { count });
-    }
-    for _ in 0..random.between(0, 2) {
-        let count = random.between(1, 2);
-        clients.push(Role::Singles { count });
-    }
-    for _ in 0..random.between(1, 2) {
-        let count = random.between(2, 4);
-        clients.push(Role::Reads { count });
-    }
-    if random.chance(25) {
-        clients.push(Role::Raw { count: 1 });
-    }
-    if random.chance(15) {
-        clients.push(Role::Behind { count: 1 });
-    }
-    if random.chance(40) {
-        let count = random.between(1, 3);
-        clients.push(Role::Asks { count });
-    }
-    let mut clients: Vec<_> = clients
-        .into_iter()
-        .map(|role| (role, Duration::ZERO))
-        .collect();
-    if afterwards {
-        for _ in 0..random.between(1, 2) {
-            let singles = Role::Singles {
-                count: random.between(1, 2),
-            };
-            clients.push((singles, random.millis(61_000, 300_000)));
-        }
-        for _ in 0..2 {
-            let reads = Role::Reads { count: 2 };
-            clients.push((reads, random.millis(61_000, 900_000)));
+    /// A name that leads nowhere yet.
+    pub fn spare(catalog: usize, number: u64) -> Self {
+        Self {
+            exists: false,
+            ..Self::new(catalog, number, 0)
         }
     }
-    clients
 }

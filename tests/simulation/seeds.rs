@@ -1,5 +1,6 @@
 //! Many seeds, on all cores.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,6 +60,9 @@ fn every_seed_keeps_the_promises() {
         return replay(seed.parse().expect("NSGATE_SEED is a number"));
     }
     let seeds = asked_for();
+    // All of them, and how often which promise breaks.
+    let survey = std::env::var_os("NSGATE_SURVEY").is_some();
+    let kinds: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::default();
     let began = Instant::now();
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Counts::default(), None));
@@ -75,7 +79,18 @@ fn every_seed_keeps_the_promises() {
                     }
                     let ended = simulate(Scenario::of(seed), &metrics, false);
                     counts.merge(&ended.counts);
-                    if !ended.wrong.is_empty() {
+                    if survey {
+                        let mut kinds = kinds.lock().unwrap();
+                        let two = match Scenario::of(seed).second_names {
+                            true => "second names: ",
+                            false => "",
+                        };
+                        let broken = ended.wrong.iter().map(|it| format!("{two}{}", kind(it)));
+                        let broken: BTreeSet<_> = broken.collect();
+                        for kind in broken {
+                            kinds.entry(kind).or_default().push(seed);
+                        }
+                    } else if !ended.wrong.is_empty() {
                         let first = &mut found.lock().unwrap().1;
                         first.get_or_insert((seed, ended.wrong));
                     }
@@ -84,6 +99,10 @@ fn every_seed_keeps_the_promises() {
             });
         }
     });
+    for (kind, seeds) in kinds.into_inner().unwrap() {
+        let first = &seeds[..seeds.len().min(5)];
+        println!("{:>8}  {kind}  {first:?}", seeds.len());
+    }
     let (counts, failed) = found.into_inner().unwrap();
     println!("{counts}{:>10.0}  seconds", began.elapsed().as_secs_f64());
     if let Some((seed, wrong)) = failed {
@@ -100,6 +119,21 @@ fn every_seed_keeps_the_promises() {
         seeds.end - seeds.start < 1_000 || never.is_empty(),
         "never happened: {never:?}"
     );
+}
+
+/// What is wrong, without its numbers.
+fn kind(wrong: &str) -> String {
+    let wrong = wrong.lines().next().unwrap_or_default();
+    let until = wrong.find(['{', '[']).unwrap_or(wrong.len());
+    let mut kind = String::new();
+    for char in wrong[..until].chars() {
+        match char.is_ascii_digit() {
+            true if kind.ends_with('#') => {}
+            true => kind.push('#'),
+            false => kind.push(char),
+        }
+    }
+    kind
 }
 
 fn replay(seed: u64) {

@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::catalog::Catalog;
-use crate::history::History;
+use crate::catalog::{Catalog, Spot};
+use crate::history::{Cause, History};
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::random::Random;
-use crate::scenario::{At, Scenario};
+use crate::scenario::{At, Scenario, Table};
 use crate::trace::Trace;
 
 /// Everything but the gateway and its clients.
@@ -64,16 +64,16 @@ impl World {
         let mut catalogs: Vec<Depot> = scenario
             .catalogs
             .iter()
-            .map(|ways| Depot {
-                catalog: Catalog::with(*ways),
+            .enumerate()
+            .map(|(number, ways)| Depot {
+                catalog: Catalog::with(number, *ways),
                 up: true,
                 life: 0,
             })
             .collect();
-        for table in &scenario.tables {
-            catalogs[table.catalog]
-                .catalog
-                .seed(&table.there, table.latest);
+        for table in scenario.tables.iter().filter(|table| table.exists) {
+            let catalog = &mut catalogs[table.catalog].catalog;
+            catalog.seed(&table.there, table.latest);
         }
         let inner = Inner {
             random: Random::new(scenario.seed, 1),
@@ -88,13 +88,23 @@ impl World {
             wrong: Vec::new(),
             order: 0,
         };
-        Arc::new(Self {
+        let world = Arc::new(Self {
             scenario,
             inner: Mutex::new(inner),
             generation: AtomicU64::new(1),
             crashed: Notify::new(),
             began: Instant::now(),
-        })
+        });
+        // What is there from the beginning has rows, too.
+        let cause = Cause {
+            own: false,
+            behind: false,
+            waited_for: true,
+        };
+        for catalog in 0..world.scenario.catalogs.len() {
+            world.lock().happened(&world.scenario, catalog, cause);
+        }
+        world
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -155,7 +165,7 @@ impl World {
         let chance = inner.random.below(under_way as u64 + 1);
         let keeps = keeps.unwrap_or_else(|| usize::try_from(chance).unwrap_or_default());
         for id in inner.ledger.crash(keeps) {
-            inner.durable(id, &self.scenario);
+            inner.durable(id);
         }
         inner.history.counts.add("crashes of the gateway", 1);
         let next = self.generation() + 1;
@@ -182,9 +192,19 @@ impl Inner {
         self.order
     }
 
-    /// The authors of a table's versions as its catalog holds them.
-    pub fn stored(&self, scenario: &Scenario, table: usize) -> BTreeMap<u64, String> {
-        let table = &scenario.tables[table];
-        self.catalogs[table.catalog].catalog.versions(&table.there)
+    /// The authors of a line's versions as its catalog holds them.
+    pub fn stored(&self, spot: Spot) -> BTreeMap<u64, String> {
+        self.catalogs[spot.catalog].catalog.versions(spot)
+    }
+
+    /// The line that a name leads to now.
+    pub fn spot(&self, scenario: &Scenario, table: usize, branch: bool) -> Option<Spot> {
+        let Table { catalog, there, .. } = &scenario.tables[table];
+        let place = self.catalogs[*catalog].catalog.place(there)?;
+        Some(Spot {
+            catalog: *catalog,
+            place,
+            branch,
+        })
     }
 }

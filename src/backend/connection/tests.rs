@@ -316,3 +316,29 @@ async fn an_answer_that_came_before_a_write_failed_is_the_answer() {
     assert_eq!(body.collect_up_to(9).await.unwrap(), "body");
     assert!(shelf.0.lock().unwrap().is_none(), "it serves no other");
 }
+
+/// hyper promises no order of its writes. What it wrote after its first flush would be another request to the catalog.
+#[tokio::test]
+async fn what_is_written_late_of_a_request_that_was_sent_goes_nowhere_and_ends_the_connection() {
+    let (mut connection, server) = pair().await;
+    let mut polls = 0;
+    let rows = futures_util::stream::poll_fn(move |cx| {
+        polls += 1;
+        if polls == 2 {
+            // What it was given is written and flushed now.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let rows = Frame::data(Bytes::from_static(b"some rows"));
+        Poll::Ready((polls < 4).then_some(Ok::<_, BoxError>(rows)))
+    });
+    let mut request = Request::new(Body::stream(http_body_util::StreamBody::new(rows)));
+    *request.method_mut() = http::Method::POST;
+    let began = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
+    let outcome = connection
+        .exchange_by_hyper(&mut request, false, Some(began), soon())
+        .await;
+    assert!(matches!(outcome, Err(Broken::Lost(_))), "not in time");
+    assert!(has_nothing(&server));
+    assert!(!connection.is_usable());
+}

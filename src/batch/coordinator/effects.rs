@@ -13,12 +13,14 @@ use super::calls::Turn;
 use super::{Done, Pending, Run};
 use crate::backend::Authority;
 use crate::batch::locks::LockError;
-use crate::batch::log::{LogError, Verdict};
+use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::outcomes::Answered;
 use crate::batch::participant::{self, Asker, Created, Removal};
+use crate::batch::plan::Entry;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
 };
+use crate::batch::visibility::Watched;
 use crate::config::BatchMode;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
@@ -133,7 +135,17 @@ impl Run {
         })
     }
 
-    fn log_intent(&self) -> BoxFuture<'static, Done> {
+    /// The tables are locked: whatever else may land as a version of the batch was sent before.
+    fn log_intent(&mut self) -> BoxFuture<'static, Done> {
+        let visibility = &self.coordinator.visibility;
+        for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
+            if let Action::CreateVersion { version, .. } = action
+                && visibility.may_be_anothers(line, *version)
+            {
+                self.contested[entry] = true;
+                Arc::make_mut(&mut self.intent).entries[entry].contested = true;
+            }
+        }
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let intent = Arc::clone(&self.intent);
         logged(async move {
@@ -146,12 +158,7 @@ impl Run {
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let verdict = match decision {
             Decision::Commit => Verdict::Commit(self.answers()),
-            Decision::Abort => Verdict::Abort {
-                proofs: self.proofs.clone(),
-                reason: state
-                    .failure()
-                    .map_or_else(String::new, |failure| failure.message.clone()),
-            },
+            Decision::Abort => Verdict::abort(self.proofs.clone(), state.failure()),
         };
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
@@ -238,13 +245,15 @@ impl Run {
                 Ok(found) => found,
                 Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
             };
+            let table = &asked.line.table;
+            let visibility = &coordinator.visibility;
+            // Somebody else has asked for it since the batch had let it go.
+            let contested = || visibility.watched(table, &subject, &fate) == Watched::Contested;
             // What looks alike counts for ours only where no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Likeness::Alike
-                && let Some(version) = asked.version()
-                && (known
-                    || coordinator.is_contested(&asked.line, version, &subject, &fate)
-                    || coordinator.tags.denies(asked, described.as_ref()))
+                && asked.version().is_some()
+                && (known || contested() || coordinator.tags.denies(asked, described.as_ref()))
             {
                 *likeness = Likeness::Incomparable;
             }

@@ -48,6 +48,12 @@ impl Log for Nothing {
     fn forget(&self, _: u64) -> Logged<'_, ()> {
         Box::pin(async { Ok(()) })
     }
+    fn find(&self, _: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(async { Ok(None) })
+    }
+    fn find_by_key<'a>(&'a self, _: &'a str) -> Logged<'a, Option<Record>> {
+        Box::pin(async { Ok(None) })
+    }
     fn scan<'a>(&'a self, _: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
         Box::pin(async { Ok(()) })
     }

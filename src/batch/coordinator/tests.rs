@@ -6,7 +6,7 @@ use super::*;
 use crate::batch::TableKey;
 use crate::batch::log::disk::DiskLog;
 use crate::batch::log::{Action, IntentEntry, Verdict, all};
-use crate::batch::visibility::Release;
+use crate::batch::visibility::{Release, Subject};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
@@ -18,11 +18,13 @@ fn intent(names: &[&str]) -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names([*name]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version: 2,
             manifest_size: None,
             e_tag: None,
         },
+        catalog: Default::default(),
     });
     Arc::new(Intent {
         entries: entries.collect(),
@@ -47,9 +49,9 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     let log: Arc<dyn Log> = Arc::new(log.unwrap());
     let id = BatchId::now_v7();
     log.intend(id, intent(&["late", "gone"])).await.unwrap();
-    let (proofs, reason) = (Vec::new(), String::new());
-    let abort = Verdict::Abort { proofs, reason };
-    log.decide(id, abort).await.unwrap();
+    log.decide(id, Verdict::abort(Vec::new(), None))
+        .await
+        .unwrap();
     let metrics = Metrics::new().batch().clone();
     let coordinator = Coordinator::new(Arc::clone(&log), BatchConfig::default(), metrics);
     let (visibility, fate) = (&coordinator.visibility, Fate::default());

@@ -5,7 +5,9 @@
 
 mod cause;
 mod file;
+mod keys;
 mod mark;
+mod reader;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,15 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use tokio::sync::{mpsc, oneshot};
+use redb::{Database, TableDefinition};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use cause::Cause;
 use file::LogFile;
 use mark::{MarkFile, Marker};
 use writer::{Answer, LINGER, What, Write, write_all};
 
-use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict, replay};
+use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
 use crate::batch::step::{Decision, Settled};
 
 /// (batch, line number) → the line as JSON.
@@ -35,6 +37,8 @@ const QUEUE: usize = 4096;
 /// Batches that are read at a time, and how many times that may wait to be looked at.
 const PAGE: usize = 256;
 const PAGES: usize = 4;
+/// Single batches that are looked for at a time; beyond it callers wait.
+const LOOKUPS: u32 = 8;
 
 /// A log in one file.
 pub struct DiskLog {
@@ -42,6 +46,7 @@ pub struct DiskLog {
     path: String,
     writes: Option<SyncSender<Write>>,
     ended: Cause,
+    lookups: Semaphore,
     /// Until it is closed.
     running: Mutex<Option<Running>>,
 }
@@ -51,8 +56,24 @@ struct Running {
     writer: JoinHandle<()>,
 }
 
+/// What is to be done where the folder of the log at `path` is missing; `None`: it is there.
+pub fn missing_folder(path: &Path) -> Option<String> {
+    file::missing_folder(path)
+}
+
+/// Makes the folder of the log at `path`, if there is none.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(path: &Path) -> Result<(), LogError> {
+    file::make_folder(file::folder(path)).map_err(|error| LogError::Unusable {
+        path: path.display().to_string(),
+        cause: format!("its folder cannot be made: {error}"),
+    })
+}
+
 impl DiskLog {
-    /// Opens the log, or makes it with its folder. `on_failure` is called once, from the writer, when a write fails.
+    /// Opens the log, or makes it in its folder, which is there. `on_failure` is called once, from the writer, when a write fails.
     pub fn open(
         path: &Path,
         on_failure: impl FnOnce(LogError) + Send + 'static,
@@ -96,6 +117,7 @@ impl DiskLog {
         let begin = database.begin_write()?;
         begin.open_table(LINES)?;
         begin.open_table(ENDED)?;
+        keys::complete(&begin)?;
         begin.commit()?;
         let database = Arc::new(database);
         let (writes, queue) = sync_channel(QUEUE);
@@ -119,12 +141,41 @@ impl DiskLog {
             path,
             writes: Some(writes),
             ended,
+            lookups: Semaphore::new(LOOKUPS as usize),
             running: Mutex::new(Some(Running { database, writer })),
         })
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database, unless the log is closed.
+    fn database(&self) -> Result<Arc<Database>, LogError> {
+        let running = self.running();
+        let running = running.as_ref();
+        let database = running.map(|running| Arc::clone(&running.database));
+        database.ok_or_else(|| self.unreadable("it is closed".into()))
+    }
+
+    fn unreadable(&self, cause: String) -> LogError {
+        LogError::Unusable {
+            path: self.path.clone(),
+            cause,
+        }
+    }
+
+    /// Looks for one batch, on a thread that may wait for the disk.
+    async fn look_up(
+        &self,
+        find: impl FnOnce(&Database) -> Result<Option<Record>, String> + Send + 'static,
+    ) -> Result<Option<Record>, LogError> {
+        let permit = self.lookups.acquire().await;
+        let _permit = permit.map_err(|_| self.unreadable("it is closed".into()))?;
+        let database = self.database()?;
+        let found = tokio::task::spawn_blocking(move || find(&database)).await;
+        let found = found.map_err(|error| error.to_string()).flatten();
+        found.map_err(|cause| self.unreadable(cause))
     }
 
     /// Answers once the write is durable.
@@ -214,30 +265,35 @@ impl Log for DiskLog {
         })
     }
 
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(self.look_up(move |database| reader::find(database, id)))
+    }
+
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
+        let key = key.to_owned();
+        Box::pin(self.look_up(move |database| reader::find_by_key(database, &key)))
+    }
+
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
-        let database = self
-            .running()
-            .as_ref()
-            .map(|running| Arc::clone(&running.database));
         Box::pin(async move {
-            let unreadable = |cause: String| LogError::Unusable {
-                path: self.path.clone(),
-                cause,
-            };
-            let database = database.ok_or_else(|| unreadable("it is closed".into()))?;
+            let database = self.database()?;
             let (pages, mut read) = mpsc::channel(PAGES);
-            let reader = tokio::task::spawn_blocking(move || read_all(&database, &pages));
+            let reader = tokio::task::spawn_blocking(move || reader::all(&database, &pages));
             while let Some(page) = read.recv().await {
                 page.into_iter().for_each(&mut *each);
             }
             let whole = reader.await.map_err(|error| error.to_string()).flatten();
-            whole.map_err(unreadable)
+            whole.map_err(|cause| self.unreadable(cause))
         })
     }
 
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async move {
             let closed = self.write(BatchId::nil(), What::Close).await;
+            // What looks into the file has it open.
+            let looks = self.lookups.acquire_many(LOOKUPS).await;
+            self.lookups.close();
+            drop(looks);
             let running = self.running().take();
             let finished = tokio::task::spawn_blocking(move || running.map(Running::end)).await;
             finished.map_err(|error| LogError::Write(error.to_string()))?;
@@ -245,39 +301,6 @@ impl Log for DiskLog {
             closed.map(drop).map_err(|_| self.ended.told())
         })
     }
-}
-
-/// Reads the whole log in pages. Whoever reads them may be slower, and may go away.
-fn read_all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
-    let read = || -> Result<_, redb::Error> { Ok(database.begin_read()?.open_table(LINES)?) };
-    let table = read().map_err(|error| error.to_string())?;
-    let lines = table.iter().map_err(|error| error.to_string())?;
-    let mut page = Vec::with_capacity(PAGE);
-    let mut batch: Vec<Line> = Vec::new();
-    let mut of = None;
-    for line in lines {
-        let (key, value) = line.map_err(|error| error.to_string())?;
-        let id = BatchId::from_u128(key.value().0);
-        if let Some(before) = of.replace(id)
-            && before != id
-        {
-            page.push(replay(before, batch.drain(..))?);
-        }
-        let line = serde_json::from_slice(value.value());
-        batch.push(line.map_err(|error| cause::unread(id, &error))?);
-        if page.len() == PAGE {
-            let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));
-            if pages.blocking_send(whole).is_err() {
-                return Ok(());
-            }
-        }
-    }
-    if let Some(last) = of {
-        page.push(replay(last, batch)?);
-    }
-    // Whoever has gone away needs it no more.
-    let _ = pages.blocking_send(page);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Batches {
             let since = self.names().moment();
             let (mut head, body) = question.clone().ask(backend).await?;
             let in_scope =
-                |table: &TableKey| *table.backend == **backend.name() && level.has(table);
+                |table: &TableKey| *table.backend == **backend.catalog() && level.has(table);
             let Some(hidden) = self.names().hidden_in(since, in_scope) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Batches {
                 let table = level.table(name);
                 table.is_some_and(|table| {
                     hidden.contains(&TableKey {
-                        backend: backend.name().clone(),
+                        backend: backend.catalog().clone(),
                         table,
                     })
                 })

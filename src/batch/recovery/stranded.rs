@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{freed, let_be, take_over};
+use super::{freed, let_be, let_be_verdict, take_over};
 use crate::backend::Backend;
 use crate::batch::coordinator::{Coordinator, WATCH};
 use crate::batch::fate::Fate;
 use crate::batch::locks::Hold;
 use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
-use crate::batch::outcomes::Outcome;
+use crate::batch::outcomes::{Answered, Outcome};
 use crate::batch::plan::Plan;
 use crate::batch::step::{Decision, Settled};
 use crate::batch::visibility::{Release, Subject, Watched};
@@ -70,6 +70,10 @@ impl Stranded {
                 if kept.is_some() {
                     // When the log cannot write, the process is about to end.
                     let _ = let_be(&self.coordinator, &self.record).await;
+                    if let Some(refusal) = let_be_verdict().refusal() {
+                        let written = true;
+                        self.outcome.set(Answered::Refused { refusal, written });
+                    }
                     show(&self.coordinator, &intent.entries, &self.fate);
                 }
             }
@@ -90,6 +94,12 @@ impl Stranded {
             record.settled[entry] = Some(settled);
         }
         let entries = record.intent.entries.clone();
+        for (entry, planned) in record.intent.entries.iter_mut().zip(&plan.entries) {
+            entry.backend = Arc::clone(planned.backend.name());
+            entry
+                .catalog
+                .known_as(planned.backend.name(), planned.backend.catalog());
+        }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
         // Hidden by the batch itself from now on.
         show(&coordinator, &entries, &fate);
@@ -104,8 +114,13 @@ async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Recor
         }
         let plan = {
             let backends = configured.borrow_and_update();
-            let by_name = |name: &str| backends.iter().find(|b| &**b.name() == name).cloned();
-            Plan::recovered(&record.intent, by_name)
+            let known_as = |identity: &str| {
+                backends
+                    .iter()
+                    .find(|b| **b.catalog() == *identity)
+                    .cloned()
+            };
+            Plan::recovered(&record.intent, known_as)
         };
         if let Some(plan) = plan {
             return plan;

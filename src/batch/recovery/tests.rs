@@ -4,6 +4,7 @@ use uuid::{NoContext, Timestamp, Uuid};
 
 use super::*;
 use crate::batch::coordinator::now_millis;
+use crate::batch::identities::Identities;
 use crate::batch::log::disk::DiskLog;
 use crate::batch::log::{Intent, Log};
 use crate::config::BatchConfig;
@@ -25,9 +26,14 @@ async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back()
     };
     log.intend(in_an_hour, Arc::new(intent)).await.unwrap();
     let metrics = Metrics::new().batch().clone();
-    let coordinator = Arc::new(Coordinator::new(log, BatchConfig::default(), metrics));
-    let outcomes = Outcomes::new(Duration::from_secs(60));
-    recover(&coordinator, &outcomes, |_| None).await.unwrap();
+    let outcomes = Outcomes::new(Arc::clone(&log), now_millis, Duration::from_secs(60));
+    let (coordinator, outcomes) = (
+        Arc::new(Coordinator::new(log, BatchConfig::default(), metrics)),
+        Arc::new(outcomes),
+    );
+    let finder = Identities::default();
+    let finder = finder.finder(&[]);
+    recover(&coordinator, &outcomes, &finder).await.unwrap();
     assert!(coordinator.ids.next() > in_an_hour);
     // Else nobody would be told for an hour that it is old.
     let open = coordinator.open.list();

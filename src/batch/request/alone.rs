@@ -32,7 +32,7 @@ struct Alone {
     /// The name of each operation.
     kinds: Vec<&'static str>,
     asker: Asker,
-    _permit: Permit,
+    permit: Permit,
 }
 
 /// The catalog's answer, or a batch that is to be coordinated.
@@ -60,7 +60,7 @@ impl Batches {
         let tables: Vec<TableKey> = entries.map(|entry| entry.line.table.clone()).collect();
         let permit = self.coordinator.permits.admit(&tables);
         let alone = Alone {
-            _permit: permit.map_err(Full::into_error)?,
+            permit: permit.map_err(Full::into_error)?,
             coordinator: Arc::clone(&self.coordinator),
             commits: Arc::clone(&self.commits),
             form: call.form,
@@ -95,12 +95,13 @@ impl Batches {
 }
 
 impl Alone {
-    async fn run(self) -> Result<Left, Error> {
+    async fn run(mut self) -> Result<Left, Error> {
         let backend = Arc::clone(&self.plan.entries[0].backend);
         let came = Instant::now();
         let Coordinator { locks, .. } = &*self.coordinator;
         let wait = self.coordinator.settings().lock_timeout;
-        let hold = locks.all_shared(self.plan.tables(), wait).await;
+        let locking = locks.shared_for_batch(self.plan.tables(), wait);
+        let hold = self.permit.lock(locking).await;
         let message = "a table is part of a batch that is not over yet";
         let hold = hold.map_err(|error| locked(error, message))?;
         self.contest(came).await?;

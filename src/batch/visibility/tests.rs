@@ -108,8 +108,7 @@ async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version()
     assert!(visibility.may_change(&line.table).is_err());
     let watched = || visibility.watched(&line.table, &version(2), &fate);
     assert_eq!(watched(), Watched::Alone);
-    assert!(visibility.has_rival(&line, 2, &Fate::default()));
-    assert!(!visibility.has_rival(&line, 2, &fate));
+    assert!(visibility.may_be_anothers(&line, 2) && !visibility.may_be_anothers(&line, 3));
     visibility.contest(&line, 2);
     assert_eq!(watched(), Watched::Contested);
     assert_eq!(visibility.hidden(&line), from(2));
@@ -163,16 +162,16 @@ async fn creates_of_others_that_got_no_answer_may_land_for_so_long() {
     let (visibility, line) = (Visibility::default(), line("a"));
     let branch = Line::new(line.table.clone(), Some("b".into()));
     visibility.add_stray(&line.table, Some((&branch, 2)), REST);
-    assert!(visibility.has_stray(&branch, 2));
-    assert!(!visibility.has_stray(&branch, 3) && !visibility.has_stray(&line, 2));
+    assert!(visibility.may_be_anothers(&branch, 2));
+    assert!(!visibility.may_be_anothers(&branch, 3) && !visibility.may_be_anothers(&line, 2));
     visibility.add_stray(&line.table, None, REST);
-    assert!(visibility.has_stray(&line, 7));
+    assert!(visibility.may_be_anothers(&line, 7));
     tokio::time::advance(REST).await;
-    assert!(!visibility.has_stray(&line, 7) && !visibility.has_stray(&branch, 2));
+    assert!(!visibility.may_be_anothers(&line, 7) && !visibility.may_be_anothers(&branch, 2));
     visibility.expect_strays(REST);
-    assert!(visibility.has_stray(&line, 1));
+    assert!(visibility.may_be_anothers(&line, 1));
     tokio::time::advance(REST).await;
-    assert!(!visibility.has_stray(&line, 1));
+    assert!(!visibility.may_be_anothers(&line, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -177,11 +177,12 @@ fn every_key_has_a_line_about_it() {
 #[test]
 fn the_effective_configuration_fits_the_schema_it_came_from() {
     let env = |name: &str| {
-        Some(if name.ends_with("URI") {
-            "http://127.0.0.1:1".to_owned()
-        } else {
-            "/tmp".to_owned()
-        })
+        let value = match name {
+            "WAREHOUSE_URI" => "http://127.0.0.1:1",
+            "LAKE_URI" => "http://127.0.0.1:2",
+            _ => "/tmp",
+        };
+        Some(value.to_owned())
     };
     let text = QUICKSTART.replace(
         "file: ${NSGATE_QUICKSTART_DIR}/jwks.json",

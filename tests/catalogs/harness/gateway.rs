@@ -104,7 +104,11 @@ impl Gateway {
     pub fn configured(catalogs: &[Behind<'_>], more: &Value) -> Self {
         Self::changed(catalogs, |config| {
             for (section, keys) in more.as_object().unwrap() {
-                let section = config[section].as_object_mut().unwrap();
+                let section = &mut config[section];
+                if section.is_null() {
+                    *section = json!({});
+                }
+                let section = section.as_object_mut().unwrap();
                 section.extend(keys.as_object().unwrap().clone());
             }
         })

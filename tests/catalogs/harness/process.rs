@@ -1,7 +1,7 @@
 //! A child process whose lines are kept and can be waited for.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::PATIENCE;
@@ -9,6 +9,7 @@ use super::PATIENCE;
 /// Ends with its owner: killed when dropped.
 pub struct Process {
     child: Child,
+    input: Mutex<ChildStdin>,
     output: Arc<Output>,
 }
 
@@ -37,7 +38,12 @@ impl Process {
         let output = Arc::new(Output::default());
         output.keep(child.stdout.take().unwrap());
         output.keep(child.stderr.take().unwrap());
-        Self { child, output }
+        let input = Mutex::new(child.stdin.take().unwrap());
+        Self {
+            child,
+            input,
+            output,
+        }
     }
 
     pub fn id(&self) -> u32 {
@@ -45,9 +51,8 @@ impl Process {
     }
 
     /// A line on its standard input.
-    pub fn tell(&mut self, line: &str) {
-        let input = self.child.stdin.as_mut().unwrap();
-        writeln!(input, "{line}").unwrap();
+    pub fn tell(&self, line: &str) {
+        writeln!(self.input.lock().unwrap(), "{line}").unwrap();
     }
 
     /// The word that follows `mark` in the first line that has it.

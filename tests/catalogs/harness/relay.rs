@@ -1,123 +1,316 @@
-//! A relay between gateway and catalog that can stop a version's creation half way.
+//! A relay between gateway and catalog that delays, loses or repeats single requests.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+mod caught;
+mod message;
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, sleep};
+use std::time::Duration;
 
 use super::PATIENCE;
+pub use caught::Caught;
+pub use message::Message;
 
-/// What is held back when the gateway asks to create a version.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Held {
-    /// The request: the catalog never hears of it.
-    Request,
-    /// The answer: the catalog has done it, the gateway never learns.
-    Answer,
+/// Connections that a relay keeps open at a time; one more is closed at once.
+const CONNECTIONS: usize = 1024;
+
+/// What becomes of a request instead of being passed on.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// The catalog never hears of it; the gateway's connection is closed.
+    Drop,
+    /// The catalog has done it; the gateway's connection is closed.
+    LoseAnswer,
+    /// The catalog is asked twice; the gateway hears the first answer.
+    Twice,
+    /// The catalog never hears of it; the gateway hears this status.
+    Refuse(u16),
+    /// The catalog has done it; the gateway hears this status.
+    ActAndRefuse(u16),
+    /// The test decides.
+    Catch(Caught),
 }
 
-/// Passes bytes on, until it is told to hold.
+/// How long a request waits on its way to the catalog, and its answer on the way back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delay {
+    pub request: Duration,
+    pub answer: Duration,
+}
+
+type Delays = Box<dyn FnMut(&Message) -> Delay + Send>;
+
+/// Passes HTTP/1.1 messages on, but for those that it is told to treat otherwise.
+///
+/// A request that waits is delivered on a connection of its own, whether or not the gateway still waits for it.
 pub struct Relay {
     address: SocketAddr,
-    state: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    catalog: SocketAddr,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    hold: Option<Held>,
-    holding: bool,
+    rules: Vec<Rule>,
+    delays: Option<Delays>,
+    connections: usize,
+    /// Requests that came and are not over, but for those that are caught.
+    pending: usize,
+    /// The targets of the last requests.
+    seen: VecDeque<String>,
+}
+
+struct Rule {
+    suffix: String,
+    /// The first and the last of the matching requests that it applies to, counted from 1.
+    which: (usize, usize),
+    /// Matching requests so far.
+    count: usize,
+    fault: Fault,
 }
 
 impl Relay {
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new((Mutex::new(State::default()), Condvar::new()));
-        let shared = state.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
-                    continue;
-                };
-                connect(client, server, &shared);
+        let shared = Arc::new(Shared {
+            catalog: SocketAddr::from(([127, 0, 0, 1], port)),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let accepting = shared.clone();
+        thread::spawn(move || {
+            for gateway in listener.incoming().flatten() {
+                accepting.clone().accept(gateway);
             }
         });
-        Self { address, state }
+        Self { address, shared }
     }
 
     pub fn uri(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on, holds what creates a version.
-    pub fn hold(&self, what: Held) {
-        self.state.0.lock().unwrap().hold = Some(what);
+    /// From now on, this happens to each request whose path ends so.
+    pub fn fault(&self, suffix: &str, fault: Fault) {
+        self.rule(suffix, (1, usize::MAX), fault);
     }
 
-    /// Returns once something is held.
-    pub fn wait_until_holding(&self) {
-        let state = self.state.0.lock().unwrap();
-        let holds = self
-            .state
-            .1
-            .wait_timeout_while(state, PATIENCE, |state| !state.holding);
-        assert!(holds.unwrap().0.holding, "no version was asked for");
+    /// This happens to the `nth` request from now on, counted from 1, whose path ends so.
+    pub fn fault_once(&self, suffix: &str, nth: usize, fault: Fault) {
+        self.rule(suffix, (nth, nth), fault);
     }
 
-    /// Cuts the connection that is held; the next ones pass.
-    pub fn cut(&self) {
-        *self.state.0.lock().unwrap() = State::default();
-        self.state.1.notify_all();
+    /// The next request whose path ends so waits for what the test decides.
+    pub fn catch(&self, suffix: &str) -> Caught {
+        self.catch_nth(suffix, 1)
+    }
+
+    /// The `nth` request from now on, counted from 1, whose path ends so waits for what the test decides.
+    pub fn catch_nth(&self, suffix: &str, nth: usize) -> Caught {
+        let caught = Caught::new(self.shared.catalog);
+        self.fault_once(suffix, nth, Fault::Catch(caught.clone()));
+        caught
+    }
+
+    /// The same, and of those that are sent after it none comes to the catalog.
+    pub fn catch_only(&self, suffix: &str, nth: usize) -> Caught {
+        let caught = self.catch_nth(suffix, nth);
+        self.rule(suffix, (nth + 1, usize::MAX), Fault::Drop);
+        caught
+    }
+
+    /// From now on every request passes, but for those that were caught before.
+    pub fn pass(&self) {
+        self.shared.state.lock().unwrap().rules.clear();
+    }
+
+    /// From now on every request takes as long as `delays` says.
+    pub fn delay(&self, delays: impl FnMut(&Message) -> Delay + Send + 'static) {
+        self.shared.state.lock().unwrap().delays = Some(Box::new(delays));
+    }
+
+    /// From now on no request is delayed.
+    pub fn hurry(&self) {
+        self.shared.state.lock().unwrap().delays = None;
+    }
+
+    /// How many requests are under way, delayed ones included.
+    pub fn pending(&self) -> usize {
+        self.shared.state.lock().unwrap().pending
+    }
+
+    /// Returns once no request is under way.
+    pub fn wait_until_idle(&self) {
+        let state = self.shared.state.lock().unwrap();
+        let waits = |state: &mut State| state.pending > 0;
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(state, PATIENCE, waits);
+        let pending = waited.unwrap().0.pending;
+        assert_eq!(pending, 0, "requests are still under way");
+    }
+
+    /// The targets of the last requests, for the message of a test that fails.
+    pub fn seen(&self) -> Vec<String> {
+        let state = self.shared.state.lock().unwrap();
+        state.seen.iter().cloned().collect()
+    }
+
+    fn rule(&self, suffix: &str, which: (usize, usize), fault: Fault) {
+        self.shared.state.lock().unwrap().rules.push(Rule {
+            suffix: suffix.to_owned(),
+            which,
+            count: 0,
+            fault,
+        });
     }
 }
 
-fn connect(client: TcpStream, server: TcpStream, shared: &Arc<(Mutex<State>, Condvar)>) {
-    let (client_reads, server_reads) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let creating = Arc::new(Mutex::new(false));
-    let (seen, state) = (creating.clone(), shared.clone());
-    std::thread::spawn(move || {
-        pump(client_reads, server, |bytes| {
-            let creates = bytes.windows(15).any(|part| part == b"/version/create");
-            *seen.lock().unwrap() |= creates;
-            !creates || passes(&state, Held::Request)
-        })
-    });
-    let state = shared.clone();
-    std::thread::spawn(move || {
-        pump(server_reads, client, |_| {
-            !*creating.lock().unwrap() || passes(&state, Held::Answer)
-        })
-    });
-}
-
-/// Waits while `what` is to be held; false where it was, and is not to be passed on.
-fn passes(shared: &(Mutex<State>, Condvar), what: Held) -> bool {
-    let mut state = shared.0.lock().unwrap();
-    if state.hold != Some(what) {
-        return true;
+impl Shared {
+    fn accept(self: Arc<Self>, gateway: TcpStream) {
+        let mut state = self.state.lock().unwrap();
+        if state.connections == CONNECTIONS {
+            return;
+        }
+        state.connections += 1;
+        drop(state);
+        thread::spawn(move || {
+            // A connection that breaks is what a gateway has to live with.
+            let _ = self.serve(gateway);
+            self.state.lock().unwrap().connections -= 1;
+        });
     }
-    state.holding = true;
-    shared.1.notify_all();
-    drop(
-        shared
-            .1
-            .wait_while(state, |state| state.hold.is_some())
-            .unwrap(),
-    );
-    false
-}
 
-fn pump(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&[u8]) -> bool) {
-    let mut copy = || -> io::Result<()> {
-        let mut buffer = [0; 64 * 1024];
-        loop {
-            let read = from.read(&mut buffer)?;
-            if read == 0 || !pass(&buffer[..read]) {
+    fn serve(&self, mut gateway: TcpStream) -> io::Result<()> {
+        gateway.set_nodelay(true)?;
+        let mut requests = BufReader::new(gateway.try_clone()?);
+        let mut own = None;
+        while let Some(request) = Message::request(&mut requests)? {
+            let (fault, delay) = self.begin(&request);
+            let answer = match fault {
+                Some(Fault::Catch(caught)) => {
+                    self.end();
+                    Ok(caught.hold(request))
+                }
+                fault => {
+                    let answer = self.answer(&request, fault, delay, &mut own);
+                    self.end();
+                    answer
+                }
+            };
+            let Some(answer) = answer? else {
+                return Ok(());
+            };
+            gateway.write_all(&answer.bytes)?;
+            if answer.closes() {
                 return Ok(());
             }
-            to.write_all(&buffer[..read])?;
         }
-    };
-    let _ = copy();
-    let _ = from.shutdown(Shutdown::Both);
-    let _ = to.shutdown(Shutdown::Both);
+        Ok(())
+    }
+
+    /// What is to be done with a request.
+    fn begin(&self, request: &Message) -> (Option<Fault>, Delay) {
+        let mut state = self.state.lock().unwrap();
+        state.pending += 1;
+        if state.seen.len() == 200 {
+            state.seen.pop_front();
+        }
+        state.seen.push_back(request.start.clone());
+        let delays = state.delays.as_mut();
+        let delay = delays.map_or(Delay::default(), |delays| delays(request));
+        let applying = state
+            .rules
+            .iter_mut()
+            .filter_map(|rule| rule.meets(request));
+        // Every rule counts, whichever applies.
+        let applying: Vec<_> = applying.collect();
+        (applying.into_iter().next(), delay)
+    }
+
+    fn end(&self) {
+        self.state.lock().unwrap().pending -= 1;
+        self.changed.notify_all();
+    }
+
+    /// What the gateway hears; `None` where its connection is to be closed.
+    fn answer(
+        &self,
+        request: &Message,
+        fault: Option<Fault>,
+        delay: Delay,
+        own: &mut Option<BufReader<TcpStream>>,
+    ) -> io::Result<Option<Message>> {
+        sleep(delay.request);
+        let alone = || deliver(self.catalog, request);
+        let answer = match fault {
+            Some(Fault::Drop) => None,
+            Some(Fault::LoseAnswer) => alone().map(|_| None)?,
+            Some(Fault::Twice) => {
+                let first = alone()?;
+                alone().map(|_| Some(first))?
+            }
+            Some(Fault::Refuse(status)) => Some(Message::refusal(status)),
+            Some(Fault::ActAndRefuse(status)) => alone().map(|_| Some(Message::refusal(status)))?,
+            _ if delay.request.is_zero() => Some(self.exchange(request, own)?),
+            _ => Some(alone()?),
+        };
+        sleep(delay.answer);
+        Ok(answer)
+    }
+
+    /// Asks on the connection that goes with the gateway's.
+    fn exchange(
+        &self,
+        request: &Message,
+        own: &mut Option<BufReader<TcpStream>>,
+    ) -> io::Result<Message> {
+        let mut catalog = match own.take() {
+            Some(catalog) => catalog,
+            None => connect(self.catalog)?,
+        };
+        catalog.get_mut().write_all(&request.bytes)?;
+        let answer = Message::answer(&mut catalog, request)?;
+        if !answer.closes() {
+            *own = Some(catalog);
+        }
+        Ok(answer)
+    }
+}
+
+impl Rule {
+    fn meets(&mut self, request: &Message) -> Option<Fault> {
+        if !request.path().ends_with(&self.suffix) {
+            return None;
+        }
+        self.count += 1;
+        let (first, last) = self.which;
+        (first..=last)
+            .contains(&self.count)
+            .then(|| self.fault.clone())
+    }
+}
+
+/// Asks on a connection of the request's own.
+fn deliver(catalog: SocketAddr, request: &Message) -> io::Result<Message> {
+    let mut catalog = connect(catalog)?;
+    catalog.get_mut().write_all(&request.bytes)?;
+    Message::answer(&mut catalog, request)
+}
+
+fn connect(catalog: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+    let catalog = TcpStream::connect(catalog)?;
+    catalog.set_nodelay(true)?;
+    catalog.set_read_timeout(Some(PATIENCE))?;
+    Ok(BufReader::new(catalog))
 }

@@ -244,26 +244,65 @@ async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
     assert_eq!(reply.outcome(), (404, Some(11)), "{reply:?}");
 }
 
-/// A catalog that is told to insert chooses the number by itself: the one that is free again. What it has made looks
-/// like what was staged, and a person is asked whose it is.
+/// A catalog that is told to insert chooses the number by itself, and would build on what lands late. A writer that names
+/// its version need not wait, and once it has made it, nothing can land any more.
 #[tokio::test]
-async fn what_a_catalog_has_inserted_since_is_not_deleted() {
-    let world = world("prepare_timeout: 2s, slot_cooldown: 0s").await;
-    let east = world.catalog("east");
-    let fails = Fault::Instead(500, BROKEN);
-    east.fail_always("create_table_version", fails);
-    let of_the_same_size = "insert 6".len();
-    let staged = json!({
-        "id": TABLE, "version": 2, "manifest_path": "east-2", "manifest_size": of_the_same_size,
-    });
-    let batch = json!({"entries": [stage(&world, "west", 2), staged]});
-    let reply = world.client().post(BATCH, &batch).await;
-    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
-    watches(&world, 1.0).await;
+async fn a_catalog_inserts_nothing_where_a_create_may_still_land() {
+    let world = undone("slot_cooldown: 0s").await;
     let insert = "/v1/table/east%24t1/insert";
+    let reply = world.client().post_rows(insert, full("6 rows")).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!((800..=900).contains(&seconds), "{reply:?}");
+    assert!(
+        world
+            .catalog("east")
+            .seen_of("insert_into_table")
+            .is_empty()
+    );
+    let create = "/v1/table/east%24t1/version/create";
+    let mine = stage(&world, "east", 2);
+    world.client().post(create, &mine).await.ok();
     world.client().post_rows(insert, full("6 rows")).await.ok();
-    asks(&world, 1.0).await;
-    assert_eq!(stored(&world, "east"), [1, 2]);
-    let deletes = east.seen_of("batch_delete_table_versions");
-    assert!(deletes.is_empty(), "{deletes:?}");
+    assert_eq!(visible(&world, "east").await, [1, 2, 3]);
+    assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
+}
+
+/// Whoever lets the catalog choose the version would be shown it.
+#[tokio::test]
+async fn no_reader_of_the_latest_version_is_shown_what_landed_late() {
+    let world = undone("slot_cooldown: 0s").await;
+    let east = world.catalog("east");
+    east.fail_always("batch_delete_table_versions", Fault::Instead(500, BROKEN));
+    let count = "/v1/table/east%24t1/count_rows";
+    world.client().post(count, &json!({})).await.ok();
+    land(&world);
+    let reply = world.client().post(count, &json!({})).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+}
+
+/// The table that it may land in keeps its name, and nobody else gets it.
+#[tokio::test]
+async fn what_may_still_land_belongs_to_its_table() {
+    let world = undone("slot_cooldown: 0s").await;
+    for (target, body) in [
+        (
+            "east%24t1/rename",
+            json!({"new_table_name": "u", "new_namespace_id": ["east"]}),
+        ),
+        ("east%24t1/drop", json!(null)),
+        ("east%24t1/deregister", json!({})),
+        ("east%24t1/register", json!({"location": "elsewhere"})),
+        ("east%24t1/declare", json!({})),
+    ] {
+        let reply = world
+            .client()
+            .post(&format!("/v1/table/{target}"), &body)
+            .await;
+        assert_eq!(reply.outcome(), (503, Some(17)), "{target}: {reply:?}");
+    }
+    let drop = "/v1/namespace/east/drop";
+    let reply = world.client().post(drop, &json!({})).await;
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert_eq!(visible(&world, "east").await, [1]);
 }

@@ -519,19 +519,17 @@ async fn one_catalog_is_left_alone_with_what_it_can_do() {
     let next = [declare("west", "b"), create(&stage(&world, "west", 5))];
     commit(&world, &next).await.ok();
     assert_eq!(west.seen_of("batch_commit_tables").len(), 1);
-    // One operation is atomic by itself.
-    let reply = commit(&world, &[deregister("west", "old")])
-        .await
-        .ok()
-        .json();
+    // One operation is a batch like any other: who loses the answer can ask for its transaction.
+    let one = async |operation: Value| {
+        let reply = commit(&world, &[operation]).await.ok().json();
+        assert!(reply["transaction_id"].is_string(), "coordinated: {reply}");
+        reply["results"].clone()
+    };
     let gone = json!({"id": ["west", "old"], "location": "file:///store/west$old"});
-    assert_eq!(reply, json!({"results": [{ "deregister_table": gone }]}));
-    let reply = commit(&world, &[delete("west", "t1", 1, 2)])
-        .await
-        .ok()
-        .json();
-    let deleted = json!({"delete_table_versions": {"deleted_count": 1}});
-    assert_eq!(reply, json!({ "results": [deleted] }));
+    let done = json!([{ "deregister_table": gone }]);
+    assert_eq!(one(deregister("west", "old")).await, done);
+    let done = json!([{"delete_table_versions": {}}]);
+    assert_eq!(one(delete("west", "t1", 1, 2)).await, done);
     let refused = commit(&world, &[deregister("west", "old")]).await;
     assert_eq!(refused.outcome(), NOT_THERE);
 

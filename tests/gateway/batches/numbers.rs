@@ -89,13 +89,14 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
     assert_eq!(outcomes(&world).await, [1, 1, 1, 0]);
     assert_eq!(phases(&world).await, [3, 2, 2, 2, 1, 3]);
 
-    // One that needs no coordination is a request like any other.
+    // One of one entry is a batch like any other.
     let alone = json!({"entries": [stage(&world, "west", 3)]});
     client.post(BATCH, &alone).await.ok();
-    assert_eq!(outcomes(&world).await, [1, 1, 1, 0]);
-    assert_eq!(number(&world, "_entries_count").await, 3);
-    assert_eq!(number(&world, "_entries_sum").await, 6);
-    assert_eq!(phases(&world).await, [3, 2, 2, 2, 1, 3]);
+    only_watched(&world, 0).await;
+    assert_eq!(outcomes(&world).await, [2, 1, 1, 0]);
+    assert_eq!(number(&world, "_entries_count").await, 4);
+    assert_eq!(number(&world, "_entries_sum").await, 7);
+    assert_eq!(phases(&world).await, [4, 3, 3, 3, 1, 4]);
 }
 
 /// It is watched for a quarter of an hour, with its tables free: nobody waits for that.

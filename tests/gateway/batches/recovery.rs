@@ -163,6 +163,38 @@ async fn a_log_that_cannot_be_read_is_not_served_from() {
     assert_eq!(world.try_start().await, Some(3));
 }
 
+/// It may be that of a volume that is not mounted.
+#[tokio::test]
+async fn a_log_whose_folder_is_missing_is_not_begun_unasked() {
+    let mut world = world("").await;
+    world.kill();
+    let elsewhere = world
+        .configuration()
+        .replace("batches.redb", "data/batches.redb");
+    world.configure(&elsewhere);
+    assert_eq!(world.try_start().await, Some(3));
+    assert!(!world.folder().join("data").exists());
+    let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    check.args(["check", "--config"]);
+    let checked = check
+        .arg(world.folder().join("gateway.yaml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert!(
+        checked.status.success(),
+        "it may be elsewhere that it runs: {said}"
+    );
+    assert!(
+        said.contains("warning: batch.log") && said.contains("mkdir -p"),
+        "{said}"
+    );
+    let create = elsewhere.replace("redb,", "redb, create_folder: true,");
+    world.configure(&create);
+    world.restart().await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+}
+
 /// A copy that was taken while the gateway ran, put back after a crash.
 #[tokio::test]
 async fn an_old_copy_of_the_log_is_not_served_from() {

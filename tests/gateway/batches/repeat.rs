@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{BATCH, assert_both, pair, stage, start, stored, until, world};
+use super::{BATCH, assert_both, pair, stage, start, stored, told, until, world};
 use crate::catalog::faults::Fault;
 
 const CREATE: &str = "create_table_version";
@@ -65,7 +65,7 @@ async fn a_finished_batch_is_answered_from_memory_also_after_a_restart() {
 
 #[tokio::test]
 async fn a_refusal_is_repeated_too() {
-    let world = world("slot_cooldown: 10ms").await;
+    let mut world = world("slot_cooldown: 10ms").await;
     let client = world.client().header("idempotency-key", "k1");
     let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
     world.catalog("east").fail(CREATE, refusal);
@@ -73,9 +73,108 @@ async fn a_refusal_is_repeated_too() {
     let first = client.post(BATCH, &body).await;
     assert_eq!(first.outcome(), (400, Some(13)));
     until("west is undone", || stored(&world, "west") == [1]).await;
-    let again = client.post(BATCH, &body).await;
-    assert_eq!(again.outcome(), first.outcome());
+    for _ in 0..2 {
+        let client = world.client().header("idempotency-key", "k1");
+        let again = client.post(BATCH, &body).await;
+        assert_eq!(again.outcome(), first.outcome());
+        assert_eq!(again.words(), first.words());
+        world.restart().await;
+    }
     assert_both(&world, &[1], "refused").await;
+}
+
+/// A key that is kept for an answer that says "try again" would never let anybody succeed.
+#[tokio::test]
+async fn a_refusal_that_passes_frees_the_key() {
+    for restarts in [false, true] {
+        let mut world = world("slot_cooldown: 0s").await;
+        let busy = Fault::Instead(429, r#"{"error":"too many","code":21}"#);
+        world.catalog("east").fail(CREATE, busy);
+        let gate = world.catalog("west").hold(CREATE);
+        let body = pair(&world, 2);
+        let client = world.client().header("idempotency-key", "k1");
+        let batch = start(client, body.clone());
+        gate.reached(1).await;
+        let open = world.admin().get("/batches").await.ok().json();
+        let failed = open["batches"][0]["id"].clone();
+        gate.open();
+        let first = batch.await.unwrap();
+        assert_eq!(first.outcome(), (429, Some(21)), "{first:?}");
+        until("west is undone", || stored(&world, "west") == [1]).await;
+        if restarts {
+            world.restart().await;
+        }
+        assert_eq!(told(&world, &failed).await, "Failed");
+        // West has consumed what was staged there.
+        let body = Some(pair(&world, 2))
+            .filter(|again| *again == body)
+            .unwrap();
+        let client = world.client().header("idempotency-key", "k1");
+        let again = client.post(BATCH, &body).await.ok().json();
+        assert_ne!(again["transaction_id"], failed);
+        assert_both(&world, &[1, 2], "the second time").await;
+        assert_eq!(told(&world, &failed).await, "Failed");
+        assert_eq!(client.post(BATCH, &body).await.ok().json(), again);
+    }
+}
+
+#[tokio::test]
+async fn the_same_values_in_another_spelling_are_the_same_batch() {
+    let mut world = world("").await;
+    let keyed = |world: &crate::world::World| world.client().header("idempotency-key", "k1");
+    let body = pair(&world, 2);
+    let first = keyed(&world).post(BATCH, &body).await.ok().json();
+    let entries = body["entries"].as_array().unwrap().iter();
+    let entries: Vec<String> = entries
+        .map(|entry| {
+            let (name, path) = (&entry["id"][0], entry["manifest_path"].as_str().unwrap());
+            let path = path.replace('s', "\\u0073");
+            let size = &entry["manifest_size"];
+            format!(
+                "{{\"manifest_size\" : {size},\n\"version\":2, \"manifest_path\":\"{path}\", \"id\":[ {name}, \"t1\" ]}}"
+            )
+        })
+        .collect();
+    let spelled = format!("{{\n \"entries\" : [{}]\n}}", entries.join(" , "));
+    for _ in 0..2 {
+        let again = keyed(&world).post_bytes(BATCH, spelled.clone()).await;
+        assert_eq!(again.ok().json(), first);
+        world.restart().await;
+    }
+    let other = spelled.replace("\"t1\"", "\"t2\"");
+    let other = keyed(&world).post_bytes(BATCH, other).await;
+    assert_eq!(other.status, 422, "{other:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_kept_is_refused() {
+    let world = world("").await;
+    let body = pair(&world, 2);
+    let long = "k".repeat(256);
+    for (keys, says) in [
+        (&[""][..], "is empty"),
+        (&[&long], "has 256 bytes"),
+        (&["a", "b"], "more than once"),
+        (&["a", "a"], "more than once"),
+        (&["ü"], "visible ASCII"),
+        (&["a\tb"], "visible ASCII"),
+    ] {
+        let client = keys.iter().fold(world.client(), |client, key| {
+            client.header("idempotency-key", key)
+        });
+        for target in [BATCH, "/v1/table/batch-commit"] {
+            let body = match target {
+                BATCH => body.clone(),
+                _ => json!({"operations": [{"create_table_version": body["entries"][0]}]}),
+            };
+            let reply = client.post(target, &body).await;
+            assert_eq!(reply.outcome(), (400, Some(13)), "{keys:?}: {reply:?}");
+            assert!(reply.words().contains(says), "{keys:?}: {reply:?}");
+        }
+    }
+    assert_both(&world, &[1], "refused").await;
+    let client = world.client().header("idempotency-key", &long[1..]);
+    client.post(BATCH, &body).await.ok();
 }
 
 /// Batches that share tables in any order never wait for each other forever, and none is lost or half done.

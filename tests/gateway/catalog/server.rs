@@ -68,6 +68,14 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
+impl Shared {
+    /// Whether this is the entity tag of every answer.
+    fn has_etag(&self, tag: &http::HeaderValue) -> bool {
+        let headers = self.extra_headers.lock().expect("not poisoned");
+        headers.get(header::ETAG) == Some(tag)
+    }
+}
+
 /// An error resets the connection.
 async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let (parts, body) = request.into_parts();
@@ -102,6 +110,13 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Respon
             let seen = all.iter_mut().find(|seen| seen.serial == serial);
             seen.into_iter().for_each(|seen| seen.body = kept.clone());
         });
+    }
+    if parts
+        .headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|tag| shared.has_etag(tag))
+    {
+        return Ok(plain(shared, 304, ""));
     }
     let answer = act(shared, &found, &query, &whole);
     finish(shared, &faults, &found, answer).await

@@ -46,13 +46,13 @@ async fn what_was_not_sent_is_neither_a_request_nor_a_further_try() {
 #[tokio::test]
 async fn a_catalog_that_a_caller_does_not_wait_for_any_longer_was_waited_for() {
     let world = World::two().await;
-    let gate = world.catalog("west").hold("restore_table");
+    let gate = world.catalog("west").hold("table_exists");
     let client = world.client();
-    let leaving = tokio::spawn(async move { client.post(WRITE, &json!({})).await });
+    let leaving = tokio::spawn(async move { client.post(READ, &json!({})).await });
     gate.reached(1).await;
     leaving.abort();
     let _ = leaving.await;
-    let left = "nsgate_requests_total{backend=\"west\",code=\"499\",operation=\"restore_table\"}";
+    let left = "nsgate_requests_total{backend=\"west\",code=\"499\",operation=\"table_exists\"}";
     let over = async {
         while world.metric(left).await < 1.0 {
             tokio::task::yield_now().await;
@@ -61,5 +61,5 @@ async fn a_catalog_that_a_caller_does_not_wait_for_any_longer_was_waited_for() {
     let waited = tokio::time::timeout(PATIENCE, over).await;
     assert!(waited.is_ok(), "{}", world.log());
     gate.open();
-    assert_eq!(counted(&world, "restore_table").await, (1, 0));
+    assert_eq!(counted(&world, "table_exists").await, (1, 0));
 }

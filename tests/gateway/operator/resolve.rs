@@ -238,10 +238,11 @@ async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be
     world.kill();
     let file = world.folder().join("gateway.yaml");
     let yaml = std::fs::read_to_string(&file).unwrap();
-    let renamed = yaml
+    let replaced = yaml
         .replace("  west:", "  lake:")
-        .replace("backend: west", "backend: lake");
-    std::fs::write(&file, renamed).unwrap();
+        .replace("backend: west", "backend: lake")
+        .replace(&world.catalog("west").uri(), "http://127.0.0.1:1");
+    std::fs::write(&file, replaced).unwrap();
     world.restart().await;
     let said = printed(&world, &["list"]).await;
     for words in ["stranded", "west", "configured"] {

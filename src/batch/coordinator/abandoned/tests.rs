@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::StatusCode;
 use tokio::time::timeout;
 
 use super::super::stand_ins::{Nothing, Willing, call, caller};
 use super::*;
 use crate::backend::Backend;
+use crate::batch::outcomes::Fingerprint;
 use crate::batch::step::Decision;
 use crate::batch::{Batches, Line, ResolveError, Resolver, TableKey, TransactionStatus};
 use crate::config::{BatchConfig, BatchMode, Limits};
@@ -36,6 +38,10 @@ async fn a_batch_that_panics_is_answered_and_keeps_its_tables_to_itself() {
     }
     // The log may know it by now, or may not.
     panics_over("an intent").await;
+}
+
+fn same() -> Fingerprint {
+    Fingerprint::new(Hasher::new(&SHA256), None)
 }
 
 fn key(table: &str) -> TableKey {
@@ -66,7 +72,8 @@ async fn panics_over(what: &'static str) -> Batches {
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "{tries}");
     }
     let id = batches.open()[0].id.clone();
-    assert_eq!(batches.transaction(&id), Some(TransactionStatus::Running));
+    let batch = batches.transaction(&id).await.unwrap().unwrap();
+    assert_eq!(batch.status, TransactionStatus::Running);
     for table in ["one", "two"] {
         for access in [Access::Read, Access::Write] {
             assert!(batches.hold(key(table), access).await.is_err());
@@ -90,8 +97,10 @@ async fn a_batch_whose_planning_panics_is_answered_and_may_be_asked_for_again() 
     let batches = batches("nothing", &Metrics::new());
     for _ in 0..2 {
         let planned = async { panic!("a bug") };
-        let outcome = batches.coordinate(&caller(Some("k")), "f".into(), Vec::new(), planned);
-        let outcome = outcome.unwrap();
+        let outcome = batches
+            .coordinate(&caller(Some("k")), same(), Vec::new(), planned)
+            .await
+            .unwrap();
         let answer = timeout(Duration::from_secs(60), outcome.wait()).await;
         let answer = answer.expect("an answer");
         let Answered::Refused { refusal, written } = &*answer else {

@@ -23,9 +23,11 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// The file at `path`, with its folder.
+    /// The file at `path`, whose folder is there.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
-        make_folder(folder(path))?;
+        if let Some(missing) = missing_folder(path) {
+            return Err(io::Error::new(ErrorKind::NotFound, missing));
+        }
         let is_there = match fs::metadata(path) {
             // A device or a pipe is empty by its length; it would be removed for a log.
             Ok(file) if !file.is_file() => {
@@ -125,7 +127,23 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn make_folder(wanted: &Path) -> io::Result<()> {
+/// What is to be done where the folder of a log is missing. It is not made unasked: it may be that of a volume that is
+/// not mounted, and a new log would know nothing of what the batches in the old one have left to do.
+pub(super) fn missing_folder(log: &Path) -> Option<String> {
+    let folder = folder(log);
+    let is_missing =
+        matches!(fs::metadata(folder), Err(error) if error.kind() == ErrorKind::NotFound);
+    is_missing.then(|| {
+        let folder = folder.display();
+        format!(
+            "its folder {folder} does not exist. Mount the volume that it is on; for a new log make the folder \
+             (`mkdir -p {folder}`), or set `batch.create_folder: true`"
+        )
+    })
+}
+
+/// Makes a folder and those above it, durably.
+pub(super) fn make_folder(wanted: &Path) -> io::Result<()> {
     if wanted.is_dir() {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod keys;
 mod trouble;
 
 use uuid::Uuid;
@@ -13,11 +14,13 @@ fn intent() -> Arc<Intent> {
         backend: "lake".into(),
         table: Identifier::from_names(["prod", "t"]).unwrap(),
         branch: None,
+        contested: false,
         action: Action::CreateVersion {
             version,
             manifest_size: Some(7),
             e_tag: None,
         },
+        catalog: Default::default(),
     };
     Arc::new(Intent {
         entries: vec![entry(2), entry(3)],
@@ -34,6 +37,7 @@ fn abort() -> Verdict {
     Verdict::Abort {
         proofs: vec![Some(proof), None],
         reason: "taken".into(),
+        answer: None,
     }
 }
 
@@ -44,7 +48,8 @@ fn open(path: &Path) -> DiskLog {
 #[tokio::test]
 async fn what_was_acknowledged_is_read_back_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("deep/batches.redb");
+    let path = folder.path().join("deep/er/batches.redb");
+    make_folder(&path).unwrap();
     let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
     {
         let log = open(&path);
@@ -145,6 +150,7 @@ async fn a_file_that_is_no_log_is_refused_and_left_alone() {
 fn a_log_has_its_name_only_once_it_is_whole_and_never_takes_it_from_another() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/log");
+    make_folder(&path).unwrap();
     let files = || std::fs::read_dir(path.parent().unwrap()).unwrap().count();
     let (one, two) = (LogFile::at(&path).unwrap(), LogFile::at(&path).unwrap());
     let (made, late) = (one.open().unwrap(), two.open().unwrap());
@@ -173,4 +179,22 @@ async fn lines_that_cannot_follow_each_other_are_refused() {
     let log = open(&folder.path().join("log"));
     log.end(Uuid::now_v7(), 1).await.unwrap();
     assert!(matches!(all(&log).await, Err(LogError::Unusable { .. })));
+}
+
+/// It may be that of a volume that is not mounted.
+#[test]
+fn a_folder_that_is_missing_is_not_made_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume/log");
+    for _ in 0..2 {
+        let error = DiskLog::open(&path, |_| {}).err().unwrap().to_string();
+        let cure = format!("mkdir -p {}", folder.path().join("volume").display());
+        assert!(error.contains(&cure), "{error}");
+        assert!(error.contains("batch.create_folder: true"), "{error}");
+    }
+    assert!(missing_folder(&path).is_some());
+    make_folder(&path).unwrap();
+    assert!(missing_folder(&path).is_none());
+    drop(open(&path));
+    assert!(missing_folder(Path::new("log")).is_none(), "where it runs");
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use redb::{Database, ReadableTable, Table};
 use tokio::sync::oneshot;
 
+use super::keys::Keys;
 use super::mark::Marker;
 use super::{ENDED, LINES};
 use crate::batch::log::{BatchId, Line};
@@ -113,10 +114,14 @@ fn write(
     {
         let mut lines = transaction.open_table(LINES)?;
         let mut ended = transaction.open_table(ENDED)?;
+        let mut keys = Keys::open(&transaction)?;
         for Write { id, what, done } in group {
             let answer = match what {
                 What::Line(line) => {
                     writes_lines = true;
+                    if let Line::Intent(intent) = &line {
+                        keys.begin(id.as_u128(), intent.idempotency.as_deref())?;
+                    }
                     let standing = append(&mut lines, &mut ended, id.as_u128(), &line)?;
                     Answer {
                         standing,
@@ -126,11 +131,12 @@ fn write(
                 What::Close => Answer::default(),
                 What::Forget { before } => Answer {
                     standing: None,
-                    has_more: forget(&mut lines, &mut ended, before)?,
+                    has_more: forget(&mut lines, &mut ended, &mut keys, before)?,
                 },
             };
             answers.push((done, answer));
         }
+        keys.finish()?;
     }
     let counted = match &mut marker {
         Some(marker) => marker.count(&transaction, writes_lines)?,
@@ -183,13 +189,21 @@ fn append(
 }
 
 /// Forgets some batches that ended before, the oldest first; whether there are more.
-fn forget(lines: &mut Lines<'_>, ended: &mut Ended<'_>, before: u64) -> Result<bool, redb::Error> {
+fn forget(
+    lines: &mut Lines<'_>,
+    ended: &mut Ended<'_>,
+    keys: &mut Keys<'_>,
+    before: u64,
+) -> Result<bool, redb::Error> {
     let mut old = Vec::new();
     for entry in ended.range(..(before, 0))?.take(FORGOTTEN) {
         old.push(entry?.0.value());
     }
     for (at, id) in &old {
         ended.remove((*at, *id))?;
+        if let Some(first) = lines.get((*id, 0))? {
+            keys.forget(*id, first.value())?;
+        }
         lines.retain_in((*id, 0)..=(*id, u32::MAX), |_, _| false)?;
     }
     Ok(old.len() == FORGOTTEN)

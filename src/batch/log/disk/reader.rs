@@ -1,0 +1,70 @@
+//! Reads of the log: all of it, or one batch.
+
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable};
+use tokio::sync::mpsc;
+
+use super::{LINES, PAGE, cause, keys};
+use crate::batch::log::{BatchId, Line, Record, replay};
+
+type Lines = ReadOnlyTable<(u128, u32), &'static [u8]>;
+
+fn lines(database: &Database) -> Result<Lines, redb::Error> {
+    Ok(database.begin_read()?.open_table(LINES)?)
+}
+
+/// Finds one batch.
+pub(super) fn find(database: &Database, id: BatchId) -> Result<Option<Record>, String> {
+    let table = lines(database).map_err(|error| error.to_string())?;
+    let of_batch = (id.as_u128(), 0)..=(id.as_u128(), u32::MAX);
+    let mut batch: Vec<Line> = Vec::new();
+    let lines = table.range(of_batch).map_err(|error| error.to_string())?;
+    for line in lines {
+        let (_, value) = line.map_err(|error| error.to_string())?;
+        let line = serde_json::from_slice(value.value());
+        batch.push(line.map_err(|error| cause::unread(id, &error))?);
+    }
+    if batch.is_empty() {
+        return Ok(None);
+    }
+    replay(id, batch).map(Some)
+}
+
+/// Finds the batch that was begun last with a key.
+pub(super) fn find_by_key(database: &Database, key: &str) -> Result<Option<Record>, String> {
+    match keys::find(database, key).map_err(|error| error.to_string())? {
+        Some(id) => find(database, id),
+        None => Ok(None),
+    }
+}
+
+/// Reads the whole log in pages. Whoever reads them may be slower, and may go away.
+pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
+    let table = lines(database).map_err(|error| error.to_string())?;
+    let lines = table.iter().map_err(|error| error.to_string())?;
+    let mut page = Vec::with_capacity(PAGE);
+    let mut batch: Vec<Line> = Vec::new();
+    let mut of = None;
+    for line in lines {
+        let (key, value) = line.map_err(|error| error.to_string())?;
+        let id = BatchId::from_u128(key.value().0);
+        if let Some(before) = of.replace(id)
+            && before != id
+        {
+            page.push(replay(before, batch.drain(..))?);
+        }
+        let line = serde_json::from_slice(value.value());
+        batch.push(line.map_err(|error| cause::unread(id, &error))?);
+        if page.len() == PAGE {
+            let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));
+            if pages.blocking_send(whole).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    if let Some(last) = of {
+        page.push(replay(last, batch)?);
+    }
+    // Whoever has gone away needs it no more.
+    let _ = pages.blocking_send(page);
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The tables about whose versions anything is remembered.
+
+use std::collections::BTreeSet;
+
+use super::Visibility;
+use super::slot::{Slot, What};
+use crate::batch::locks::TableKey;
+
+impl Visibility {
+    /// The tables of a catalog of which versions are hidden, or of which something that was sent may still arrive.
+    pub fn tables_of(&self, catalog: &str) -> BTreeSet<TableKey> {
+        let tables = self.tables.iter();
+        let tables = tables.filter(|table| {
+            let is_over =
+                |slot: &Slot| matches!(slot.what, What::Freed { .. } | What::Retaken { .. });
+            *table.key().backend == *catalog && !table.value().iter().all(is_over)
+        });
+        tables.map(|table| table.key().clone()).collect()
+    }
+}

@@ -1,0 +1,41 @@
+//! A name for a place in storage where a table may be already.
+
+use std::mem::take;
+
+use http::Request;
+
+use super::{Shared, commit, hold, payload};
+use crate::backend::Backend;
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::location::locations;
+use crate::protocol::operation::Operation;
+
+/// Whether `operation` may give a place in storage a name.
+pub(super) fn is_given_by(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::RegisterTable | Operation::DeclareTable
+    )
+}
+
+/// Refuses the place of another table while a batch is on that one.
+pub(super) async fn check(
+    shared: &Shared,
+    backend: &Backend,
+    there: &Identifier,
+    request: &mut Request<Body>,
+) -> Result<(), Error> {
+    let (head, body) = take(request).into_parts();
+    let body = payload::read(body, shared.json_body).await?;
+    let caller = commit::caller(&head);
+    *request = Request::from_parts(head, Body::full(body.clone()));
+    let caller = caller?;
+    let key = hold::key(backend, there);
+    for location in locations(&body)? {
+        let allowed = shared.batches.may_name(backend, &key, &location, &caller);
+        allowed.await?;
+    }
+    Ok(())
+}

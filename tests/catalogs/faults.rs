@@ -1,0 +1,233 @@
+//! One request of a batch is late, lost or repeated, and nothing that was acknowledged is lost, nothing half is seen.
+//!
+//! Real catalogs behind relays, real clients in front of the gateway. `lab$t` is the table whose catalog's requests are
+//! tampered with; `prod$o` is in another catalog, and there so that a batch spans two.
+
+mod after_abort;
+mod late_creates;
+mod late_names;
+mod late_removals;
+mod leaving;
+mod renamed;
+
+use std::thread::{self, ScopedJoinHandle, sleep};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::Reply;
+use crate::harness::{Behind, Catalog, Clients, Gateway, Python, Relay, block_on, eventually};
+
+const T: &str = "lab$t";
+const O: &str = "prod$o";
+const BATCH: &str = "/v1/table/version/batch-create";
+const COMMIT: &str = "/v1/table/batch-commit";
+const CREATE: &str = "/version/create";
+const DELETE: &str = "/version/delete";
+/// How long a batch's request to a catalog may take here.
+const PREPARE: Duration = Duration::from_secs(2);
+/// How long a number rests here, where the test does not say otherwise.
+const COOLDOWN: Duration = Duration::from_secs(1);
+
+struct Scene {
+    /// Outlives everything that asks it.
+    lake: Catalog,
+    warehouse: Catalog,
+    /// Before the lake, which has `lab`.
+    relay: Relay,
+    /// Before the warehouse, which has `prod`.
+    other: Relay,
+    gateway: Gateway,
+    clients: Clients,
+}
+
+impl Scene {
+    fn set() -> Option<Self> {
+        Self::with(&json!({}))
+    }
+
+    /// With other keys of `batch` and `limits`.
+    fn with(more: &Value) -> Option<Self> {
+        let python = Python::ready()?;
+        let (lake, warehouse) = (Catalog::start(python), Catalog::start(python));
+        let (relay, other) = (Relay::to(lake.port()), Relay::to(warehouse.port()));
+        let mut config = json!({
+            "batch": {
+                "slot_cooldown": "1s",
+                "prepare_timeout": "2s",
+                "lock_timeout": "1s",
+            },
+        });
+        for (section, keys) in more.as_object().unwrap() {
+            for (key, value) in keys.as_object().unwrap() {
+                config[section][key] = value.clone();
+            }
+        }
+        let gateway = Gateway::configured(
+            &[
+                Behind::kept("lake", relay.uri(), &["lab"]),
+                Behind::kept("warehouse", other.uri(), &["prod"]),
+            ],
+            &config,
+        );
+        let mut command = python.script("faults.py");
+        command.arg(gateway.token());
+        let scene = Self {
+            lake,
+            warehouse,
+            relay,
+            other,
+            gateway,
+            clients: Clients::start(&mut command),
+        };
+        for (table, catalog) in [(T, &scene.lake), (O, &scene.warehouse)] {
+            done(&scene.clients.order(&json!(["make", catalog.uri(), table])));
+        }
+        Some(scene)
+    }
+
+    /// Has a client do something through the gateway.
+    fn through(&self, action: &str, table: &str, arguments: &[Value]) -> Value {
+        self.order(action, &self.gateway.uri(), table, arguments)
+    }
+
+    /// Has a client do something at the lake itself.
+    fn at_lake(&self, action: &str, table: &str, arguments: &[Value]) -> Value {
+        self.order(action, &self.lake.uri(), table, arguments)
+    }
+
+    fn order(&self, action: &str, uri: &str, table: &str, arguments: &[Value]) -> Value {
+        let order = [&[json!(action), json!(uri), json!(table)], arguments].concat();
+        self.clients.order(&Value::Array(order))
+    }
+
+    /// A version of a table, staged through the gateway, with `count` rows of write `number`.
+    fn staged(&self, table: &str, number: u64, count: u64) -> Value {
+        let staged = self.through("stage", table, &[json!(number), json!(count)]);
+        done(&staged)["entry"].clone()
+    }
+
+    /// The same, with a manifest of this size; a few bytes of it are the time.
+    fn staged_alike(&self, table: &str, number: u64, count: u64, size: &Value) -> Value {
+        let staged = (0..50).map(|_| self.staged(table, number, count));
+        let mut alike = staged.skip_while(|entry| entry["manifest_size"] != *size);
+        alike.next().expect("another manifest of the same size")
+    }
+
+    /// A batch of two: write `number` with two rows for `lab$t` and one for `prod$o`.
+    fn entries(&self, number: u64) -> Value {
+        json!([self.staged(T, number, 2), self.staged(O, number, 1)])
+    }
+
+    /// The same, but the other catalog cannot have its part: the batch is aborted.
+    fn doomed(&self, number: u64) -> Value {
+        let mut entries = self.entries(number);
+        let path = entries[1]["manifest_path"].as_str().unwrap();
+        entries[1]["manifest_path"] = json!(format!("{path}-that-is-not-there"));
+        entries
+    }
+
+    fn batch(&self, entries: &Value) -> Reply {
+        self.gateway.post(BATCH, &json!({ "entries": entries }))
+    }
+
+    /// Sends a batch, and meanwhile does something else.
+    fn meanwhile<T>(&self, entries: &Value, act: impl FnOnce() -> T) -> (Reply, T) {
+        thread::scope(|threads| {
+            let batch = threads.spawn(|| self.batch(entries));
+            let acted = act();
+            (joined(batch), acted)
+        })
+    }
+
+    fn commit(&self, operations: &Value) -> Reply {
+        let body = json!({ "operations": operations });
+        self.gateway.post(COMMIT, &body)
+    }
+
+    /// Rows of a write that a pylance reader sees through the gateway, and that the catalog has.
+    fn rows(&self, table: &str, number: u64) -> (Value, Value) {
+        let (shown, stored) = (
+            self.through("look", table, &[]),
+            self.at_lake("look", table, &[]),
+        );
+        let of = |seen: &Value| seen["rows"][number.to_string()].clone();
+        (of(&shown), of(&stored))
+    }
+
+    /// What was acknowledged is there, wherever one looks.
+    fn kept(&self, told: &Value, table: &str, number: u64, count: u64) {
+        if !is_done(told) {
+            return;
+        }
+        let there = (json!(count), json!(count));
+        let seen = self.rows(table, number);
+        assert_eq!(seen, there, "write {number} was done: {told}; {self}");
+    }
+
+    /// Nothing of a write is shown by anything that reads a table; a reader may be refused.
+    fn hides(&self, table: &str, number: u64, others: u64) {
+        for reader in ["look", "query"] {
+            let seen = self.through(reader, table, &[]);
+            let rows = &seen["rows"][number.to_string()];
+            assert!(rows.is_null(), "{reader} shows write {number}: {seen}");
+        }
+        let counted = self.through("count", table, &[]);
+        let right = counted["count"] == others || !is_done(&counted);
+        assert!(right, "{others} rows are there, and not {counted}");
+    }
+
+    /// The lake holds these versions of a table in the end.
+    fn settles(&self, table: &str, versions: &Value) {
+        let mut last = Value::Null;
+        eventually(
+            &format!("the catalog to hold {versions} of {table}"),
+            || {
+                last = self.at_lake("look", table, &[])["versions"].clone();
+                (last == *versions).then_some(())
+            },
+        );
+    }
+
+    /// Returns once no batch has anything left to do but to watch for what may still come.
+    fn undone(&self) {
+        eventually("every batch to be over, or watched", || {
+            let client = crate::client::Client::new(self.gateway.admin().parse().unwrap());
+            let page = block_on(client.get("/batches")).json();
+            let mut batches = page["batches"].as_array().unwrap().iter();
+            batches
+                .all(|batch| batch["state"] == "watching")
+                .then_some(())
+        });
+    }
+}
+
+impl std::fmt::Display for Scene {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "the lake was asked {:#?}", self.relay.seen())
+    }
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    let ended = thread.join();
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn is_done(told: &Value) -> bool {
+    told.get("error").is_none()
+}
+
+/// What a client that may not fail has said.
+fn done(told: &Value) -> &Value {
+    assert!(is_done(told), "{told}");
+    told
+}
+
+/// Waits until a number that was freed has rested.
+fn rested() {
+    sleep(COOLDOWN + Duration::from_millis(500));
+}
+
+fn is_refused(reply: &Reply) -> bool {
+    matches!(reply.status, 409 | 503)
+}

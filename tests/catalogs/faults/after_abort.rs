@@ -1,0 +1,75 @@
+//! How soon a table is itself again after a batch that was undone cleanly.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::{Scene, T, done};
+
+/// Milliseconds that a write may take to succeed, at its first try, from the abort's answer on.
+const AT_ONCE: u128 = 1000;
+
+/// The default cool-down; the batch was undone, and every question of it was answered.
+fn aborted() -> Option<(Scene, Instant)> {
+    let scene = Scene::with(&json!({"batch": {"slot_cooldown": "60s"}}))?;
+    let entries = scene.doomed(1);
+    // The first client of a process takes longer than the others.
+    done(&scene.through("look", T, &[]));
+    let reply = scene.batch(&entries);
+    let answered = Instant::now();
+    assert_eq!(reply.status, 400, "{reply:?}");
+    Some((scene, answered))
+}
+
+fn first_write_works(first: &str, second: &str) {
+    let Some((scene, answered)) = aborted() else {
+        return;
+    };
+    let told = scene.through(first, T, &[json!(7), json!(3)]);
+    let took = answered.elapsed().as_millis();
+    println!("after a clean abort: the first {first} was over after {took} ms: {told}");
+    assert_eq!(done(&told)["version"], 2, "{told}");
+    assert!(took <= AT_ONCE, "{took} ms");
+    let listed = scene.through("look", T, &[]);
+    assert_eq!(done(&listed)["versions"], json!([1, 2]), "{listed}");
+    assert_eq!(listed["rows"], json!({"0": 1, "7": 3}), "{listed}");
+
+    let told = scene.through(second, T, &[json!(8), json!(1)]);
+    println!("after a clean abort: then the {second}: {told}");
+    assert_eq!(done(&told)["version"], 3, "{told}");
+    let listed = scene.through("look", T, &[]);
+    assert_eq!(done(&listed)["versions"], json!([1, 2, 3]), "{listed}");
+    assert_eq!(listed["rows"], json!({"0": 1, "7": 3, "8": 1}), "{listed}");
+}
+
+#[test]
+fn an_append_works_at_once_after_a_clean_abort() {
+    first_write_works("append", "append");
+}
+
+#[test]
+fn an_insert_works_at_once_after_a_clean_abort() {
+    first_write_works("insert", "append");
+}
+
+#[test]
+fn an_insert_works_at_once_after_an_append_after_a_clean_abort() {
+    first_write_works("append", "insert");
+}
+
+/// And so does the same batch, once it can be made.
+#[test]
+fn a_batch_works_at_once_after_a_clean_abort() {
+    let Some((scene, answered)) = aborted() else {
+        return;
+    };
+    let entries = scene.entries(2);
+    let reply = scene.batch(&entries);
+    println!(
+        "after a clean abort: the next batch was over after {} ms",
+        answered.elapsed().as_millis()
+    );
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let shown = scene.through("look", T, &[]);
+    assert_eq!(done(&shown)["rows"], json!({"0": 1, "2": 2}), "{shown}");
+}

@@ -1,0 +1,22 @@
+"""Rows that say which write they are of, and how a reader finds them."""
+
+import collections
+
+import lance
+import pyarrow as pa
+
+
+def numbered(number, count):
+    return pa.table({"number": pa.array([number] * count, pa.int64()), "row": pa.array(range(count), pa.int64())})
+
+
+def counted(rows):
+    return collections.Counter(rows.column("number").to_pylist())
+
+
+def seen(client, id, branch=None):
+    """How many rows of each write are in a table, or in a branch of it."""
+    dataset = lance.dataset(namespace_client=client, table_id=id)
+    if branch is not None:
+        dataset = dataset.checkout_version((branch, None))
+    return counted(dataset.to_table(columns=["number"]))

@@ -1,0 +1,142 @@
+//! What waits for a locked table takes nothing that requests for other tables need.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::{BATCH, pair, start};
+use crate::catalog::faults::{Fault, Gate};
+use crate::client::{Client, Reply};
+use crate::world::{Setup, World};
+
+/// How often it is looked whether all have come.
+const SOON: Duration = Duration::from_millis(20);
+
+/// `west$t1` is locked by a batch until the gate opens. Its client stays.
+async fn locked(world: &World) -> (Gate, JoinHandle<Reply>) {
+    let gate = Gate::new();
+    let east = world.catalog("east");
+    east.fail("create_table_version", Fault::HoldBefore(gate.clone()));
+    let batch = start(world.client(), pair(world, 2));
+    gate.reached(1).await;
+    (gate, batch)
+}
+
+/// The answers of those that are refused, once no more come.
+async fn refused(
+    asked: &mut FuturesUnordered<impl Future<Output = Reply>>,
+    expected: std::ops::RangeInclusive<usize>,
+) -> usize {
+    let mut refused = 0;
+    while refused < *expected.start() {
+        let reply = tokio::time::timeout(crate::PATIENCE, asked.next()).await;
+        let reply = reply
+            .unwrap_or_else(|_| panic!("only {refused} are refused"))
+            .unwrap();
+        assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+        assert!(reply.header("retry-after").is_some(), "{reply:?}");
+        refused += 1;
+    }
+    while let Ok(Some(reply)) = tokio::time::timeout(SOON, asked.next()).await {
+        assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+        refused += 1;
+    }
+    assert!(expected.contains(&refused), "{refused}");
+    refused
+}
+
+fn setup(settings: &str) -> Setup {
+    let settings = format!("lock_timeout: 60s, prepare_timeout: 120s, {settings}");
+    let section = format!("batch: {{ log: batches.redb, {settings} }}");
+    Setup::two().section(&section)
+}
+
+#[tokio::test]
+async fn writes_that_wait_for_a_table_leave_places_to_the_others() {
+    let world = setup("").section("limits: { in_flight: 64 }");
+    let world = world.start().await.seeded();
+    let (gate, batch) = locked(&world).await;
+    let client = world.client();
+    let restore = async || client.post("/v1/table/west%24t1/restore", &json!({})).await;
+    let mut asked: FuturesUnordered<_> = (0..100).map(|_| restore()).collect();
+    // Half of the places, but that of the batch.
+    refused(&mut asked, 62..=74).await;
+    for _ in 0..50 {
+        let describe = "/v1/table/east%24t1/describe";
+        world.client().post(describe, &json!({})).await.ok();
+    }
+    gate.open();
+    batch.await.unwrap().ok();
+    while let Some(reply) = asked.next().await {
+        reply.ok();
+    }
+}
+
+/// Versions of `west$t1` in a batch unlike all others; as text, for there are many. Every second batch may be left to
+/// its only catalog.
+fn of_t1(number: usize, entries: u64) -> String {
+    let mut all = Vec::new();
+    for version in 2..2 + entries {
+        all.push(format!(
+            r#"{{"id":["west","t1"],"version":{version},"manifest_path":"{number}"}}"#
+        ));
+    }
+    if number % 2 == 0 {
+        all.pop();
+        all.push(format!(
+            r#"{{"id":["east","e{number}"],"version":2,"manifest_path":"e"}}"#
+        ));
+    }
+    format!(r#"{{"entries":[{}]}}"#, all.join(","))
+}
+
+async fn send(client: Client, batch: String) -> Reply {
+    client.post_bytes(BATCH, batch).await
+}
+
+async fn others_go_on(world: &World) {
+    let entries = ["west", "east"].map(|name| {
+        let mut store = world.catalog(name).store();
+        store.seed(&[name, "other"], 1);
+        store.stage("other-2", "other 2");
+        json!({"id": [name, "other"], "version": 2, "manifest_path": "other-2", "manifest_size": 7})
+    });
+    world
+        .client()
+        .post(BATCH, &json!({ "entries": entries }))
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn batches_that_wait_for_a_table_are_few() {
+    let world = setup("").start().await.seeded();
+    let (gate, batch) = locked(&world).await;
+    let batches = (0..70).map(|number| send(world.client(), of_t1(number, 2)));
+    let mut asked: FuturesUnordered<_> = batches.collect();
+    assert_eq!(refused(&mut asked, 6..=6).await, 6);
+    others_go_on(&world).await;
+    gate.open();
+    batch.await.unwrap().ok();
+    while let Some(reply) = asked.next().await {
+        assert!([404, 409].contains(&reply.status), "{reply:?}");
+    }
+}
+
+/// They would hold all the entries that batches may have.
+#[tokio::test]
+async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
+    let world = setup("max_entries: 5000").start().await.seeded();
+    let (gate, batch) = locked(&world).await;
+    let batches = (0..21).map(|number| send(world.client(), of_t1(number, 5000)));
+    let mut asked: FuturesUnordered<_> = batches.collect();
+    refused(&mut asked, 16..=16).await;
+    others_go_on(&world).await;
+    gate.open();
+    batch.await.unwrap().ok();
+    while let Some(reply) = asked.next().await {
+        assert!([404, 409].contains(&reply.status), "{reply:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! What must be true when all is settled.
+
+use nsgate::batch::OpenBatch;
+use nsgate::batch::log::{Action, Record, Verdict};
+
+use super::Check;
+use crate::catalog::{BRANCH, Spot};
+use crate::history::{Attempt, Entry, Kind, Op, Outcome, by_place};
+use crate::scenario::backend_name;
+
+impl Check<'_> {
+    /// The catalogs hold what was committed, and nothing else.
+    pub(super) fn lines(&mut self) {
+        let landed = self.history.landed.values();
+        let mut spots: Vec<Spot> = landed.map(|(spot, _)| *spot).collect();
+        spots.sort_unstable();
+        spots.dedup();
+        for spot in spots {
+            self.line(spot);
+        }
+        for author in self.history.committed.keys() {
+            let removed = self.history.removed.contains_key(author);
+            if !self.is_there(author) && !removed {
+                self.fail(format!("{author} was committed and is gone"));
+            }
+        }
+    }
+
+    fn line(&mut self, spot: Spot) {
+        let stored = self.inner.stored(spot);
+        // Where somebody wrote behind the gateway's back, or waits for a person, the line may be broken.
+        let disturbed = self.history.disturbed.contains(&spot) || self.stuck.spots.contains(&spot);
+        if !disturbed && !stored.keys().copied().eq(1..=stored.len() as u64) {
+            self.fail(format!("{spot:?} has a gap: {stored:?}"));
+        }
+        for (version, author) in &stored {
+            let Some((op, entry)) = self.history.place(author) else {
+                continue;
+            };
+            let op = &self.history.ops[op];
+            let entry = &op.entries[entry];
+            if entry.version > 0 && (entry.branch, entry.version) != (spot.branch, *version) {
+                self.fail(format!("{author} is in the wrong place"));
+            }
+            let committed = self.history.committed.contains_key(author);
+            let waits = self.stuck.versions.contains(&(spot, *version));
+            if op.kind == Kind::Coordinated && !committed && !waits {
+                self.fail(format!("{author} is there, and was never committed"));
+            }
+            let below = stored.get(&(version - 1));
+            let raw = op.raw && !self.is_base_decided(entry);
+            if !disturbed && !raw && entry.base.is_some() && entry.base.as_ref() != below {
+                self.fail(format!(
+                    "{author} was built on {:?} and stands on {below:?}",
+                    entry.base
+                ));
+            }
+            let rows = self.history.undecided_rows(author, u64::MAX);
+            if op.kind != Kind::Coordinated && !rows.is_empty() && !disturbed {
+                self.fail(format!("{author} has rows of {rows:?}, which was undone"));
+            }
+        }
+    }
+
+    /// Whether the version that somebody built on was decided in the end; one that lists raw storage cannot know.
+    fn is_base_decided(&self, entry: &Entry) -> bool {
+        entry.base.as_ref().is_none_or(|base| {
+            !self.history.is_coordinated(base) || self.history.committed.contains_key(base)
+        })
+    }
+
+    /// What the gateway registered is a committed rename's, and what a committed rename took away is gone.
+    pub(super) fn names(&mut self) {
+        for (number, depot) in self.inner.catalogs.iter().enumerate() {
+            for (place, names) in by_place(depot.catalog.names()) {
+                let location = depot.catalog.location(place);
+                for name in &names {
+                    self.name((number, name), &location, names.len());
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, (catalog, name): (usize, &String), location: &str, of: usize) {
+        let tables = self.scenario.tables.iter();
+        let mut tables = tables.map(|table| (table.catalog, &table.there));
+        let table = tables.position(|it| it == (catalog, name));
+        if table.is_some_and(|table| self.stuck.tables.contains(&table)) {
+            return;
+        }
+        let named = self.history.named.get(&(catalog, name.clone()));
+        let (since, own) = named.copied().unwrap_or_default();
+        let decided = |record: &Record| self.inner.ledger.decided.get(&record.id).map(|it| it.1);
+        let records = self.inner.ledger.records().iter();
+        let about = records
+            .filter(|record| matches!(record.verdict, Some(Verdict::Commit(_))))
+            .filter(|record| {
+                let mut entries = record.intent.entries.iter();
+                entries.any(|it| matches!(&it.action, Action::Register { location: its } if its == location))
+            });
+        let about: Vec<&Record> = about.collect();
+        let has = |record: &Record, action: fn(&Action) -> bool| {
+            let mut entries = record.intent.entries.iter();
+            entries.any(|it| {
+                let is_name = it.table.names().eq(name.split('$'));
+                &*it.backend == backend_name(catalog) && is_name && action(&it.action)
+            })
+        };
+        let is_given = about
+            .iter()
+            .any(|it| has(it, |action| matches!(action, Action::Register { .. })));
+        if own && !is_given {
+            self.fail(format!(
+                "{name} of c{catalog} is a name of {location}, one of {of}, by a rename that was not committed"
+            ));
+        }
+        let is_taken = about.iter().any(|it| {
+            let is_later = decided(it).is_some_and(|decided| decided > since);
+            is_later && has(it, |action| matches!(action, Action::Deregister))
+        });
+        if is_taken {
+            self.fail(format!(
+                "{name} of c{catalog} is a name of {location} still, one of {of}, although it was renamed"
+            ));
+        }
+    }
+
+    /// A person is needed only where the gateway cannot know what to do:
+    ///
+    /// - nothing that a catalog shows can be compared with what the writer said of its manifest;
+    /// - the size is all that can be compared, and another create of that number got no answer;
+    /// - somebody who does not ask the gateway, or whose request got no answer, has built on it.
+    pub(super) fn hazards(&mut self, open: &[OpenBatch]) {
+        for entry in open.iter().flat_map(|batch| &batch.entries) {
+            let (Some(hazard), Some(version)) = (entry.hazard, entry.version) else {
+                continue;
+            };
+            let mut tables = self.scenario.tables.iter();
+            let table = tables.position(|table| {
+                backend_name(table.catalog) == &*entry.backend && table.there == entry.table
+            });
+            let table = table.expect("a table of the scenario");
+            let branch = entry.branch.as_deref() == Some(BRANCH);
+            let Some(spot) = self.inner.spot(self.scenario, table, branch) else {
+                continue;
+            };
+            if self.is_justified(table, (spot, version)) {
+                continue;
+            }
+            let stored = self.inner.stored(spot);
+            self.fail(format!(
+                "version {version} of table {table} waits for a person for no reason ({hazard}): {stored:?}"
+            ));
+        }
+    }
+
+    fn is_justified(&self, table: usize, (spot, version): (Spot, u64)) -> bool {
+        let stored = self.inner.stored(spot);
+        let is_open = |op: &Op| {
+            let mut attempts = op.attempts.iter();
+            attempts.any(|it: &Attempt| !matches!(it.outcome, Outcome::Definite(..)))
+        };
+        // Somebody was told that another had been first, of it or of what stands on it.
+        let contested = self.history.contested.iter().any(|author| {
+            let Some((op, entry)) = self.history.place(author) else {
+                return false;
+            };
+            let told = &self.history.ops[op].entries[entry];
+            (told.table, told.branch) == (table, spot.branch) && told.version >= version
+        });
+        // Another create of it came to nobody knows what.
+        let rivals = self.history.ops.iter().filter(|op| {
+            let of = |entry: &Entry| {
+                (entry.table, entry.branch, entry.version) == (table, spot.branch, version)
+            };
+            op.entries.iter().any(of) && is_open(op)
+        });
+        let rivals = rivals.count();
+        let author = |version: u64| stored.get(&version);
+        let built_on = author(version + 1).is_some_and(|above| {
+            let op = self.history.op(above);
+            let silent = op.is_some_and(|op| op.done_at().is_none());
+            silent || self.history.is_behind(above)
+        });
+        // A chain that lands late as a whole: its first version may be looked at while its last one stands on it.
+        let own_chain = author(version)
+            .and_then(|it| self.history.place(it))
+            .zip(author(version + 1).and_then(|it| self.history.place(it)))
+            .is_some_and(|((one, _), (next, _))| one == next);
+        !self.scenario.is_comparable(table)
+            || self.history.disturbed.contains(&spot)
+            || contested
+            || rivals > 1
+            || built_on
+            || own_chain
+    }
+}

@@ -1,0 +1,137 @@
+//! Changes of names.
+
+use serde_json::json;
+
+use super::Client;
+use super::asking::{field, path};
+use crate::front::{Call, Reply};
+use crate::history::{Entry, Kind, Op};
+
+impl Client {
+    pub(super) async fn change_names(&mut self) {
+        let table = self.any_table();
+        match self.random.below(10) {
+            0..5 => {
+                let other = self.another(table);
+                self.rename(table, other).await;
+            }
+            5 if self.world.scenario.second_names => {
+                let other = self.another(table);
+                self.register(table, other).await;
+            }
+            5 => self.move_by_hand(table).await,
+            6 => self.about(table, "deregister", "{}").await,
+            7 => self.about(table, "declare", "{}").await,
+            _ => {
+                self.about(table, "drop", "").await;
+                self.create(table).await;
+            }
+        }
+    }
+
+    /// Another name, mostly of the same catalog.
+    fn another(&mut self, table: usize) -> usize {
+        let scenario = &self.world.scenario;
+        let catalog = scenario.tables[table].catalog;
+        let anywhere = self.random.chance(10);
+        let others = (0..scenario.tables.len()).filter(|other| {
+            *other != table && (anywhere || scenario.tables[*other].catalog == catalog)
+        });
+        let others: Vec<usize> = others.collect();
+        match others[..] {
+            [] => table,
+            _ => *self.random.pick(&others),
+        }
+    }
+
+    /// Gives a table another name.
+    pub async fn rename(&mut self, table: usize, other: usize) -> usize {
+        let new = &self.world.scenario.tables[other].names;
+        let (name, namespace) = new.split_last().expect("a name");
+        let body = json!({"new_table_name": name, "new_namespace_id": namespace});
+        let op = self.about_names();
+        self.ask_about(op, table, "rename", &body.to_string()).await;
+        op
+    }
+
+    /// Takes the name away and registers the place again, under it or under another name.
+    async fn move_by_hand(&mut self, table: usize) {
+        let Some(location) = self.location(table).await else {
+            return;
+        };
+        self.about(table, "deregister", "{}").await;
+        let other = self.another(table);
+        let other = *self.random.pick(&[table, other]);
+        self.give(other, location).await;
+    }
+
+    /// Gives a table one name more: where it is, is asked for.
+    pub async fn register(&mut self, table: usize, other: usize) -> Option<usize> {
+        let location = self.location(table).await?;
+        Some(self.give(other, location).await)
+    }
+
+    async fn location(&mut self, table: usize) -> Option<String> {
+        let scenario = &self.world.scenario;
+        let names = path(&scenario.tables[table].names, "describe");
+        let described = self.post(names, "{}".into()).await;
+        match described {
+            Reply::Answer { status: 200, body } => field(&body, "location"),
+            _ => None,
+        }
+    }
+
+    async fn give(&mut self, other: usize, mut location: String) -> usize {
+        let catalog = self.world.scenario.tables[other].catalog;
+        if self.world.scenario.catalogs[catalog].relative {
+            location = location.rsplit('/').next().unwrap_or_default().to_owned();
+        }
+        let body = json!({ "location": location }).to_string();
+        let op = self.about_names();
+        self.ask_about(op, other, "register", &body).await;
+        op
+    }
+
+    async fn about(&mut self, table: usize, tail: &str, body: &str) {
+        let op = self.about_names();
+        self.ask_about(op, table, tail, body).await;
+    }
+
+    /// A table with one version of the catalog's own making.
+    async fn create(&mut self, table: usize) {
+        let op = {
+            let inner = &mut *self.world.lock();
+            let op = inner.history.ops.len();
+            let author = format!("i{op}");
+            inner.history.authors.insert(author.clone(), (op, 0));
+            let entry = Entry {
+                table,
+                branch: false,
+                version: 0,
+                author,
+                size: 100,
+                base: None,
+            };
+            let kind = Kind::Server { overwrites: true };
+            inner.history.ops.push(Op::one(kind, vec![entry]));
+            op
+        };
+        self.ask_about(op, table, "create", &format!("i{op}")).await;
+    }
+
+    fn about_names(&self) -> usize {
+        let inner = &mut *self.world.lock();
+        inner.history.ops.push(Op::one(Kind::Names, Vec::new()));
+        inner.history.ops.len() - 1
+    }
+
+    async fn ask_about(&mut self, op: usize, table: usize, tail: &str, body: &str) {
+        let call = Call {
+            path: path(&self.world.scenario.tables[table].names, tail),
+            body: body.to_owned(),
+            patience: self.patience(),
+            ..Call::default()
+        };
+        self.once(op, call, true).await;
+    }
+}

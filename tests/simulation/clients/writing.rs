@@ -1,0 +1,218 @@
+//! How clients make versions of their own.
+
+use nsgate::protocol::operation::Operation;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::asking::{outcome, path};
+use super::{Client, Wanted};
+use crate::catalog::{Question, Version};
+use crate::front::{Call, Reply};
+use crate::history::{Attempt, Cause, Entry, Kind, Op, Outcome};
+use crate::scenario::{Staging, Table};
+
+impl Client {
+    /// Stages manifests and writes down what is going to be asked for.
+    pub fn plan(&mut self, wanted: &[Wanted], keyed: bool) -> usize {
+        let scenario = &self.world.scenario;
+        let inner = &mut *self.world.lock();
+        let op = inner.history.ops.len();
+        let catalog = |table: usize| scenario.tables[table].catalog;
+        let mut catalogs: Vec<usize> = wanted.iter().map(|it| catalog(it.table)).collect();
+        catalogs.sort_unstable();
+        catalogs.dedup();
+        let kind = match (wanted.len(), &catalogs[..]) {
+            // What a key promises, the gateway keeps by itself.
+            _ if keyed => Kind::Coordinated,
+            (1, _) => Kind::Single,
+            (_, [one]) if scenario.catalogs[*one].atomic => Kind::Passed,
+            _ => Kind::Coordinated,
+        };
+        let author = |place: usize| format!("w{op}.{place}");
+        let mut entries: Vec<Entry> = Vec::new();
+        for (place, one) in wanted.iter().enumerate() {
+            let size = match scenario.staging.sizes_vary {
+                true => 100 + self.random.below(4),
+                false => 100,
+            };
+            let depot = &mut inner.catalogs[catalog(one.table)];
+            let manifest = Version::staged(&author(place), size);
+            depot.catalog.stage(&author(place), one.place, manifest);
+            inner.history.authors.insert(author(place), (op, place));
+            // In a chain the version below is the batch's own.
+            let own = wanted.iter().position(|other| {
+                (other.table, other.branch, other.version + 1)
+                    == (one.table, one.branch, one.version)
+            });
+            entries.push(Entry {
+                table: one.table,
+                branch: one.branch,
+                version: one.version,
+                author: author(place),
+                size,
+                base: own.map(author).or_else(|| one.base.clone()),
+            });
+        }
+        // What a manifest has is what its base has, and its author's.
+        let mut staged: Vec<&Entry> = entries.iter().collect();
+        staged.sort_by_key(|entry| entry.version);
+        for entry in staged {
+            let base = entry.base.as_deref();
+            let is_known = base.is_some_and(|base| inner.history.rows.contains_key(base));
+            if is_known || entry.version == 1 {
+                inner.history.has(&entry.author, base);
+            }
+        }
+        let keyed_op = Op::one(kind, entries);
+        inner.history.ops.push(Op { keyed, ..keyed_op });
+        op
+    }
+
+    /// Asks the gateway for it, again if it has a key and no answer came.
+    pub async fn send(&mut self, op: usize, as_batch: bool) {
+        let (call, keyed, single) = self.request(op, as_batch);
+        let patience = self.patience();
+        let tries = if keyed { 4 } else { self.random.between(1, 2) };
+        for attempt in 0..tries {
+            let mut call = call.clone();
+            call.patience = patience.filter(|_| attempt == 0);
+            let outcome = self.once(op, call, single).await;
+            // A single version is not asked for again: real clients look whether it is there.
+            if outcome != Outcome::Unknown || single {
+                return;
+            }
+            sleep(self.random.millis(10, 2_000)).await;
+        }
+    }
+
+    /// Asks once, and writes down what came of it.
+    pub(super) async fn once(&mut self, op: usize, call: Call, single: bool) -> Outcome {
+        let reply = self.front.ask_somebody(call, &mut self.random).await;
+        let outcome = outcome(&reply, single);
+        self.attempted(op, outcome.clone(), &reply);
+        outcome
+    }
+
+    fn attempted(&self, op: usize, outcome: Outcome, reply: &Reply) {
+        let inner = &mut *self.world.lock();
+        let to = inner.tick();
+        let kind = inner.history.ops[op].kind;
+        self.world.trace(inner, || {
+            let reply = match reply {
+                Reply::Answer { status, body } => {
+                    format!("{status} {}", String::from_utf8_lossy(body))
+                }
+                Reply::Error {
+                    status, message, ..
+                } => format!("{status} {message}"),
+                Reply::Broken => "broken".into(),
+                Reply::NotSent => "not sent".into(),
+            };
+            // Names of transactions differ from run to run.
+            let reply = reply
+                .split("\"transaction_id\"")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            format!("client: {kind:?} {op}: {reply}")
+        });
+        inner.history.counts.add(
+            match outcome {
+                Outcome::Done(_) => "writes answered 200",
+                Outcome::Definite(..) => "writes answered with a definite error",
+                Outcome::Unknown => "writes without a definite answer",
+            },
+            1,
+        );
+        inner.history.ops[op].attempts.push(Attempt { to, outcome });
+    }
+
+    fn request(&self, op: usize, as_batch: bool) -> (Call, bool, bool) {
+        let scenario = &self.world.scenario;
+        let inner = self.world.lock();
+        let Op {
+            kind,
+            entries,
+            keyed,
+            ..
+        } = &inner.history.ops[op];
+        let names = |entry: &Entry| scenario.tables[entry.table].names.clone();
+        let staging = Some(scenario.staging);
+        let bodies: Vec<Value> = entries
+            .iter()
+            .map(|entry| {
+                let names = names(entry);
+                body(names.iter().map(String::as_str), entry, staging)
+            })
+            .collect();
+        let single = Self::is_passed_on(*kind);
+        let call = match as_batch {
+            true => Call {
+                path: "/v1/table/version/batch-create".into(),
+                body: json!({ "entries": bodies }).to_string(),
+                key: keyed.then(|| format!("key-{op}")),
+                patience: None,
+            },
+            false => Call {
+                path: path(&names(&entries[0]), "version/create"),
+                body: bodies[0].to_string(),
+                ..Call::default()
+            },
+        };
+        (call, *keyed && !single, single)
+    }
+
+    /// Writes to a catalog without asking the gateway.
+    pub(super) fn behind(&mut self) {
+        let table = self.any_table();
+        let Some(next) = self.next_in_storage(table) else {
+            return;
+        };
+        let op = self.plan(&[next], false);
+        let scenario = &self.world.scenario;
+        let Table { catalog, there, .. } = &scenario.tables[table];
+        let inner = &mut *self.world.lock();
+        let op = &mut inner.history.ops[op];
+        op.kind = Kind::Behind;
+        let body = body(there.split('$'), &op.entries[0], None);
+        let question = Question {
+            operation: Operation::CreateTableVersion,
+            table: there.clone(),
+            query: String::new(),
+            body: body.to_string().into_bytes(),
+            own: false,
+        };
+        let reply = inner.catalogs[*catalog].catalog.answer(&question);
+        self.world
+            .trace(inner, || format!("BEHIND {question}: {}", reply.status));
+        inner
+            .history
+            .counts
+            .add("writes behind the gateway's back", 1);
+        let cause = Cause {
+            own: false,
+            behind: true,
+            waited_for: false,
+        };
+        inner.happened(scenario, *catalog, cause);
+    }
+}
+
+fn body<'a>(
+    names: impl Iterator<Item = &'a str>,
+    entry: &Entry,
+    staging: Option<Staging>,
+) -> Value {
+    let names: Vec<&str> = names.collect();
+    let mut body = json!({"id": names, "version": entry.version, "manifest_path": entry.author});
+    if entry.branch {
+        body["branch"] = "b".into();
+    }
+    if staging.is_some_and(|staging| staging.tells_tag) {
+        body["e_tag"] = json!(format!("s-{}", entry.author));
+    }
+    if staging.is_some_and(|staging| staging.tells_size) {
+        body["manifest_size"] = json!(entry.size);
+    }
+    body
+}
