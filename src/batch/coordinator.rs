@@ -296,7 +296,6 @@ impl Run {
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
-            Event::WatchOver(entry) => self.unwatch(entry),
             Event::Created(entry)
             | Event::Deleted(entry)
             | Event::Removed(entry)

@@ -131,6 +131,12 @@ impl State {
                     }
                     self.proceed(effects);
                 }
+                // After a crash nobody may take for this one what another writer then makes.
+                if let Progress::Freeing(settled) = self.progress[entry] {
+                    self.progress[entry] = Progress::Settled(settled);
+                    effects.push(Effect::Free(entry));
+                    self.proceed(effects);
+                }
             }
             Event::Landed(entry) if self.progress[entry] == Progress::Watched => {
                 let share = self.share_of(entry);
@@ -140,12 +146,12 @@ impl State {
             Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
                 self.leaving[entry] = Leaving::No;
                 let settled = if self.is_made(entry) {
-                    Settled::Gone
+                    Settled::Theirs
                 } else {
                     Settled::Removed
                 };
-                self.progress[entry] = Progress::Settled(settled);
-                self.proceed(effects);
+                self.progress[entry] = Progress::Freeing(settled);
+                effects.push(Effect::Note(entry, settled));
             }
             Event::Resolved(decision) => self.resolved(decision, effects),
             Event::Ended if self.phase == Phase::Closing => self.phase = Phase::Ended,

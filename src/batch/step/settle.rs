@@ -19,7 +19,8 @@ impl State {
                 self.watch(share, effects);
             }
         }
-        let watched = self.progress.contains(&Progress::Watched);
+        let mut progress = self.progress.iter();
+        let watched = progress.any(|it| matches!(it, Progress::Watched | Progress::Freeing(_)));
         let after = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         if after && !watched && self.unlocked.iter().all(|unlocked| *unlocked) {
             self.phase = Phase::Closing;
@@ -58,7 +59,7 @@ impl State {
                     return false;
                 }
                 Progress::Settled(Settled::Hazard(_)) => clean = false,
-                Progress::Settled(_) | Progress::Watched => {}
+                Progress::Settled(_) | Progress::Watched | Progress::Freeing(_) => {}
                 // Some catalogs act and refuse: what a definite no left behind is looked for.
                 Progress::Refused => {
                     self.check(entry, Check::doubtful(false), effects);

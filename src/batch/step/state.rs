@@ -71,6 +71,8 @@ pub(super) enum Progress {
     Deleting(Check),
     /// It is gone and its table unlocked; what may still arrive is watched for.
     Watched,
+    /// Nothing that was sent can arrive any more, and that is being written.
+    Freeing(Settled),
     /// A person has said to delete it.
     Told,
     /// It is looked at again when what came after it has been.
@@ -194,6 +196,7 @@ impl State {
             Progress::Deleting(_) => "deleting",
             Progress::Watched if self.is_leaving(entry) => "gone, resting",
             Progress::Watched => "gone, watched",
+            Progress::Freeing(_) => "gone",
             Progress::Removing => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
                 Settled::Gone | Settled::Unseen | Settled::Contested => "gone",

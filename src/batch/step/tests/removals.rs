@@ -37,8 +37,9 @@ fn a_delete_without_an_answer_keeps_its_number_until_it_cannot_arrive() {
     let (state, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), Watch(0)]);
     assert!(state.is_leaving(0) && state.is_watched(0) && state.is_watching());
-    let (state, effects) = step(state, Event::WatchOver(0));
-    assert_eq!(effects, [LogEnd]);
+    let over = [Event::WatchOver(0), Event::Noted(0)];
+    let (state, effects) = run(state, over);
+    assert_eq!(effects, [Note(0, Settled::Theirs), Free(0), LogEnd]);
     assert!(!state.is_leaving(0));
 }
 
@@ -189,7 +190,8 @@ fn a_removal_without_an_answer_keeps_its_name_until_it_cannot_arrive() {
     let (state, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), Watch(0)]);
     assert!(state.is_leaving(0));
-    assert_eq!(step(state, Event::WatchOver(0)).1, [LogEnd]);
+    let (_, effects) = run(state, [Event::WatchOver(0), Event::Noted(0)]);
+    assert_eq!(effects, [Note(0, Settled::Removed), Free(0), LogEnd]);
 }
 
 #[test]
