@@ -18,15 +18,11 @@ pub enum Maker {
     /// One that was not told what came of it, or of whose change the catalog chose the version.
     Stray,
     /// A batch that came between.
-    Rival {
-        committed: bool,
-    },
+    Rival { committed: bool },
     /// It belongs to another table, which has got the name.
     Alien,
     /// Somebody behind the gateway's back; of the same size as ours, or not.
-    Stranger {
-        alike: bool,
-    },
+    Stranger { alike: bool },
 }
 
 impl Maker {

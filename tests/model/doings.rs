@@ -27,6 +27,7 @@ impl World {
                 Effect::Answer(answer) => self.answer(&answer),
                 Effect::Show(entry) => self.show(entry),
                 Effect::Reserve(entry) => self.reserve(entry),
+                Effect::Free(entry) => self.unwatch(entry),
                 Effect::Unlock(share) => self.unlock(share),
                 Effect::LogDecision(_) => {
                     self.clock = false;

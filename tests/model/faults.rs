@@ -1,7 +1,7 @@
 //! What goes wrong: messages that are lost, doubled or late, answers that are not true, and a gateway that stops and
 //! comes back.
 
-use nsgate::batch::step::{Decision, Effect, Event, Finding, State};
+use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
 use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
@@ -179,7 +179,10 @@ impl World {
         if matches!(fault, Fault::Late | Fault::Doubled | Fault::TrueLater) {
             self.linger(Late::Delete(entry));
         }
-        if matches!(fault, Fault::AnswerLost | Fault::Doubled | Fault::RefusedDone) {
+        if matches!(
+            fault,
+            Fault::AnswerLost | Fault::Doubled | Fault::RefusedDone
+        ) {
             self.delete(entry, Invariant::NothingIsLost);
         }
         match fault {
@@ -203,7 +206,10 @@ impl World {
 
     pub fn land(&mut self, index: usize) {
         let landed = match self.late.remove(index) {
-            Late::Delete(entry) => return self.delete(entry, Invariant::RemovalsMissOthers),
+            Late::Delete(entry) => {
+                self.cross(entry);
+                return self.delete(entry, Invariant::RemovalsMissOthers);
+            }
             Late::Remove(entry) => return self.remove(entry),
             Late::Write { table, place } => {
                 self.tables[table].create(place, Maker::Stray);
@@ -235,7 +241,19 @@ impl World {
             }
         };
         for &entry in landed {
-            self.facts[entry].landed |= self.facts[entry].seen_absent;
+            let let_go = self.log.settled[entry].is_some_and(Settled::is_uncertain);
+            self.facts[entry].landed |= self.facts[entry].seen_absent || let_go;
+        }
+    }
+
+    /// A catalog has counted what is removed before the gateway looks.
+    fn cross(&mut self, entry: usize) {
+        let lifted = self.setup.lifted == Some(Assumption::CountUncrossed);
+        if let Counter::Counted { table, .. } = self.counter
+            && table == self.place_of(entry).0
+            && !lifted
+        {
+            self.counter = Counter::Done;
         }
     }
 
@@ -313,8 +331,11 @@ impl World {
         for (let_go, settled) in self.let_go.iter_mut().zip(self.log.settled) {
             let_go.contested = settled.is_some_and(|settled| settled.is_contested());
         }
-        let (state, effects) =
-            State::recovered(self.setup.plan.shape(), self.log.decision, &self.log.settled);
+        let (state, effects) = State::recovered(
+            self.setup.plan.shape(),
+            self.log.decision,
+            &self.log.settled,
+        );
         self.gateway = Gateway::Busy(state);
         self.begin(protocol.recovered(effects));
     }

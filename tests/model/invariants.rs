@@ -7,6 +7,7 @@
 use nsgate::batch::step::{Answer, Decision, Effect};
 
 use crate::catalog::Maker;
+use crate::others::Counter;
 use crate::world::{Facts, Gateway, Told, World};
 
 /// What the protocol promises.
@@ -79,7 +80,9 @@ impl Invariant {
         }
         let committed = world.is_committed();
         match self {
-            Self::UndecidedIsHidden => !world.is_up() || (0..2).all(|table| world.shows_well(table)),
+            Self::UndecidedIsHidden => {
+                !world.is_up() || (0..2).all(|table| world.shows_well(table))
+            }
             Self::AllAtOnce => {
                 let part = |entry: &usize| {
                     (world.is_ours(*entry) || world.removes(*entry)) && !world.facts[*entry].kept
@@ -90,7 +93,10 @@ impl Invariant {
                 parts.all(|other| Some(other) == first)
             }
             Self::CommitIsProven => {
-                !committed || world.made().all(|entry| world.passes_for_ours(entry))
+                // Once it is unlocked, another table may get the name.
+                let alien = |entry: usize| world.maker(entry) == Some(Maker::Alien);
+                let proven = |entry: usize| world.passes_for_ours(entry) || alien(entry);
+                !committed || world.made().all(proven)
             }
             Self::UnlocksUndone => {
                 let left = |entry: usize| world.is_ours(entry) && !world.facts[entry].kept;
@@ -155,14 +161,16 @@ impl World {
         self.is_ours(entry)
             || match self.maker(entry) {
                 Some(Maker::Stranger { alike: true }) => told || unclear,
-                Some(Maker::Stray | Maker::Rival { committed: false }) => told,
+                Some(Maker::Stray) => told || !self.is_contested(entry),
+                Some(Maker::Rival { committed: false }) => told,
                 _ => false,
             }
     }
 
     /// Nothing is under way that would move the batch on.
     fn is_at_rest(&self) -> bool {
-        self.is_up() && !self.flights.iter().any(|flight| self.can_go(flight))
+        let counting = matches!(self.counter, Counter::Counted { .. });
+        self.is_up() && !counting && !self.flights.iter().any(|flight| self.can_go(flight))
     }
 
     fn is_over(&self) -> bool {

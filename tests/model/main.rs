@@ -45,24 +45,19 @@ const fn faults(crashes: u8, messages: u8, refusals: u8, lies: u8) -> Faults {
 }
 
 /// Each has something more than a batch alone; together they meet everything.
-const SMALL: [Bound; 1] = [
-    Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0)),
-];
+const SMALL: [Bound; 1] = [Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0))];
 
-const FULL: [Bound; 1] = [
-    Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0)),
-];
+const FULL: [Bound; 1] = [Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0))];
 
 /// The bounds that are asked for: `full`, or the words of one, such as `crashes=2,messages=1,mixed,reader`.
 fn bounds() -> Vec<Bound> {
     match std::env::var("NSGATE_MODEL").as_deref() {
         Err(_) => SMALL.into(),
         Ok("full") => FULL.into(),
-        Ok(words) => vec![
-            words
-                .split(',')
-                .fold(Bound::of("one bound", Plan::One, faults(0, 0, 0, 0)), Bound::with),
-        ],
+        Ok(words) => vec![words.split(',').fold(
+            Bound::of("one bound", Plan::One, faults(0, 0, 0, 0)),
+            Bound::with,
+        )],
     }
 }
 

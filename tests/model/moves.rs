@@ -136,7 +136,10 @@ impl World {
     }
 
     fn others_move(&mut self, next: &Move) {
-        if matches!(next, Move::LosesWrite(_) | Move::LosesInsert(..) | Move::LosesRival(_)) {
+        if matches!(
+            next,
+            Move::LosesWrite(_) | Move::LosesInsert(..) | Move::LosesRival(_)
+        ) {
             self.faults.messages -= 1;
         }
         match *next {
@@ -190,7 +193,9 @@ impl World {
         };
         match event {
             Event::Created(entry) | Event::Spoiled(entry, _) => self.facts[*entry].proof = true,
-            Event::Lost(entry) => self.facts[*entry].unclear = true,
+            Event::Lost(entry) | Event::RemovalLost(entry) | Event::NotDeleted(entry) => {
+                self.facts[*entry].unclear = true
+            }
             Event::Decided(_) => self.knows = true,
             // What undo has in hand, or has let go, is free without this.
             Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(*entry) => {
@@ -198,7 +203,6 @@ impl World {
                 return;
             }
             Event::Landed(entry) => self.locked[self.place_of(*entry).0] = true,
-            Event::WatchOver(entry) => self.unwatch(*entry),
             _ => {}
         }
         let (state, effects) = protocol.step(state, event);

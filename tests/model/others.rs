@@ -1,12 +1,14 @@
 //! Those who are not the batch, and write through the gateway: a writer who names his version, one who has the catalog
 //! choose it, another batch, and somebody who changes names.
 
+use nsgate::batch::step::{Effect, Event, Finding};
+
 use crate::catalog::{Maker, Table};
 use crate::faults::Fault;
 use crate::invariants::Invariant;
 use crate::moves::Move;
 use crate::setup::{Assumption, Flaw};
-use crate::world::{Late, World};
+use crate::world::{Flight, Late, World};
 
 /// A client that adds one version to one table, through the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,7 +81,7 @@ impl World {
         let up = self.is_up();
         for table in 0..self.setup.plan.shares().len() {
             let free = up && !self.locked[table];
-            if self.stranger {
+            if self.stranger && !self.is_hunted(table) {
                 moves.extend([true, false].map(|alike| Move::Stranger { table, alike }));
             }
             if self.writer == Writer::Idle {
@@ -114,10 +116,25 @@ impl World {
         {
             moves.push(Move::RivalLooks);
         }
-        let idle = !self.clock && self.has_no_strays_under_way();
-        if up && !self.strays.is_empty() && idle {
+        // They are remembered for longer than they may land, by more than a batch takes to be decided.
+        let undecided = self.log.decision.is_none() && self.locked.contains(&true);
+        if up && !self.strays.is_empty() && !undecided && self.has_no_strays_under_way() {
             moves.push(Move::StraysOver);
         }
+    }
+
+    /// A delete of what comes next here is under way: nobody behind the gateway's back is protected from it.
+    fn is_hunted(&self, table: usize) -> bool {
+        let next = (table, self.tables[table].next());
+        let lifted = self.setup.lifted == Some(Assumption::StrangersKeepOff);
+        let hunted = |entry: usize| self.place_of(entry) == next && !lifted;
+        let asked = |flight: &Flight| match flight {
+            Flight::Ask(Effect::Delete { entry, .. }) => hunted(*entry),
+            Flight::Say(Event::Found(entry, Finding::Present { .. })) => hunted(*entry),
+            _ => false,
+        };
+        let late = |late: &Late| matches!(late, Late::Delete(entry) if hunted(*entry));
+        self.flights.iter().any(asked) || self.late.iter().any(late)
     }
 
     fn moves_of_clients(&self, moves: &mut Vec<Move>) {

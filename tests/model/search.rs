@@ -69,7 +69,9 @@ pub const REACHED: [(&str, Holds); 11] = [
     }),
     ("a number made again by a writer", |_, world| {
         let made = |entry| world.maker(entry) == Some(Maker::Writer);
-        world.entries().any(|entry| made(entry) && world.facts[entry].consumed)
+        world
+            .entries()
+            .any(|entry| made(entry) && world.facts[entry].consumed)
     }),
     ("a number made again by another batch", |_, world| {
         let rival = Some(Maker::Rival { committed: true });
@@ -85,7 +87,9 @@ pub const REACHED: [(&str, Holds); 11] = [
         entries.any(|entry| world.maker(entry) == Some(Maker::Alien) && world.facts[entry].consumed)
     }),
     ("a stray in our place", |_, world| {
-        world.entries().any(|entry| world.maker(entry) == Some(Maker::Stray))
+        world
+            .entries()
+            .any(|entry| world.maker(entry) == Some(Maker::Stray))
     }),
 ];
 

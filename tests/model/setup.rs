@@ -92,8 +92,10 @@ pub enum Assumption {
     PersonWaits,
     /// Who has built on what he saw in storage asks before that number is made again.
     RawAsksSoon,
-    /// Two counts of a table that a create and a delete cross are not to be had: see `CountEnds`.
+    /// A create and a removal of it do not both arrive while a catalog counts and the gateway looks.
     CountUncrossed,
+    /// Nobody behind the gateway's back makes what a delete is under way for.
+    StrangersKeepOff,
 }
 
 impl Plan {

@@ -150,7 +150,9 @@ impl World {
 
     /// Versions that must not be there when a catalog has counted.
     pub fn landing(&self, table: usize) -> impl Iterator<Item = usize> + '_ {
-        let uncertain = self.slots_of(table).filter(|(_, _, slot)| slot.is_uncertain());
+        let uncertain = self
+            .slots_of(table)
+            .filter(|(_, _, slot)| slot.is_uncertain());
         let ours = uncertain.map(|(_, place, _)| place);
         ours.chain(self.rival_at(table))
     }
@@ -279,9 +281,8 @@ impl World {
     }
 
     fn released(&self, entry: usize) -> Slot {
-        let is = |what: fn(&State, usize) -> bool| {
-            self.state().is_some_and(|state| what(state, entry))
-        };
+        let is =
+            |what: fn(&State, usize) -> bool| self.state().is_some_and(|state| what(state, entry));
         let contested = self.let_go[entry].contested;
         match (is(State::is_leaving), is(State::is_watched)) {
             (_, false) if self.removes(entry) => Slot::Open,
