@@ -111,17 +111,11 @@ impl State {
                 }
             }
             Event::RemovalLost(entry) => self.removal_lost(entry, effects),
-            Event::Removed(entry) if self.progress[entry] == Progress::Removing => {
-                if self.is_leaving(entry) {
-                    effects.push(Effect::Reserve(entry));
-                    self.note(entry, Settled::Leaving, effects);
-                } else {
-                    self.note(entry, Settled::Removed, effects);
-                }
-            }
-            Event::NotRemoved(entry) if self.progress[entry] == Progress::Removing => {
-                effects.push(Effect::Remove { entry, again: true });
-            }
+            Event::Removed(entry) => match self.progress[entry] {
+                Progress::Removing | Progress::RemovingLast => self.removed(entry, effects),
+                _ => {}
+            },
+            Event::NotRemoved(entry) => self.not_removed(entry, effects),
             Event::Noted(entry) => {
                 if let Progress::Noting(settled) = self.progress[entry] {
                     self.progress[entry] = Progress::Settled(settled);
