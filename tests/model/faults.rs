@@ -99,7 +99,11 @@ impl World {
         let again = self.setup.lifted == Some(Assumption::AnsweredOnce);
         let fits = match (flight, fault) {
             (Flight::Ask(Effect::Delete { .. }), Fault::Doubled) => again,
-            (Flight::Ask(Effect::Create { .. }), Fault::Doubled) => again || !self.setup.keeps,
+            // What comes again does nothing where the first one has used up what was staged.
+            (Flight::Ask(Effect::Create { entry, .. }), Fault::Doubled) => {
+                let acts = self.judge(self.setup.plan.together(*entry)) == Made::Yes;
+                again || acts && !self.setup.keeps
+            }
             (Flight::Ask(Effect::Find { entry, .. }), Fault::Stale) => self.maker(*entry).is_some(),
             _ => true,
         };
@@ -326,6 +330,9 @@ impl World {
             self.locked[table] = true;
         }
         self.hide();
+        if self.is_committed() {
+            self.reveal();
+        }
         self.knows = self.log.decision.is_some();
         self.log.by_recovery |= !self.knows;
         for (let_go, settled) in self.let_go.iter_mut().zip(self.log.settled) {

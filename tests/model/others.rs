@@ -207,6 +207,29 @@ impl World {
         }
     }
 
+    /// So long after it was undone, who has built on it has asked, and has been answered.
+    pub fn forgo_writer(&mut self, table: usize) {
+        let (Writer::Built {
+            table: on,
+            place,
+            on: maker,
+        }
+        | Writer::Came {
+            table: on,
+            place,
+            on: maker,
+            ..
+        }) = self.writer
+        else {
+            return;
+        };
+        let stands = self.tables[table].before(place) == Some(maker);
+        let lifted = self.setup.lifted == Some(Assumption::RawAsksSoon);
+        if on == table && self.is_tainted(maker) && !stands && !lifted {
+            self.writer = Writer::Done;
+        }
+    }
+
     /// `fault`: nobody hears what comes of it.
     pub fn write(&mut self, fault: Option<Fault>) {
         let writer = std::mem::replace(&mut self.writer, Writer::Done);
@@ -303,6 +326,7 @@ impl World {
             _ => {
                 self.late.retain(|other| *other != late);
                 self.rival = Rival::Done;
+                self.forgo_writer(table);
                 true
             }
         }

@@ -1,12 +1,12 @@
 //! What the gateway does around the protocol: what it hides, what it lets others make and change, and whom it takes a
 //! version to be made by. As in `batch::visibility`, `coordinator::seen` and `coordinator::watch`.
 
-use nsgate::batch::step::{Settled, State};
+use nsgate::batch::step::{Effect, Settled, State};
 
 use crate::catalog::{Maker, Table};
 use crate::others::{Counter, Reader, Rival};
 use crate::setup::Flaw;
-use crate::world::{Late, World};
+use crate::world::{Flight, Late, World};
 
 /// What the gateway knows of an entry's version, or of the name that it removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -173,11 +173,14 @@ impl World {
         let durable = writer && open && self.setup.flaw != Some(Flaw::ContestUnlogged);
         for entry in self.entries() {
             let here = self.place_of(entry) == (table, place) && !self.removes(entry);
+            let over = Flight::Ask(Effect::Note(entry, Settled::Theirs));
+            let over =
+                self.log.settled[entry] == Some(Settled::Theirs) || self.flights.contains(&over);
             if let (true, Slot::Landing { contested } | Slot::Leaving { contested }) =
                 (here, &mut self.slots[entry])
             {
                 *contested = true;
-                if durable {
+                if durable && !over {
                     self.log.settled[entry] = Some(Settled::Contested);
                 }
             }
@@ -188,6 +191,14 @@ impl World {
     pub fn taken(&mut self, table: usize, place: Option<usize>) {
         if self.setup.flaw == Some(Flaw::TakenForgotten) {
             return;
+        }
+        if let Rival::Uncertain {
+            table: on,
+            place: at,
+        } = self.rival
+            && (on, Some(at)) == (table, place)
+        {
+            self.rival = Rival::Done;
         }
         for entry in self.made() {
             let (on, at) = self.place_of(entry);
@@ -295,6 +306,7 @@ impl World {
     pub fn unwatch(&mut self, entry: usize) {
         if self.slots[entry].is_uncertain() {
             self.show(entry);
+            self.forgo_writer(self.place_of(entry).0);
         }
     }
 
