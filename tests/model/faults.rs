@@ -318,6 +318,11 @@ impl World {
             }
             return;
         }
+        for entry in self.made() {
+            if self.log.ended || self.log.settled[entry] == Some(Settled::Theirs) {
+                self.forgo_writer(self.place_of(entry).0);
+            }
+        }
         if self.log.ended {
             return;
         }

@@ -94,7 +94,10 @@ impl Invariant {
             }
             Self::CommitIsProven => {
                 // Once it is unlocked, another table may get the name.
-                let alien = |entry: usize| world.maker(entry) == Some(Maker::Alien);
+                let alien = |entry: usize| {
+                    let table = world.place_of(entry).0;
+                    world.tables[table].at(0) == Some(Maker::Alien)
+                };
                 let proven = |entry: usize| world.passes_for_ours(entry) || alien(entry);
                 !committed || world.made().all(proven)
             }
