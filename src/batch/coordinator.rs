@@ -298,7 +298,11 @@ impl Run {
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
-            Event::WatchOver(entry) => self.unwatch(entry),
+            // The log is told that it is over: nothing that is contested from now on may be written after that.
+            Event::WatchOver(entry) => {
+                let line = &self.plan.entries[entry].line;
+                self.coordinator.visibility.noted(line, (self.id, entry));
+            }
             Event::Created(entry)
             | Event::Deleted(entry)
             | Event::Removed(entry)

@@ -111,17 +111,11 @@ impl State {
                 }
             }
             Event::RemovalLost(entry) => self.removal_lost(entry, effects),
-            Event::Removed(entry) if self.progress[entry] == Progress::Removing => {
-                if self.is_leaving(entry) {
-                    effects.push(Effect::Reserve(entry));
-                    self.note(entry, Settled::Leaving, effects);
-                } else {
-                    self.note(entry, Settled::Removed, effects);
-                }
-            }
-            Event::NotRemoved(entry) if self.progress[entry] == Progress::Removing => {
-                effects.push(Effect::Remove { entry, again: true });
-            }
+            Event::Removed(entry) => match self.progress[entry] {
+                Progress::Removing | Progress::RemovingLast => self.removed(entry, effects),
+                _ => {}
+            },
+            Event::NotRemoved(entry) => self.not_removed(entry, effects),
             Event::Noted(entry) => {
                 if let Progress::Noting(settled) = self.progress[entry] {
                     self.progress[entry] = Progress::Settled(settled);
@@ -129,6 +123,12 @@ impl State {
                     if settled == Settled::Kept {
                         effects.push(Effect::Show(entry));
                     }
+                    self.proceed(effects);
+                }
+                // After a crash nobody may take for this one what another writer then makes.
+                if let Progress::Freeing(settled) = self.progress[entry] {
+                    self.progress[entry] = Progress::Settled(settled);
+                    effects.push(Effect::Free(entry));
                     self.proceed(effects);
                 }
             }
@@ -140,12 +140,12 @@ impl State {
             Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
                 self.leaving[entry] = Leaving::No;
                 let settled = if self.is_made(entry) {
-                    Settled::Gone
+                    Settled::Theirs
                 } else {
                     Settled::Removed
                 };
-                self.progress[entry] = Progress::Settled(settled);
-                self.proceed(effects);
+                self.progress[entry] = Progress::Freeing(settled);
+                effects.push(Effect::Note(entry, settled));
             }
             Event::Resolved(decision) => self.resolved(decision, effects),
             Event::Ended if self.phase == Phase::Closing => self.phase = Phase::Ended,

@@ -1,9 +1,10 @@
-//! A catalog as real ones are: it makes only the next version, of what was staged, which it consumes; a create that
-//! it has done already is a conflict; and it deletes whatever it is told to.
+//! A catalog as real ones are: it makes only the next version, of what was staged, which most consume; a create that it
+//! has done already is a conflict; and it deletes whatever it is told to.
 
 use nsgate::batch::step::{Event, Finding, Likeness};
 
-use crate::world::{Facts, World, place_of, refusal};
+use crate::setup::Tags;
+use crate::world::{Facts, World, refusal};
 
 /// Who made a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,24 +13,54 @@ pub enum Maker {
     Base,
     /// The batch, for this entry.
     Entry(usize),
-    /// The client that writes through the gateway; of the same size as ours.
+    /// A client that writes through the gateway, and was told so.
     Writer,
+    /// One that was not told what came of it, or of whose change the catalog chose the version.
+    Stray,
+    /// A batch that came between.
+    Rival { committed: bool },
+    /// It belongs to another table, which has got the name.
+    Alien,
     /// Somebody behind the gateway's back; of the same size as ours, or not.
     Stranger { alike: bool },
+}
+
+impl Maker {
+    /// Somebody was told that it is there.
+    pub fn is_acknowledged(self) -> bool {
+        let committed = true;
+        matches!(self, Self::Writer | Self::Alien) || self == Self::Rival { committed }
+    }
 }
 
 /// Versions a table can have beyond its first.
 const PLACES: usize = 4;
 
+/// What was there before everything: the first version, or the name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Base {
+    #[default]
+    There,
+    Removed,
+    /// Somebody else has made it again, through the gateway.
+    Others,
+}
+
 /// A table's versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Table {
     later: [Option<Maker>; PLACES],
-    /// The first one was removed.
-    lost_base: bool,
+    base: Base,
 }
 
 impl Table {
+    /// Another one, which has a committed version of the number that comes next here.
+    pub fn alien() -> Self {
+        let mut table = Self::default();
+        table.later[0] = Some(Maker::Alien);
+        table
+    }
+
     pub fn at(&self, place: usize) -> Option<Maker> {
         self.later[place]
     }
@@ -65,17 +96,28 @@ impl Table {
         place + 1 == self.next()
     }
 
-    /// Who made the versions above a place.
-    pub fn above(&self, place: usize) -> impl Iterator<Item = Maker> + '_ {
-        self.later[place + 1..].iter().flatten().copied()
+    /// Who made the versions, and where they are.
+    pub fn made(&self) -> impl Iterator<Item = (usize, Maker)> + '_ {
+        let made = self.later.iter().enumerate();
+        made.filter_map(|(place, maker)| maker.map(|maker| (place, maker)))
     }
 
-    pub fn remove_base(&mut self) {
-        self.lost_base = true;
+    /// True: somebody else has lost by it.
+    pub fn remove_base(&mut self) -> bool {
+        std::mem::replace(&mut self.base, Base::Removed) == Base::Others
     }
 
     pub fn has_lost_base(&self) -> bool {
-        self.lost_base
+        self.base != Base::There
+    }
+
+    /// Somebody else makes what was removed, if it was.
+    pub fn reuse_base(&mut self) -> bool {
+        let free = self.base == Base::Removed;
+        if free {
+            self.base = Base::Others;
+        }
+        free
     }
 
     pub fn delete(&mut self, place: usize) -> Option<Maker> {
@@ -87,10 +129,14 @@ impl Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
     Yes,
-    /// What was staged is not there.
+    /// What was staged is not there; or so it says.
     Refused,
     /// Not the next version.
     Conflicted,
+    /// It was never sent.
+    Unsent,
+    /// Something, but not what was asked for.
+    Spoiled,
 }
 
 impl Made {
@@ -99,6 +145,8 @@ impl Made {
             Self::Yes => Event::Created(entry),
             Self::Refused => Event::Refused(entry, refusal()),
             Self::Conflicted => Event::Conflicted(entry, refusal()),
+            Self::Unsent => Event::Unsent(entry, refusal()),
+            Self::Spoiled => Event::Spoiled(entry, refusal()),
         }
     }
 }
@@ -115,7 +163,7 @@ impl World {
 
     /// What the catalog would make of the create.
     pub fn judge(&self, entries: &[usize]) -> Made {
-        let (table, place) = place_of(entries[0]);
+        let (table, place) = self.place_of(entries[0]);
         if self.tables[table].next() != place {
             return Made::Conflicted;
         }
@@ -130,26 +178,30 @@ impl World {
         let free = entries.iter().all(|entry| self.maker(*entry).is_none());
         if free {
             for &entry in entries {
-                let (table, place) = place_of(entry);
+                let (table, place) = self.place_of(entry);
                 self.tables[table].put(place, Maker::Entry(entry));
-                self.facts[entry].consumed = true;
+                self.facts[entry].consumed = !self.setup.keeps;
             }
         }
         free
     }
 
-    /// What the catalog says of an entry's version.
+    /// What the gateway makes of what the catalog says of an entry's version.
     pub fn find(&self, entry: usize) -> Finding {
-        let (table, place) = place_of(entry);
-        // What was written late is an object of its own.
+        let (table, place) = self.place_of(entry);
         let facts = self.facts[entry];
+        let proven = match self.setup.tags {
+            Tags::Kept => true,
+            // What was written late is an object of its own.
+            Tags::Answered => facts.proof && !facts.landed,
+            Tags::None => false,
+        };
         let likeness = match self.tables[table].at(place) {
             None => return Finding::Absent,
-            Some(Maker::Entry(_)) if facts.proof && !facts.landed => Likeness::Proven,
-            Some(Maker::Entry(_) | Maker::Writer | Maker::Stranger { alike: true }) => {
-                Likeness::Alike
-            }
-            Some(_) => Likeness::Unlike,
+            Some(Maker::Entry(_)) if proven => Likeness::Proven,
+            Some(Maker::Stranger { alike: false }) => Likeness::Unlike,
+            Some(_) if self.is_contested(entry) => Likeness::Incomparable,
+            Some(_) => Likeness::Alike,
         };
         let latest = self.tables[table].is_latest(place);
         Finding::Present { likeness, latest }
@@ -157,7 +209,7 @@ impl World {
 
     /// What the gateway sees decides what it may delete.
     pub fn note_look(&mut self, entry: usize) {
-        let (table, place) = place_of(entry);
+        let (table, place) = self.place_of(entry);
         let seen_absent = self.maker(entry).is_none();
         let deletable = self.passes_for_ours(entry) && self.tables[table].is_latest(place);
         let facts = Facts {

@@ -4,7 +4,12 @@ use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled};
 
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
-use crate::world::{ENTRIES, Flight, Late, Reader, SHARES, Slot, Told, World, place_of, refusal};
+use crate::planted::Protocol;
+use crate::setup::{Assumption, Flaw};
+use crate::world::{Flight, Late, Told, World, refusal};
+
+/// What takes no time.
+const OF_READERS: [Invariant; 2] = [Invariant::UndecidedIsHidden, Invariant::AllAtOnce];
 
 impl World {
     /// What takes no time is done at once, in its order; the rest is under way.
@@ -20,22 +25,10 @@ impl World {
                 Effect::StartClock => self.clock = true,
                 Effect::Reveal => self.reveal(),
                 Effect::Answer(answer) => self.answer(&answer),
-                Effect::Show(entry) => {
-                    self.slots[entry] = Slot::Open;
-                    self.overtake(place_of(entry).0);
-                }
-                Effect::Reserve(entry) => self.slots[entry] = Slot::Resting,
-                Effect::Unlock(share) => {
-                    self.locked[share] = false;
-                    for entry in SHARES[share] {
-                        if self.slots[*entry] != Slot::Resting {
-                            self.slots[*entry] = Slot::Open;
-                        }
-                        if self.plan.removes(*entry) {
-                            self.overtake(share);
-                        }
-                    }
-                }
+                Effect::Show(entry) => self.show(entry),
+                Effect::Reserve(entry) => self.reserve(entry),
+                Effect::Free(entry) => self.unwatch(entry),
+                Effect::Unlock(share) => self.unlock(share),
                 Effect::LogDecision(_) => {
                     self.clock = false;
                     self.fly(Flight::Ask(effect));
@@ -43,49 +36,10 @@ impl World {
                 _ => self.fly(Flight::Ask(effect)),
             }
             // Readers look between any two of them.
-            for invariant in [Invariant::UndecidedIsHidden, Invariant::AllAtOnce] {
+            for invariant in OF_READERS {
                 let holds = invariant.holds(self);
                 self.must(invariant, holds);
             }
-        }
-    }
-
-    /// What is made is hidden from now on; what is to be removed, once the batch is revealed.
-    pub fn hide(&mut self) {
-        for entry in 0..ENTRIES {
-            self.slots[entry] = match self.plan.removes(entry) {
-                true => Slot::Armed,
-                false => Slot::Hidden,
-            };
-        }
-    }
-
-    fn reveal(&mut self) {
-        for slot in &mut self.slots {
-            *slot = match *slot {
-                Slot::Hidden => Slot::Open,
-                Slot::Armed => Slot::Hidden,
-                other => other,
-            };
-        }
-        for table in (0..2).filter(|table| SHARES[*table].len() > 1) {
-            self.overtake(table);
-        }
-    }
-
-    /// A reader to whom the catalog of this table has answered already asks again: what is not hidden any more may not be
-    /// what it was answered with, or only a part of it.
-    fn overtake(&mut self, overtaken: usize) {
-        if let Reader::Listed { table, earlier, .. } = self.reader
-            && table == overtaken
-        {
-            self.reader = match earlier {
-                None => Reader::Idle,
-                Some(earlier) => Reader::Between {
-                    table: 1 - table,
-                    earlier,
-                },
-            };
         }
     }
 
@@ -102,19 +56,30 @@ impl World {
         );
     }
 
+    /// Whoever is asked can do it now.
+    pub fn can_go(&self, flight: &Flight) -> bool {
+        match flight {
+            Flight::Ask(Effect::Lock) => {
+                let mut tables = 0..self.setup.plan.shares().len();
+                tables.all(|table| self.is_free(table))
+            }
+            Flight::Ask(Effect::Watch(entry)) => {
+                !self.has_landed(*entry) || self.is_free(self.place_of(*entry).0)
+            }
+            _ => true,
+        }
+    }
+
     /// Whoever is asked does what is asked.
-    pub fn carry_out(&mut self, effect: Effect) {
+    pub fn carry_out(&mut self, effect: Effect, protocol: Protocol) {
         let event = match effect {
             Effect::Lock => {
-                self.locked = [true; 2];
+                for table in 0..self.setup.plan.shares().len() {
+                    self.locked[table] = true;
+                }
                 Event::Locked
             }
-            Effect::Validate(share) => {
-                let next = place_of(SHARES[share][0]).1 == self.tables[share].next();
-                let valid = next && !self.rests(share, 0);
-                let refusal = (!valid).then(refusal);
-                Event::Validated { share, refusal }
-            }
+            Effect::Validate(share) => self.validate(share),
             Effect::LogIntent => {
                 self.log.intent = true;
                 Event::IntentDurable
@@ -125,15 +90,16 @@ impl World {
             }
             Effect::LogDecision(decision) => Event::Decided(self.decide(decision)),
             Effect::Delete { entry, .. } => {
-                self.delete(entry);
-                Event::DeleteAsked(entry)
+                self.delete(entry, Invariant::NothingIsLost);
+                Event::Deleted(entry)
             }
             Effect::Remove { entry, .. } => {
-                self.tables[place_of(entry).0].remove_base();
+                self.remove(entry);
                 Event::Removed(entry)
             }
-            Effect::Watch(entry) => self.watch(entry),
+            Effect::Watch(entry) => return self.watch(entry, protocol),
             Effect::Note(entry, settled) => {
+                let settled = self.as_noted(entry, settled);
                 self.log.settled[entry] = Some(settled);
                 self.facts[entry].kept |= settled == Settled::Kept;
                 Event::Noted(entry)
@@ -147,6 +113,16 @@ impl World {
         self.fly(Flight::Say(event));
     }
 
+    fn validate(&mut self, share: usize) -> Event {
+        let first = self.setup.plan.shares()[share][0];
+        let valid = match self.removes(first) {
+            true => self.may_rename(share) && !self.tables[share].has_lost_base(),
+            false => self.tables[share].next() == 0 && self.may_create(share, 0, false),
+        };
+        let refusal = (!valid).then(refusal);
+        Event::Validated { share, refusal }
+    }
+
     /// The first decision wins.
     pub fn decide(&mut self, decision: Decision) -> Decision {
         if self.log.decision.is_none() {
@@ -156,28 +132,47 @@ impl World {
         self.log.decision.unwrap_or(decision)
     }
 
-    /// The watch outlives whatever may land.
-    fn watch(&mut self, entry: usize) -> Event {
-        if self.maker(entry).is_some() {
-            return Event::Landed(entry);
-        }
-        let group = self.plan.together(entry)[0];
-        let over = [Late::Create(group), Late::Put(group)];
-        self.late.retain(|late| !over.contains(late));
-        Event::WatchOver(entry)
+    /// What is watched for is there, and nobody else's for certain.
+    fn has_landed(&self, entry: usize) -> bool {
+        let watched = self.slots[entry].is_uncertain() && !self.removes(entry);
+        watched && self.maker(entry).is_some()
     }
 
-    pub fn delete(&mut self, entry: usize) {
-        self.check_delete(entry);
-        let (table, place) = place_of(entry);
+    /// The watch outlives whatever may arrive; what has not arrived by its end never does.
+    fn watch(&mut self, entry: usize, protocol: Protocol) {
+        if self.has_landed(entry) {
+            return self.hear(&Event::Landed(entry), protocol);
+        }
+        let lifted = self.setup.lifted == Some(Assumption::WatchOutlives);
+        let short = self.setup.flaw == Some(Flaw::WatchShort) || lifted;
+        if !short && self.slots[entry].is_uncertain() {
+            let group = self.setup.plan.together(entry)[0];
+            let over = [Late::Create(group), Late::Put(group)];
+            let removals = [Late::Delete(entry), Late::Remove(entry)];
+            self.late
+                .retain(|late| !over.contains(late) && !removals.contains(late));
+        }
+        self.fly(Flight::Say(Event::WatchOver(entry)));
+    }
+
+    /// `breaks`: what it breaks where somebody else loses by it.
+    pub fn delete(&mut self, entry: usize, breaks: Invariant) {
+        self.check_delete(entry, breaks);
+        let (table, place) = self.place_of(entry);
         let deleted = self.tables[table].delete(place);
         let facts = &mut self.facts[entry];
         facts.late_undone |= facts.landed && deleted == Some(Maker::Entry(entry));
     }
 
+    pub fn remove(&mut self, entry: usize) {
+        let table = self.place_of(entry).0;
+        let harmed = self.tables[table].remove_base();
+        self.must(Invariant::RemovalsMissOthers, !harmed);
+    }
+
     /// Everyone who waits for this create hears what came of it.
     pub fn answer_create(&mut self, entry: usize, again: bool, answer: impl Fn(usize) -> Event) {
-        for &other in self.plan.together(entry) {
+        for &other in self.setup.plan.together(entry) {
             let asked = Flight::Ask(Effect::Create {
                 entry: other,
                 again,

@@ -1,10 +1,15 @@
-//! What goes wrong: messages that are lost, doubled or late, and a gateway that stops and comes back.
+//! What goes wrong: messages that are lost, doubled or late, answers that are not true, and a gateway that stops and
+//! comes back.
 
-use nsgate::batch::step::{Decision, Effect, Event, Settled, State};
+use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
-use crate::catalog::Made;
+use crate::catalog::{Made, Maker};
+use crate::invariants::Invariant;
+use crate::others::{Counter, Reader, Rival, Writer};
 use crate::planted::Protocol;
-use crate::world::{Facts, Flight, Gateway, Late, Reader, Slot, World, place_of, refusal};
+use crate::setup::Assumption;
+use crate::visibility::Strays;
+use crate::world::{Facts, Faults, Flight, Gateway, Late, World, refusal};
 
 /// How a question or a write goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +28,20 @@ pub enum Fault {
     Repeated,
     /// A definite no, and nothing was done.
     Refused,
+    /// A definite no, and it was done.
+    RefusedDone,
+    /// It was never sent.
+    Unsent,
+    /// Something was made, but not what was asked for.
+    Spoiled,
     /// Another gateway has aborted the batch.
     Forestalled,
+    /// The answer says that it was done, and it was not.
+    Untrue,
+    /// The answer says that it was done, and it will be.
+    TrueLater,
+    /// The answer is from before it was there.
+    Stale,
 }
 
 impl Flight {
@@ -32,12 +49,30 @@ impl Flight {
     pub fn faults(&self) -> &'static [Fault] {
         use Fault::*;
         match self {
-            Self::Ask(Effect::Create { .. }) => {
-                &[Lost, AnswerLost, Late, HalfDone, Doubled, Repeated, Refused]
-            }
-            Self::Ask(Effect::Find { .. }) => &[Lost],
-            Self::Ask(Effect::Remove { .. }) => &[Lost, AnswerLost, Late],
-            Self::Ask(Effect::Delete { .. }) => &[Lost, Late, Doubled],
+            Self::Ask(Effect::Create { .. }) => &[
+                Lost,
+                AnswerLost,
+                Late,
+                HalfDone,
+                Doubled,
+                Repeated,
+                Refused,
+                RefusedDone,
+                Unsent,
+                Spoiled,
+            ],
+            Self::Ask(Effect::Find { .. }) => &[Lost, Stale],
+            Self::Ask(Effect::Remove { .. }) => &[Lost, AnswerLost, Late, Refused, RefusedDone],
+            Self::Ask(Effect::Delete { .. }) => &[
+                Lost,
+                AnswerLost,
+                Late,
+                Doubled,
+                Refused,
+                RefusedDone,
+                Untrue,
+                TrueLater,
+            ],
             Self::Ask(Effect::LogDecision(_)) => &[Lost, AnswerLost, Forestalled],
             Self::Ask(Effect::Lock | Effect::Validate(_) | Effect::LogIntent) => &[Refused],
             _ => &[],
@@ -45,16 +80,54 @@ impl Flight {
     }
 }
 
+impl Faults {
+    /// How many of this kind are left.
+    pub fn of(&mut self, fault: Fault) -> &mut u8 {
+        match fault {
+            Fault::Refused | Fault::RefusedDone | Fault::Unsent | Fault::Spoiled => {
+                &mut self.refusals
+            }
+            Fault::Untrue | Fault::TrueLater | Fault::Stale => &mut self.lies,
+            _ => &mut self.messages,
+        }
+    }
+}
+
 impl World {
+    /// Whether this can go wrong in this way, in this world.
+    pub fn may_fail(&self, flight: &Flight, fault: Fault) -> bool {
+        let again = self.setup.lifted == Some(Assumption::AnsweredOnce);
+        let fits = match (flight, fault) {
+            (Flight::Ask(Effect::Delete { .. }), Fault::Doubled) => again,
+            // What comes again does nothing where the first one has used up what was staged.
+            (Flight::Ask(Effect::Create { entry, .. }), Fault::Doubled) => {
+                let acts = self.judge(self.setup.plan.together(*entry)) == Made::Yes;
+                again || acts && !self.setup.keeps
+            }
+            (Flight::Ask(Effect::Find { entry, .. }), Fault::Stale) => self.maker(*entry).is_some(),
+            _ => true,
+        };
+        fits && *self.faults.clone().of(fault) > 0
+    }
+
     pub fn fail(&mut self, effect: Effect, fault: Fault) {
         let event = match effect {
             Effect::Create { entry, again } => return self.fail_create(entry, again, fault),
+            Effect::Delete { entry, .. } => self.fail_delete(entry, fault),
+            Effect::Remove { entry, .. } => self.fail_remove(entry, fault),
             Effect::Lock => Event::LockTimedOut(refusal()),
             Effect::Validate(share) => {
                 let refusal = Some(refusal());
                 Event::Validated { share, refusal }
             }
             Effect::LogIntent => Event::IntentFailed(refusal()),
+            Effect::Find { entry, .. } if fault == Fault::Stale => {
+                let facts = &mut self.facts[entry];
+                facts.deletable = false;
+                facts.seen_absent = true;
+                facts.landed = true;
+                Event::Found(entry, Finding::Absent)
+            }
             Effect::Find { entry, .. } => Event::Unanswered(entry),
             Effect::LogDecision(_) if fault == Fault::Forestalled => {
                 Event::Decided(self.decide(Decision::Abort))
@@ -65,30 +138,13 @@ impl World {
                 }
                 Event::DecisionUnknown
             }
-            Effect::Delete { entry, .. } => {
-                if fault != Fault::Lost {
-                    self.linger(Late::Delete(entry));
-                }
-                if fault == Fault::Doubled {
-                    self.delete(entry);
-                }
-                Event::DeleteAsked(entry)
-            }
-            Effect::Remove { entry, .. } => {
-                match fault {
-                    Fault::AnswerLost => self.tables[place_of(entry).0].remove_base(),
-                    Fault::Late => self.linger(Late::Remove(entry)),
-                    _ => {}
-                }
-                Event::NotRemoved(entry)
-            }
             other => unreachable!("{other:?} does not fail"),
         };
         self.fly(Flight::Say(event));
     }
 
     fn fail_create(&mut self, entry: usize, again: bool, fault: Fault) {
-        let group = self.plan.together(entry);
+        let group = self.setup.plan.together(entry);
         let late = match fault {
             Fault::Late | Fault::Doubled => Some(Late::Create(group[0])),
             Fault::HalfDone if self.judge(group) == Made::Yes => Some(Late::Put(group[0])),
@@ -106,6 +162,15 @@ impl World {
                 Some(self.create(group))
             }
             Fault::Refused => Some(Made::Refused),
+            Fault::Unsent => Some(Made::Unsent),
+            Fault::RefusedDone => {
+                self.create(group);
+                Some(Made::Refused)
+            }
+            Fault::Spoiled => Some(match self.create(group) {
+                Made::Yes => Made::Spoiled,
+                other => other,
+            }),
             _ => None,
         };
         self.answer_create(entry, again, |entry| match made {
@@ -114,16 +179,85 @@ impl World {
         });
     }
 
+    fn fail_delete(&mut self, entry: usize, fault: Fault) -> Event {
+        if matches!(fault, Fault::Late | Fault::Doubled | Fault::TrueLater) {
+            self.linger(Late::Delete(entry));
+        }
+        if matches!(
+            fault,
+            Fault::AnswerLost | Fault::Doubled | Fault::RefusedDone
+        ) {
+            self.delete(entry, Invariant::NothingIsLost);
+        }
+        match fault {
+            Fault::Lost | Fault::AnswerLost | Fault::Late => Event::RemovalLost(entry),
+            Fault::Refused | Fault::RefusedDone => Event::NotDeleted(entry),
+            _ => Event::Deleted(entry),
+        }
+    }
+
+    fn fail_remove(&mut self, entry: usize, fault: Fault) -> Event {
+        match fault {
+            Fault::AnswerLost | Fault::RefusedDone => self.remove(entry),
+            Fault::Late => self.linger(Late::Remove(entry)),
+            _ => {}
+        }
+        match fault {
+            Fault::Refused | Fault::RefusedDone => Event::NotRemoved(entry),
+            _ => Event::RemovalLost(entry),
+        }
+    }
+
     pub fn land(&mut self, index: usize) {
         let landed = match self.late.remove(index) {
-            Late::Delete(entry) => return self.delete(entry),
-            Late::Remove(entry) => return self.tables[place_of(entry).0].remove_base(),
-            Late::Create(entry) if self.create(self.plan.together(entry)) != Made::Yes => return,
-            Late::Put(entry) if !self.put(self.plan.together(entry)) => return,
-            Late::Create(entry) | Late::Put(entry) => self.plan.together(entry),
+            Late::Delete(entry) => {
+                self.cross(entry);
+                return self.delete(entry, Invariant::RemovalsMissOthers);
+            }
+            Late::Remove(entry) => return self.remove(entry),
+            Late::Write { table, place } => {
+                self.tables[table].create(place, Maker::Stray);
+                return;
+            }
+            Late::Insert(table) => {
+                let place = self.tables[table].next();
+                self.tables[table].create(place, Maker::Stray);
+                return;
+            }
+            Late::Rival { table, place } => {
+                let committed = false;
+                self.tables[table].create(place, Maker::Rival { committed });
+                return;
+            }
+            Late::Create(entry) => {
+                let group = self.setup.plan.together(entry);
+                if self.create(group) != Made::Yes {
+                    return;
+                }
+                group
+            }
+            Late::Put(entry) => {
+                let group = self.setup.plan.together(entry);
+                if !self.put(group) {
+                    return;
+                }
+                group
+            }
         };
         for &entry in landed {
-            self.facts[entry].landed |= self.facts[entry].seen_absent;
+            let let_go = self.log.settled[entry].is_some_and(Settled::is_uncertain);
+            self.facts[entry].landed |= self.facts[entry].seen_absent || let_go;
+        }
+    }
+
+    /// A catalog has counted what is removed before the gateway looks.
+    fn cross(&mut self, entry: usize) {
+        let lifted = self.setup.lifted == Some(Assumption::CountUncrossed);
+        if let Counter::Counted { table, .. } = self.counter
+            && table == self.place_of(entry).0
+            && !lifted
+        {
+            self.counter = Counter::Done;
         }
     }
 
@@ -132,7 +266,7 @@ impl World {
         for flight in std::mem::take(&mut self.flights) {
             match flight {
                 Flight::Ask(Effect::Create { entry, .. }) => {
-                    let late = Late::Create(self.plan.together(entry)[0]);
+                    let late = Late::Create(self.setup.plan.together(entry)[0]);
                     if !self.late.contains(&late) {
                         self.linger(late);
                     }
@@ -152,6 +286,8 @@ impl World {
         self.gateway = Gateway::Down;
         self.locked = [false; 2];
         self.slots = Default::default();
+        self.let_go = Default::default();
+        self.strays = Strays::default();
         self.asked = None;
         self.knows = false;
         for facts in &mut self.facts {
@@ -162,34 +298,56 @@ impl World {
         if !matches!(self.reader, Reader::Idle | Reader::Between { .. }) {
             self.reader = Reader::Done;
         }
+        if matches!(self.writer, Writer::Came { .. }) {
+            self.writer = Writer::Done;
+        }
+        if matches!(self.counter, Counter::Counted { .. }) {
+            self.counter = Counter::Done;
+        }
     }
 
     /// The log is read before anything is served.
     pub fn recover(&mut self, protocol: Protocol) {
         self.gateway = Gateway::Idle;
+        let known = self.log.intent || matches!(self.rival, Rival::Uncertain { .. });
+        self.strays.anywhere = known && self.has_strays();
         if !self.log.intent {
-            return;
-        }
-        let aborted = self.log.decision == Some(Decision::Abort);
-        if self.log.ended {
-            for (slot, settled) in self.slots.iter_mut().zip(self.log.settled) {
-                if aborted && matches!(settled, Some(Settled::Gone | Settled::Unseen)) {
-                    *slot = Slot::Resting;
-                }
+            // Its client was told nothing, and asks again.
+            if self.client.is_none() {
+                self.ask();
             }
             return;
         }
-        if aborted {
+        for entry in self.made() {
+            if self.log.ended || self.log.settled[entry] == Some(Settled::Theirs) {
+                self.forgo_writer(self.place_of(entry).0);
+            }
+        }
+        if self.log.ended {
+            return;
+        }
+        if self.log.decision == Some(Decision::Abort) {
             for (facts, proof) in self.facts.iter_mut().zip(self.log.proofs) {
                 *facts = Facts { proof, ..*facts };
             }
         }
-        self.locked = [true; 2];
+        for table in 0..self.setup.plan.shares().len() {
+            self.locked[table] = true;
+        }
         self.hide();
+        if self.is_committed() {
+            self.reveal();
+        }
         self.knows = self.log.decision.is_some();
         self.log.by_recovery |= !self.knows;
-        let (state, effects) =
-            State::recovered(self.plan.shape(), self.log.decision, &self.log.settled);
+        for (let_go, settled) in self.let_go.iter_mut().zip(self.log.settled) {
+            let_go.contested = settled.is_some_and(|settled| settled.is_contested());
+        }
+        let (state, effects) = State::recovered(
+            self.setup.plan.shape(),
+            self.log.decision,
+            &self.log.settled,
+        );
         self.gateway = Gateway::Busy(state);
         self.begin(protocol.recovered(effects));
     }

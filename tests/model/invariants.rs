@@ -1,4 +1,5 @@
-//! I1 to I8, each as a property of its own, and what else must hold: nothing goes round in circles, and every batch ends.
+//! I1 to I9, each as a property of its own, and what else must hold: nothing that somebody was told is lost or hidden,
+//! nothing goes round in circles, and every batch ends.
 //!
 //! Those that speak of a moment (a create before INTENT) are noted in the world where it is broken; those that speak of
 //! what can be seen are asked of every world.
@@ -6,7 +7,8 @@
 use nsgate::batch::step::{Answer, Decision, Effect};
 
 use crate::catalog::Maker;
-use crate::world::{ENTRIES, Facts, Gateway, SHARES, Told, World, place_of};
+use crate::others::Counter;
+use crate::world::{Facts, Gateway, Told, World};
 
 /// What the protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +21,10 @@ pub enum Invariant {
     AnswersAreRecorded,
     UnlocksUndone,
     AllAtOnce,
+    RemovalsMissOthers,
+    NothingIsLost,
     NothingOnWhatIsGone,
+    WhatIsToldIsShown,
     Ends,
     NoCircles,
 }
@@ -28,7 +33,7 @@ pub enum Invariant {
 const LONG: u8 = 120;
 
 impl Invariant {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::OneDecision,
         Self::CommitIsProven,
         Self::IntentFirst,
@@ -37,7 +42,10 @@ impl Invariant {
         Self::AnswersAreRecorded,
         Self::UnlocksUndone,
         Self::AllAtOnce,
+        Self::RemovalsMissOthers,
+        Self::NothingIsLost,
         Self::NothingOnWhatIsGone,
+        Self::WhatIsToldIsShown,
         Self::Ends,
         Self::NoCircles,
     ];
@@ -56,7 +64,10 @@ impl Invariant {
                 "I7 a table unlocks only when its undo, or its removals, are done"
             }
             Self::AllAtOnce => "I8 all of a batch is seen together",
-            Self::NothingOnWhatIsGone => "nothing is built on a version that is gone",
+            Self::RemovalsMissOthers => "I9 no removal of ours hits what was made after it",
+            Self::NothingIsLost => "nothing acknowledged is lost",
+            Self::NothingOnWhatIsGone => "nothing acknowledged stands on what was undone",
+            Self::WhatIsToldIsShown => "what was acknowledged is not hidden",
             Self::Ends => "every batch ends when faults stop, or waits for a person",
             Self::NoCircles => "no batch goes round in circles",
         }
@@ -67,34 +78,47 @@ impl Invariant {
         if world.broken == Some(self) {
             return false;
         }
-        let committed = world.log.decision == Some(Decision::Commit);
+        let committed = world.is_committed();
         match self {
             Self::UndecidedIsHidden => {
-                let kept = |entry: usize| world.facts[entry].kept;
-                committed || !(0..ENTRIES).any(|entry| world.is_visible(entry) && !kept(entry))
+                !world.is_up() || (0..2).all(|table| world.shows_well(table))
             }
             Self::AllAtOnce => {
                 let part = |entry: &usize| {
-                    (world.is_ours(*entry) || world.plan.removes(*entry))
-                        && !world.facts[*entry].kept
+                    (world.is_ours(*entry) || world.removes(*entry)) && !world.facts[*entry].kept
                 };
                 let visible = |entry: usize| world.is_visible(entry);
-                let mut parts = (0..ENTRIES).filter(part).map(visible);
+                let mut parts = world.entries().filter(part).map(visible);
                 let first = parts.next();
                 parts.all(|other| Some(other) == first)
             }
             Self::CommitIsProven => {
-                !committed || world.made().all(|entry| world.passes_for_ours(entry))
+                // Once it is unlocked, another table may get the name.
+                let alien = |entry: usize| {
+                    let table = world.place_of(entry).0;
+                    world.tables[table].at(0) == Some(Maker::Alien)
+                };
+                let proven = |entry: usize| world.passes_for_ours(entry) || alien(entry);
+                !committed || world.made().all(proven)
             }
             Self::UnlocksUndone => {
                 let left = |entry: usize| world.is_ours(entry) && !world.facts[entry].kept;
-                !world.log.ended || committed || !(0..ENTRIES).any(left)
+                !world.log.ended || committed || !world.entries().any(left)
             }
             Self::AnswersAreRecorded => match world.client {
                 Some(Told::Committed) => committed,
                 Some(Told::Refused) => !committed,
                 None => true,
             },
+            Self::WhatIsToldIsShown => {
+                let told = |table: usize| {
+                    let mut made = world.tables[table].made();
+                    made.all(|(place, maker)| {
+                        !maker.is_acknowledged() || !world.is_hidden(table, place)
+                    })
+                };
+                !world.is_up() || (0..2).all(told)
+            }
             Self::Ends => !world.is_at_rest() || world.is_over() || world.waits_for_a_person(),
             Self::NoCircles => world.moves < LONG,
             _ => true,
@@ -110,9 +134,46 @@ impl World {
         }
     }
 
+    /// No version that a reader is shown is tainted, or stands on one that is.
+    fn shows_well(&self, table: usize) -> bool {
+        let mut tainted = false;
+        self.tables[table].made().all(|(place, maker)| {
+            tainted |= self.is_tainted(maker);
+            !tainted || self.is_hidden(table, place)
+        })
+    }
+
+    /// A reader through the gateway, to whom the catalog answers so, sees this part of the batch.
+    pub fn shows(&self, entry: usize, done: bool) -> bool {
+        let (table, place) = self.place_of(entry);
+        match self.removes(entry) {
+            true => done || self.slots[entry] == crate::visibility::Slot::Removed,
+            false => done && !self.is_hidden(table, place),
+        }
+    }
+
+    /// Such a reader would see it now.
+    pub fn is_visible(&self, entry: usize) -> bool {
+        self.is_up() && self.shows(entry, self.is_done(entry))
+    }
+
+    /// What looks like ours, and no gateway could know better: a stranger's behind its back; and what nobody was told of,
+    /// where a person has said so, or when nobody remembers any more that it was sent.
+    pub fn passes_for_ours(&self, entry: usize) -> bool {
+        let Facts { unclear, told, .. } = self.facts[entry];
+        self.is_ours(entry)
+            || match self.maker(entry) {
+                Some(Maker::Stranger { alike: true }) => told || unclear,
+                Some(Maker::Stray) => told || !self.is_contested(entry),
+                Some(Maker::Rival { committed: false }) => told,
+                _ => false,
+            }
+    }
+
     /// Nothing is under way that would move the batch on.
     fn is_at_rest(&self) -> bool {
-        self.is_up() && self.flights.is_empty()
+        let counting = matches!(self.counter, Counter::Counted { .. });
+        self.is_up() && !counting && !self.flights.iter().any(|flight| self.can_go(flight))
     }
 
     fn is_over(&self) -> bool {
@@ -127,8 +188,8 @@ impl World {
 
     /// What the protocol asks for is checked when it asks, against what is durable then.
     pub fn check_effect(&mut self, effect: &Effect) {
-        let decision = self.log.decision;
-        let aborted = decision == Some(Decision::Abort);
+        let aborted = self.log.decision == Some(Decision::Abort);
+        let committed = self.is_committed();
         match effect {
             Effect::LogDecision(asked) => {
                 let same = self.asked.is_none_or(|before| before == *asked);
@@ -143,23 +204,10 @@ impl World {
                 let allowed = aborted && self.facts[*entry].deletable;
                 self.must(Invariant::DeletesOnlyOurs, allowed);
             }
-            Effect::Remove { .. } => {
-                self.must(
-                    Invariant::DeletesOnlyOurs,
-                    decision == Some(Decision::Commit),
-                );
-            }
-            Effect::Reveal => {
-                self.must(
-                    Invariant::UndecidedIsHidden,
-                    decision == Some(Decision::Commit),
-                );
-            }
+            Effect::Remove { .. } => self.must(Invariant::DeletesOnlyOurs, committed),
+            Effect::Reveal => self.must(Invariant::UndecidedIsHidden, committed),
             Effect::Answer(Answer::Committed) => {
-                self.must(
-                    Invariant::AnswersAreRecorded,
-                    decision == Some(Decision::Commit),
-                );
+                self.must(Invariant::AnswersAreRecorded, committed);
             }
             Effect::Answer(Answer::Refused(_)) => {
                 self.must(Invariant::AnswersAreRecorded, aborted || !self.log.intent);
@@ -175,50 +223,62 @@ impl World {
         if !self.log.intent {
             return;
         }
-        let decision = self.log.decision;
         let left = |entry: &usize| {
             let Facts { landed, kept, .. } = self.facts[*entry];
-            let left = match decision {
-                Some(Decision::Commit) => self.plan.removes(*entry) && !self.is_done(*entry),
+            let left = match self.log.decision {
+                Some(Decision::Commit) => self.removes(*entry) && !self.is_done(*entry),
                 _ => self.is_ours(*entry) && !landed,
             };
             left && !kept
         };
-        let done = decision.is_some() && !SHARES[share].iter().any(left);
+        let decided = self.log.decision.is_some();
+        let done = decided && !self.setup.plan.shares()[share].iter().any(left);
         self.must(Invariant::UnlocksUndone, done);
     }
 
     /// What a delete removes, at the moment when the catalog does it.
     ///
-    /// Nobody behind the gateway's back is protected between undo's look and the delete; whoever goes through it is.
-    pub fn check_delete(&mut self, entry: usize) {
-        let (table, place) = place_of(entry);
-        let writer = Some(Maker::Writer);
-        let above = self.tables[table]
-            .above(place)
-            .any(|maker| Some(maker) == writer);
+    /// Nobody behind the gateway's back is protected between undo's look and the delete; whoever goes through it is: what
+    /// he was told of, and what he can see.
+    pub fn check_delete(&mut self, entry: usize, breaks: Invariant) {
+        let (table, place) = self.place_of(entry);
+        let Some(deleted) = self.maker(entry) else {
+            return;
+        };
+        let seen = deleted == Maker::Stray && !self.is_hidden(table, place) && self.is_up();
+        let mut made = self.tables[table].made();
+        let above = made.any(|(above, maker)| above > place && maker.is_acknowledged());
+        drop(made);
+        self.must(breaks, !deleted.is_acknowledged() && !seen && !above);
         let kept = self.facts[entry].kept && self.is_ours(entry);
-        let harmed = self.maker(entry) == writer || self.maker(entry).is_some() && above || kept;
-        self.must(Invariant::DeletesOnlyOurs, !harmed);
+        self.must(Invariant::DeletesOnlyOurs, !kept);
+    }
+
+    /// Somebody is told of what he has made: nothing below it will be, or was to be, undone.
+    pub fn check_stands(&mut self, table: usize, place: usize) {
+        let mut made = self.tables[table].made();
+        let stands = !made.any(|(below, maker)| below < place && self.is_tainted(maker));
+        drop(made);
+        self.must(Invariant::NothingOnWhatIsGone, stands);
     }
 
     /// What one reader sees of the batch: all of it or nothing, and what it saw once it sees again. True: it sees it.
     pub fn check_read(&mut self, table: usize, listed: u8, earlier: Option<bool>) -> bool {
         let part = |entry: &&usize| !self.facts[**entry].kept;
-        let parts = SHARES[table].iter().filter(part);
+        let share = self.setup.plan.shares().get(table).copied();
+        let parts = share.unwrap_or_default().iter().filter(part);
         let shown = |entry: &usize| self.shows(*entry, listed & 1 << *entry != 0);
         let (shown, all): (Vec<_>, Vec<_>) = parts.map(|entry| (shown(entry), true)).unzip();
         let any = shown.contains(&true);
-        let committed = self.log.decision == Some(Decision::Commit);
-        self.must(Invariant::UndecidedIsHidden, !any || committed);
-        let lost = earlier == Some(true) && !any;
+        self.must(Invariant::UndecidedIsHidden, !any || self.is_committed());
+        let lost = earlier == Some(true) && !any && !shown.is_empty();
         self.must(Invariant::AllAtOnce, (!any || shown == all) && !lost);
         any
     }
 
     /// The entries that are made before the decision.
-    fn made(&self) -> impl Iterator<Item = usize> + use<> {
-        let plan = self.plan;
-        (0..ENTRIES).filter(move |entry| !plan.removes(*entry))
+    pub fn made(&self) -> impl Iterator<Item = usize> + use<> {
+        let plan = self.setup.plan;
+        (0..plan.entries()).filter(move |entry| !plan.removes(*entry))
     }
 }

@@ -6,7 +6,9 @@ use nsgate::batch::step::{Decision, Effect, Event};
 use crate::catalog::Maker;
 use crate::faults::Fault;
 use crate::planted::Protocol;
-use crate::world::{Flight, Gateway, Late, Reader, SHARES, World, place_of, refusal};
+use crate::setup::Assumption;
+use crate::visibility::Strays;
+use crate::world::{Flight, Gateway, Late, World, refusal};
 
 /// One step of somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,27 +36,44 @@ pub enum Move {
         raw: bool,
     },
     /// It asks the gateway for its version.
+    Comes,
+    /// Its create reaches the catalog.
     Writes,
+    /// Nobody hears what comes of it.
+    LosesWrite(Fault),
+    /// Somebody has the catalog choose a version.
+    Inserts(usize),
+    LosesInsert(usize, Fault),
+    /// Another batch commits the next version of a table.
+    Competes(usize),
+    /// It is aborted, and its create is under way.
+    LosesRival(usize),
+    /// It looks for what has landed late, or has waited for long enough.
+    RivalLooks,
+    /// What others had sent without an answer cannot land any more.
+    StraysOver,
+    /// Another table gets the name.
+    Renames(usize),
     /// The reader's question reaches this catalog.
     Lists(usize),
     /// The answer goes through the filter.
     Reads,
+    /// The catalog counts what it has.
+    Counts(usize),
+    /// The gateway looks whether that may be told.
+    CountEnds,
 }
 
 impl World {
     /// Everything that may happen next.
     pub fn moves(&self, moves: &mut Vec<Move>) {
         for (index, flight) in self.flights.iter().enumerate() {
-            moves.push(Move::Goes(index));
-            for fault in flight.faults() {
-                let left = match fault {
-                    Fault::Refused => self.faults.refusals,
-                    _ => self.faults.messages,
-                };
-                if left > 0 {
-                    moves.push(Move::Fails(index, *fault));
-                }
+            if self.can_go(flight) {
+                moves.push(Move::Goes(index));
             }
+            let fails = flight.faults().iter().copied();
+            let fails = fails.filter(|fault| self.may_fail(flight, *fault));
+            moves.extend(fails.map(|fault| Move::Fails(index, fault)));
         }
         moves.extend((0..self.late.len()).map(Move::Lands));
         if self.clock {
@@ -65,7 +84,7 @@ impl World {
         } else if self.faults.crashes > 0 && self.gateway != Gateway::Idle {
             moves.push(Move::Crashes);
         }
-        if self.person && matches!(self.gateway, Gateway::Busy(_)) {
+        if self.person && self.state().is_some() {
             moves.extend([Decision::Commit, Decision::Abort].map(Move::Resolves));
         }
         self.moves_of_others(moves);
@@ -88,19 +107,16 @@ impl World {
                 self.moves = self.moves.saturating_add(1);
                 match self.flights.remove(*index) {
                     Flight::Ask(Effect::Create { entry, again }) => {
-                        let made = self.create(self.plan.together(entry));
+                        let made = self.create(self.setup.plan.together(entry));
                         self.answer_create(entry, again, |entry| made.answer(entry));
                     }
-                    Flight::Ask(effect) => self.carry_out(effect),
+                    Flight::Ask(effect) => self.carry_out(effect, protocol),
                     Flight::Say(event) => self.hear(&event, protocol),
                 }
             }
             Move::Fails(index, fault) => {
                 self.moves = 0;
-                match fault {
-                    Fault::Refused => self.faults.refusals -= 1,
-                    _ => self.faults.messages -= 1,
-                }
+                *self.faults.of(*fault) -= 1;
                 if let Flight::Ask(effect) = self.flights.remove(*index) {
                     self.fail(effect, *fault);
                 }
@@ -113,64 +129,80 @@ impl World {
             Move::Crashes => self.crash(),
             Move::Recovers => self.recover(protocol),
             Move::Resolves(decision) => return self.resolve(*decision, protocol),
-            Move::Stranger { table, alike } => {
-                self.stranger = false;
-                let place = self.tables[*table].next();
-                self.tables[*table].create(place, Maker::Stranger { alike: *alike });
-            }
-            Move::Builds { table, raw } => self.build(*table, *raw),
-            Move::Writes => self.write(),
-            Move::Lists(table) => {
-                let listed = |entry: &&usize| self.is_done(**entry);
-                let entries = SHARES[*table].iter().filter(listed);
-                let entries = entries.map(|entry| 1 << entry).sum();
-                let earlier = match self.reader {
-                    Reader::Between { earlier, .. } => Some(earlier),
-                    _ => None,
-                };
-                self.reader = Reader::Listed {
-                    table: *table,
-                    entries,
-                    earlier,
-                };
-            }
-            Move::Reads => self.read(),
+            Move::RivalLooks => return self.rival_looks().then_some(self),
+            other => self.others_move(other),
         }
         Some(self)
     }
 
+    fn others_move(&mut self, next: &Move) {
+        if matches!(
+            next,
+            Move::LosesWrite(_) | Move::LosesInsert(..) | Move::LosesRival(_)
+        ) {
+            self.faults.messages -= 1;
+        }
+        match *next {
+            Move::Stranger { table, alike } => {
+                self.stranger = false;
+                let place = self.tables[table].next();
+                self.tables[table].create(place, Maker::Stranger { alike });
+            }
+            Move::Builds { table, raw } => self.build(table, raw),
+            Move::Comes => self.come(),
+            Move::Writes => self.write(None),
+            Move::LosesWrite(fault) => self.write(Some(fault)),
+            Move::Inserts(table) => self.insert(table, None),
+            Move::LosesInsert(table, fault) => self.insert(table, Some(fault)),
+            Move::Competes(table) => self.compete(table, false),
+            Move::LosesRival(table) => self.compete(table, true),
+            Move::StraysOver => self.strays = Strays::default(),
+            Move::Renames(table) => self.rename(table),
+            Move::Lists(table) => self.list(table),
+            Move::Reads => self.read(),
+            Move::Counts(table) => self.count(table),
+            Move::CountEnds => self.end_count(),
+            ref other => unreachable!("{other:?} is the batch's"),
+        }
+    }
+
     /// A decision that nothing waits for is refused.
     fn resolve(mut self, decision: Decision, protocol: Protocol) -> Option<Self> {
-        let Gateway::Busy(state) = &self.gateway else {
-            return None;
-        };
+        let state = self.state()?;
         let (_, effects) = protocol.step(state.clone(), &Event::Resolved(decision));
         if effects.is_empty() {
             return None;
         }
-        for (entry, _) in state.hazards() {
+        let hazards: Vec<usize> = state.hazards().map(|(entry, _)| entry).collect();
+        for entry in hazards {
             self.facts[entry].told |= decision == Decision::Abort;
         }
         self.person = false;
-        // A delete of an earlier life is not under way any more by the time a person comes.
-        self.late.retain(|late| !matches!(late, Late::Delete(_)));
+        if self.setup.lifted != Some(Assumption::PersonWaits) {
+            let removal = |late: &Late| matches!(late, Late::Delete(_) | Late::Remove(_));
+            self.late.retain(|late| !removal(late));
+        }
         self.hear(&Event::Resolved(decision), protocol);
         Some(self)
     }
 
     /// The protocol is told, and what it asks for begins.
-    fn hear(&mut self, event: &Event, protocol: Protocol) {
+    pub fn hear(&mut self, event: &Event, protocol: Protocol) {
         let Gateway::Busy(state) = std::mem::replace(&mut self.gateway, Gateway::Idle) else {
             return;
         };
         match event {
-            Event::Created(entry) => self.facts[*entry].proof = true,
-            Event::Lost(entry) => self.facts[*entry].unclear = true,
-            Event::Decided(_) => self.knows = true,
-            // Its table is locked again; what undo has in hand, or has let go, is free without this.
-            Event::Landed(entry) if state.is_watched(*entry) => {
-                self.locked[place_of(*entry).0] = true;
+            Event::Created(entry) | Event::Spoiled(entry, _) => self.facts[*entry].proof = true,
+            Event::Lost(entry) | Event::RemovalLost(entry) | Event::NotDeleted(entry) => {
+                self.facts[*entry].unclear = true
             }
+            Event::Decided(_) => self.knows = true,
+            // What undo has in hand, or has let go, is free without this.
+            Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(*entry) => {
+                self.gateway = Gateway::Busy(state);
+                return;
+            }
+            Event::Landed(entry) => self.locked[self.place_of(*entry).0] = true,
             _ => {}
         }
         let (state, effects) = protocol.step(state, event);

@@ -6,7 +6,8 @@ use nsgate::batch::step::{
 
 use crate::invariants::Invariant::{self, *};
 use crate::search::Bound;
-use crate::world::{Faults, Flight, Plan, place_of, refusal};
+use crate::setup::Plan;
+use crate::world::{Faults, Flight, refusal};
 
 /// The protocol, as it is or with a bug: what it hears, and what becomes of what it asks for.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +46,15 @@ impl Protocol {
 
 const fn faults(crashes: u8, messages: u8) -> Bound {
     let refusals = 0;
+    let lies = 0;
     Bound::of(
         "planted",
+        Plan::Versions,
         Faults {
             crashes,
             messages,
             refusals,
+            lies,
         },
     )
 }
@@ -304,7 +308,7 @@ pub const BUGS: [Bug; 28] = [
         STRANGER,
         |_, effect| match effect {
             Effect::Note(entry, Settled::Hazard(Hazard::BuiltOn)) => {
-                ask([Effect::Unlock(place_of(entry).0), effect])
+                ask([Effect::Unlock(usize::from(entry > 1)), effect])
             }
             other => ask([other]),
         },

@@ -3,27 +3,41 @@
 use std::io::Write;
 use std::time::Instant;
 
-use nsgate::batch::step::Decision;
+use nsgate::batch::step::Settled;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
+use crate::catalog::Maker;
 use crate::invariants::Invariant;
 use crate::moves::Move;
+use crate::others::{Counter, Reader, Rival, Writer};
 use crate::planted::{Bug, Protocol};
-use crate::world::{ENTRIES, Faults, Plan, Reader, World, Writer};
+use crate::setup::{Assumption, Flaw, Plan, Setup, Tags};
+use crate::visibility::Slot;
+use crate::world::{Faults, World};
 
 /// What may happen in a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     name: &'static str,
     protocol: Protocol,
-    plan: Plan,
+    setup: Setup,
     faults: Faults,
-    person: bool,
-    writer: bool,
-    reader: bool,
-    stranger: bool,
+    others: Others,
     /// So many steps are enough, where there is no end in sight.
     enough: Option<usize>,
+}
+
+/// Who else is at work.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    person: bool,
+    writer: bool,
+    server: bool,
+    rival: bool,
+    renamer: bool,
+    reader: bool,
+    counter: bool,
+    stranger: bool,
 }
 
 /// What a search came to.
@@ -36,55 +50,102 @@ pub struct Found {
 type Holds = fn(&Bound, &World) -> bool;
 
 /// Where the searches must go to mean anything.
-pub const REACHED: [(&str, Holds); 5] = [
-    ("a commit", |_, world| {
-        world.log.decision == Some(Decision::Commit)
-    }),
+pub const REACHED: [(&str, Holds); 11] = [
+    ("a commit", |_, world| world.is_committed()),
     ("an abort that deletes", |_, world| {
-        (0..ENTRIES).any(|entry| world.facts[entry].consumed && world.maker(entry).is_none())
+        let mut entries = world.entries();
+        entries.any(|entry| world.facts[entry].consumed && world.maker(entry).is_none())
     }),
     ("a hazard", |_, world| world.waits_for_a_person()),
     ("a commit by recovery", |_, world| {
-        world.log.by_recovery && world.log.decision == Some(Decision::Commit)
+        world.log.by_recovery && world.is_committed()
     }),
     ("a late create undone", |_, world| {
         world.facts.iter().any(|facts| facts.late_undone)
     }),
+    ("a removal that may still arrive", |_, world| {
+        let leaving = |slot: &Slot| matches!(slot, Slot::Leaving { .. });
+        world.slots.iter().any(leaving) && !world.late.is_empty()
+    }),
+    ("a number made again by a writer", |_, world| {
+        let made = |entry| world.maker(entry) == Some(Maker::Writer);
+        world
+            .entries()
+            .any(|entry| made(entry) && world.facts[entry].consumed)
+    }),
+    ("a number made again by another batch", |_, world| {
+        let rival = Some(Maker::Rival { committed: true });
+        let mut entries = world.entries();
+        entries.any(|entry| world.maker(entry) == rival && world.facts[entry].consumed)
+    }),
+    ("a contested number", |_, world| {
+        let settled = world.log.settled.iter().flatten();
+        settled.copied().any(Settled::is_contested)
+    }),
+    ("another table under the name", |_, world| {
+        let mut entries = world.entries();
+        entries.any(|entry| world.maker(entry) == Some(Maker::Alien) && world.facts[entry].consumed)
+    }),
+    ("a stray in our place", |_, world| {
+        world
+            .entries()
+            .any(|entry| world.maker(entry) == Some(Maker::Stray))
+    }),
 ];
 
 impl Bound {
-    pub const fn of(name: &'static str, faults: Faults) -> Self {
+    pub const fn of(name: &'static str, plan: Plan, faults: Faults) -> Self {
         Self {
             name,
             protocol: Protocol::TRUE,
-            plan: Plan::Versions,
+            setup: Setup {
+                plan,
+                tags: Tags::Answered,
+                keeps: false,
+                flaw: None,
+                lifted: None,
+            },
             faults,
-            person: false,
-            writer: false,
-            reader: false,
-            stranger: false,
+            others: Others {
+                person: false,
+                writer: false,
+                server: false,
+                rival: false,
+                renamer: false,
+                reader: false,
+                counter: false,
+                stranger: false,
+            },
             enough: None,
         }
-    }
-
-    pub const fn writer(mut self) -> Self {
-        self.writer = true;
-        self
     }
 
     /// With one thing more.
     pub fn with(self, word: &str) -> Self {
         let mut bound = self;
         let (word, count) = word.split_once('=').unwrap_or((word, "1"));
-        let count = count.parse().unwrap();
+        let count = || count.parse().unwrap();
         match word {
-            "crashes" => bound.faults.crashes = count,
-            "messages" => bound.faults.messages = count,
-            "refusals" => bound.faults.refusals = count,
-            "grouped" => return self.plan(Plan::Grouped),
-            "mixed" => return self.plan(Plan::Mixed),
+            "crashes" => bound.faults.crashes = count(),
+            "messages" => bound.faults.messages = count(),
+            "refusals" => bound.faults.refusals = count(),
+            "lies" => bound.faults.lies = count(),
+            "one" => bound.setup.plan = Plan::One,
+            "chain" => bound.setup.plan = Plan::Chain,
+            "pair" => bound.setup.plan = Plan::Pair,
+            "versions" => bound.setup.plan = Plan::Versions,
+            "grouped" => bound.setup.plan = Plan::Grouped,
+            "mixed" => bound.setup.plan = Plan::Mixed,
+            "moved" => bound.setup.plan = Plan::Moved,
+            "keeps" => return self.keeps(),
+            "proofs" => return self.tags(Tags::Kept),
+            "sizes" => return self.tags(Tags::None),
             "reader" => return self.reader(),
+            "counter" => return self.counter(),
             "writer" => return self.writer(),
+            "server" => return self.server(),
+            "rival" => return self.rival(),
+            "renamer" => return self.renamer(),
             "stranger" => return self.stranger(),
             "person" => return self.person(),
             other => panic!("no bound has `{other}`"),
@@ -103,22 +164,67 @@ impl Bound {
     }
 
     pub const fn plan(mut self, plan: Plan) -> Self {
-        self.plan = plan;
+        self.setup.plan = plan;
+        self
+    }
+
+    pub const fn tags(mut self, tags: Tags) -> Self {
+        self.setup.tags = tags;
+        self
+    }
+
+    pub const fn keeps(mut self) -> Self {
+        self.setup.keeps = true;
+        self
+    }
+
+    pub const fn flaw(mut self, flaw: Flaw) -> Self {
+        self.setup.flaw = Some(flaw);
+        self
+    }
+
+    pub const fn without(mut self, assumption: Assumption) -> Self {
+        self.setup.lifted = Some(assumption);
         self
     }
 
     pub const fn person(mut self) -> Self {
-        self.person = true;
+        self.others.person = true;
         self
     }
 
-    pub const fn stranger(mut self) -> Self {
-        self.stranger = true;
+    pub const fn writer(mut self) -> Self {
+        self.others.writer = true;
+        self
+    }
+
+    pub const fn server(mut self) -> Self {
+        self.others.server = true;
+        self
+    }
+
+    pub const fn rival(mut self) -> Self {
+        self.others.rival = true;
+        self
+    }
+
+    pub const fn renamer(mut self) -> Self {
+        self.others.renamer = true;
         self
     }
 
     pub const fn reader(mut self) -> Self {
-        self.reader = true;
+        self.others.reader = true;
+        self
+    }
+
+    pub const fn counter(mut self) -> Self {
+        self.others.counter = true;
+        self
+    }
+
+    pub const fn stranger(mut self) -> Self {
+        self.others.stranger = true;
         self
     }
 }
@@ -128,14 +234,23 @@ impl Model for Bound {
     type Action = Move;
 
     fn init_states(&self) -> Vec<World> {
-        let mut world = World::new(self.plan, self.faults);
-        world.stranger = self.stranger;
-        world.person = self.person;
-        if !self.writer {
-            world.writer = Writer::Done;
+        let mut world = World::new(self.setup, self.faults);
+        let others = self.others;
+        world.stranger = others.stranger;
+        world.person = others.person;
+        world.server = others.server;
+        world.renamer = others.renamer;
+        if others.writer {
+            world.writer = Writer::Idle;
         }
-        if !self.reader {
-            world.reader = Reader::Done;
+        if others.rival {
+            world.rival = Rival::Idle;
+        }
+        if others.reader {
+            world.reader = Reader::Idle;
+        }
+        if others.counter {
+            world.counter = Counter::Idle;
         }
         vec![world]
     }
@@ -167,6 +282,9 @@ impl Model for Bound {
             holds::<8>,
             holds::<9>,
             holds::<10>,
+            holds::<11>,
+            holds::<12>,
+            holds::<13>,
         ];
         let always = Invariant::ALL.iter().zip(holds);
         always

@@ -5,32 +5,19 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use nsgate::batch::step::{Decision, Effect, Event, Kind, Refusal, Settled, Shape, State};
+use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, State};
 use nsgate::protocol::error::Code;
 
 use crate::catalog::{Maker, Table};
 use crate::invariants::Invariant;
-
-/// The batch's entries, table by table, in the order of their versions.
-pub const SHARES: [&[usize]; 2] = [&[0, 1], &[2]];
-/// Its entries.
-pub const ENTRIES: usize = 3;
-
-/// What the batch consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Plan {
-    /// Three versions.
-    Versions,
-    /// The same; the first table's catalog makes both of its own, or none.
-    Grouped,
-    /// Two versions; and the first table loses the version that it had (entry 1).
-    Mixed,
-}
+use crate::others::{Counter, Reader, Rival, Writer};
+use crate::setup::{MOST, Setup};
+use crate::visibility::{Slot, Strays};
 
 /// One state of everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    pub plan: Plan,
+    pub setup: Setup,
     pub gateway: Gateway,
     /// Questions and writes under way, and answers on their way back; sorted.
     pub flights: Vec<Flight>,
@@ -42,17 +29,26 @@ pub struct World {
     pub log: Log,
     /// The batch holds the table's lock.
     pub locked: [bool; 2],
-    pub slots: [Slot; ENTRIES],
+    pub slots: [Slot; MOST],
+    /// What the running batch remembers of what it lets go.
+    pub let_go: [LetGo; MOST],
+    pub strays: Strays,
     pub client: Option<Told>,
     pub writer: Writer,
+    pub rival: Rival,
     pub reader: Reader,
+    pub counter: Counter,
+    /// Somebody has the catalog choose a version.
+    pub server: bool,
+    /// Somebody gives a table's name to another one, or a removed one's to a new one.
+    pub renamer: bool,
     /// Somebody writes behind the gateway's back.
     pub stranger: bool,
     /// A person looks after what waits for one.
     pub person: bool,
     pub faults: Faults,
     /// What the entries' histories were: nobody in the world knows it, the invariants do.
-    pub facts: [Facts; ENTRIES],
+    pub facts: [Facts; MOST],
     /// What this life asked the log to decide, and whether it knows the decision.
     pub asked: Option<Decision>,
     pub knows: bool,
@@ -90,6 +86,18 @@ pub enum Late {
     Put(usize),
     Delete(usize),
     Remove(usize),
+    /// A writer's create of this version.
+    Write {
+        table: usize,
+        place: usize,
+    },
+    /// A change of which the catalog chooses the version.
+    Insert(usize),
+    /// The other batch's create.
+    Rival {
+        table: usize,
+        place: usize,
+    },
 }
 
 /// What is durable.
@@ -98,23 +106,22 @@ pub struct Log {
     pub intent: bool,
     pub decision: Option<Decision>,
     /// Objects that creates were answered with, as an ABORT keeps them.
-    pub proofs: [bool; ENTRIES],
+    pub proofs: [bool; MOST],
     /// Recovery found it undecided.
     pub by_recovery: bool,
-    pub settled: [Option<Settled>; ENTRIES],
+    pub settled: [Option<Settled>; MOST],
     pub ended: bool,
 }
 
-/// What the gateway knows of a version's visibility.
+/// What a running batch remembers of an entry that it lets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Slot {
-    #[default]
-    Open,
-    Hidden,
-    /// Hidden from the reveal on: it is to be removed.
-    Armed,
-    /// Hidden, and the number may not be used.
-    Resting,
+pub struct LetGo {
+    /// It is gone, and free when the table is unlocked.
+    pub reserved: bool,
+    /// That has begun.
+    pub resting: bool,
+    /// Somebody else's create of it was let through.
+    pub contested: bool,
 }
 
 /// A definite answer to the batch's client.
@@ -122,39 +129,6 @@ pub enum Slot {
 pub enum Told {
     Committed,
     Refused,
-}
-
-/// A client that adds one version to one table, through the gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Writer {
-    #[default]
-    Idle,
-    /// It has built on `on` and will ask for the version at `place`.
-    Built {
-        table: usize,
-        place: usize,
-        on: Maker,
-    },
-    Done,
-}
-
-/// A client that reads one table and then the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Reader {
-    #[default]
-    Idle,
-    /// The catalog has answered with these entries (a bit each), and the filter is still to come.
-    Listed {
-        table: usize,
-        entries: u8,
-        earlier: Option<bool>,
-    },
-    /// The first table showed the batch, or not.
-    Between {
-        table: usize,
-        earlier: bool,
-    },
-    Done,
 }
 
 /// Faults that are left.
@@ -165,22 +139,24 @@ pub struct Faults {
     pub messages: u8,
     /// Definite refusals and bounds that passed.
     pub refusals: u8,
+    /// Answers that are not true.
+    pub lies: u8,
 }
 
 /// The true history of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// What was staged is still there.
+    /// What was staged is not there any more.
     pub consumed: bool,
     /// This life, or the log, knows the object that the create was answered with.
     pub proof: bool,
-    /// An answer was lost or the gateway crashed: what looks like ours may be taken for ours.
+    /// An answer was lost or the gateway crashed: a stranger's that looks like ours may be taken for ours.
     pub unclear: bool,
     /// The last look showed what may be deleted: ours, and the latest.
     pub deletable: bool,
     /// The last look showed nothing.
     pub seen_absent: bool,
-    /// A late create acted after that look.
+    /// A late create acted after that look, or that look was at an old copy.
     pub landed: bool,
     /// It was late, and undo removed it.
     pub late_undone: bool,
@@ -191,21 +167,27 @@ pub struct Facts {
 }
 
 impl World {
-    /// A batch about to begin.
-    pub fn new(plan: Plan, faults: Faults) -> Self {
-        Self {
-            plan,
-            gateway: Gateway::Busy(State::new(plan.shape())),
-            flights: vec![Flight::Say(Event::Begin)],
+    /// A batch about to begin; nobody else is there.
+    pub fn new(setup: Setup, faults: Faults) -> Self {
+        let mut world = Self {
+            setup,
+            gateway: Gateway::Idle,
+            flights: Vec::new(),
             clock: false,
             late: Vec::new(),
             tables: Default::default(),
             log: Log::default(),
             locked: [false; 2],
             slots: Default::default(),
+            let_go: Default::default(),
+            strays: Strays::default(),
             client: None,
-            writer: Writer::Idle,
-            reader: Reader::Idle,
+            writer: Writer::Done,
+            rival: Rival::Done,
+            reader: Reader::Done,
+            counter: Counter::Done,
+            server: false,
+            renamer: false,
             stranger: false,
             person: false,
             faults,
@@ -214,11 +196,27 @@ impl World {
             knows: false,
             moves: 0,
             broken: None,
-        }
+        };
+        world.ask();
+        world
+    }
+
+    /// The batch's client asks for it.
+    pub fn ask(&mut self) {
+        self.gateway = Gateway::Busy(State::new(self.setup.plan.shape()));
+        self.flights = vec![Flight::Say(Event::Begin)];
     }
 
     pub fn is_up(&self) -> bool {
         self.gateway != Gateway::Down
+    }
+
+    /// The batch that is in hand.
+    pub fn state(&self) -> Option<&State> {
+        match &self.gateway {
+            Gateway::Busy(state) => Some(state),
+            Gateway::Down | Gateway::Idle => None,
+        }
     }
 
     pub fn fly(&mut self, flight: Flight) {
@@ -232,9 +230,23 @@ impl World {
         self.late.insert(place, late);
     }
 
+    /// Where an entry is: its table, and its place in the table's line.
+    pub fn place_of(&self, entry: usize) -> (usize, usize) {
+        self.setup.plan.place_of(entry)
+    }
+
+    pub fn entries(&self) -> std::ops::Range<usize> {
+        0..self.setup.plan.entries()
+    }
+
+    /// The entry removes something.
+    pub fn removes(&self, entry: usize) -> bool {
+        self.setup.plan.removes(entry)
+    }
+
     /// What the catalogs know of the entry's place.
     pub fn maker(&self, entry: usize) -> Option<Maker> {
-        let (table, place) = place_of(entry);
+        let (table, place) = self.place_of(entry);
         self.tables[table].at(place)
     }
 
@@ -242,40 +254,26 @@ impl World {
         self.maker(entry) == Some(Maker::Entry(entry))
     }
 
-    /// What looks like ours, and no gateway could know better.
-    pub fn passes_for_ours(&self, entry: usize) -> bool {
-        let Facts { unclear, told, .. } = self.facts[entry];
-        let taken = self.maker(entry) == Some(Maker::Stranger { alike: true });
-        self.is_ours(entry) || taken && (told || unclear)
+    pub fn is_committed(&self) -> bool {
+        self.log.decision == Some(Decision::Commit)
     }
 
     /// A catalog's bare answer has this part of the batch in it.
     pub fn is_done(&self, entry: usize) -> bool {
-        match self.plan.removes(entry) {
-            true => self.tables[place_of(entry).0].has_lost_base(),
-            false => self.is_ours(entry),
+        if self.removes(entry) {
+            self.tables[self.place_of(entry).0].has_lost_base()
+        } else {
+            self.is_ours(entry)
         }
     }
 
-    /// A reader through the gateway, to whom the catalog answers so, sees this part of the batch.
-    pub fn shows(&self, entry: usize, done: bool) -> bool {
-        match self.plan.removes(entry) {
-            true => done || self.slots[entry] == Slot::Hidden,
-            false => done && self.slots[entry] == Slot::Open,
+    /// What was made here must not be seen, nor built on: it is undecided, or was to be undone.
+    pub fn is_tainted(&self, maker: Maker) -> bool {
+        match maker {
+            Maker::Entry(entry) => !self.is_committed() && !self.facts[entry].kept,
+            Maker::Rival { committed } => !committed,
+            _ => false,
         }
-    }
-
-    /// Such a reader would see it now.
-    pub fn is_visible(&self, entry: usize) -> bool {
-        self.is_up() && self.shows(entry, self.is_done(entry))
-    }
-
-    /// The version at this place may not be made now: its number, or one below it, was freed by the batch.
-    pub fn rests(&self, table: usize, place: usize) -> bool {
-        let below = &SHARES[table][..SHARES[table].len().min(place + 1)];
-        below
-            .iter()
-            .any(|entry| self.slots[*entry] == Slot::Resting)
     }
 }
 
@@ -286,43 +284,6 @@ impl Flight {
         self.hash(&mut hasher);
         hasher.finish()
     }
-}
-
-impl Plan {
-    pub fn shape(self) -> Shape {
-        let mut shape = Shape::versions(SHARES.iter().map(|share| share.to_vec()).collect());
-        match self {
-            Self::Versions => {}
-            Self::Grouped => shape.groups = vec![Some(0), Some(0), None],
-            Self::Mixed => shape.kinds[1] = Kind::Removed,
-        }
-        shape
-    }
-
-    /// This entry removes something.
-    pub fn removes(self, entry: usize) -> bool {
-        self == Self::Mixed && entry == 1
-    }
-
-    /// Its catalog makes them all or none.
-    pub fn together(self, entry: usize) -> &'static [usize] {
-        match (self, entry) {
-            (Self::Grouped, 0 | 1) => &[0, 1],
-            (_, 0) => &[0],
-            (_, 1) => &[1],
-            _ => &[2],
-        }
-    }
-}
-
-/// The entry's table, and its place in the table's line.
-pub fn place_of(entry: usize) -> (usize, usize) {
-    for (table, share) in SHARES.iter().enumerate() {
-        if let Some(place) = share.iter().position(|other| *other == entry) {
-            return (table, place);
-        }
-    }
-    unreachable!("entry {entry} is in no share")
 }
 
 pub fn refusal() -> Refusal {

@@ -55,6 +55,7 @@ impl Run {
             Effect::Show(entry) => self.show(entry),
             Effect::Reserve(entry) => self.reserve(entry),
             Effect::Watch(entry) => pending.push(self.watch(entry)),
+            Effect::Free(entry) => self.unwatch(entry),
             Effect::Note(entry, settled) => {
                 let settled = self.as_noted(entry, settled);
                 let (log, id) = (Arc::clone(&self.coordinator.log), self.id);

@@ -113,7 +113,8 @@ impl Run {
 
 /// Whether something in the batch waits for this decision: it would do something.
 pub(super) fn takes(state: &State, decision: Decision) -> bool {
-    !step(state.clone(), Event::Resolved(decision)).1.is_empty()
+    let (after, effects) = step(state.clone(), Event::Resolved(decision));
+    after != *state || !effects.is_empty()
 }
 
 fn staged(entry: &IntentEntry) -> Proof {

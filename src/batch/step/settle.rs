@@ -19,7 +19,8 @@ impl State {
                 self.watch(share, effects);
             }
         }
-        let watched = self.progress.contains(&Progress::Watched);
+        let mut progress = self.progress.iter();
+        let watched = progress.any(|it| matches!(it, Progress::Watched | Progress::Freeing(_)));
         let after = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         if after && !watched && self.unlocked.iter().all(|unlocked| *unlocked) {
             self.phase = Phase::Closing;
@@ -58,7 +59,7 @@ impl State {
                     return false;
                 }
                 Progress::Settled(Settled::Hazard(_)) => clean = false,
-                Progress::Settled(_) | Progress::Watched => {}
+                Progress::Settled(_) | Progress::Watched | Progress::Freeing(_) => {}
                 // Some catalogs act and refuse: what a definite no left behind is looked for.
                 Progress::Refused => {
                     self.check(entry, Check::doubtful(false), effects);
@@ -73,7 +74,7 @@ impl State {
                     return false;
                 }
                 Progress::Told => {
-                    self.check(entry, Check::told(), effects);
+                    self.check(entry, Check::told(self.lost[entry]), effects);
                     return false;
                 }
                 Progress::Again(check) => {
@@ -141,6 +142,7 @@ impl State {
         if settled.is_leaving() {
             self.leaving[entry] = Leaving::Yes;
         }
+        self.lost[entry] = check.lost;
         match settled {
             settled if settled.is_free() => effects.push(Effect::Reserve(entry)),
             Settled::Theirs => effects.push(Effect::Show(entry)),
@@ -187,6 +189,30 @@ impl State {
                 self.leaving[entry] = Leaving::Yes;
                 effects.push(Effect::Remove { entry, again: true });
             }
+            Progress::RemovingLast => {
+                self.leaving[entry] = Leaving::Yes;
+                self.removed(entry, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// It is gone; or it may stay, but for what was sent and may still arrive.
+    pub(super) fn removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        if self.is_leaving(entry) {
+            effects.push(Effect::Reserve(entry));
+            self.note(entry, Settled::Leaving, effects);
+        } else {
+            self.note(entry, Settled::Removed, effects);
+        }
+    }
+
+    /// The catalog did not remove it: it is asked again, unless it may stay.
+    pub(super) fn not_removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        match self.progress[entry] {
+            Progress::Removing => effects.push(Effect::Remove { entry, again: true }),
+            Progress::RemovingLast if self.is_leaving(entry) => self.removed(entry, effects),
+            Progress::RemovingLast => self.note(entry, Settled::Kept, effects),
             _ => {}
         }
     }
@@ -217,6 +243,10 @@ impl State {
         }
         for entry in 0..self.progress.len() {
             match decision {
+                // What is under way just now may be done: its answer is waited for.
+                Decision::Commit if self.progress[entry] == Progress::Removing => {
+                    self.progress[entry] = Progress::RemovingLast;
+                }
                 Decision::Commit if self.is_stuck(entry) => {
                     self.note(entry, Settled::Kept, effects);
                 }
@@ -231,7 +261,6 @@ impl State {
     /// more.
     fn is_stuck(&self, entry: usize) -> bool {
         match (&self.progress[entry], &self.phase) {
-            (Progress::Removing, _) => true,
             (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => true,
             (Progress::Checked(check) | Progress::Again(check), _) => !check.deleted,
             _ => self.is_hazard(entry),

@@ -19,6 +19,8 @@ pub struct State {
     pub(super) unlocked: Vec<bool>,
     /// By entry: whether a removal of it may still arrive.
     pub(super) leaving: Vec<Leaving>,
+    /// By entry: when undo gave it to a person, a create of it had got no clear answer.
+    pub(super) lost: Vec<bool>,
 }
 
 /// Whether a removal of ours may still arrive.
@@ -71,12 +73,16 @@ pub(super) enum Progress {
     Deleting(Check),
     /// It is gone and its table unlocked; what may still arrive is watched for.
     Watched,
+    /// Nothing that was sent can arrive any more, and that is being written.
+    Freeing(Settled),
     /// A person has said to delete it.
     Told,
     /// It is looked at again when what came after it has been.
     Again(Check),
     /// COMMIT is being carried out.
     Removing,
+    /// The same, for the last time: a person has said that it may stay.
+    RemovingLast,
     /// It is settled, and that is being written.
     Noting(Settled),
     /// It is settled, durably.
@@ -119,6 +125,7 @@ impl State {
             progress: vec![Progress::Never; shape.kinds.len()],
             unlocked: vec![false; shape.shares.len()],
             leaving: vec![Leaving::No; shape.kinds.len()],
+            lost: vec![false; shape.kinds.len()],
             shape,
             phase: Phase::New,
             failure: None,
@@ -136,6 +143,7 @@ impl State {
     ) -> (Self, Vec<Effect>) {
         let mut state = Self::new(shape);
         state.may_create = false;
+        state.lost.fill(true);
         let mut effects = Vec::new();
         for entry in 0..state.progress.len() {
             let made = state.shape.kinds[entry] == Kind::Made;
@@ -194,7 +202,8 @@ impl State {
             Progress::Deleting(_) => "deleting",
             Progress::Watched if self.is_leaving(entry) => "gone, resting",
             Progress::Watched => "gone, watched",
-            Progress::Removing => "removing",
+            Progress::Freeing(_) => "gone",
+            Progress::Removing | Progress::RemovingLast => "removing",
             Progress::Noting(settled) | Progress::Settled(settled) => match settled {
                 Settled::Gone | Settled::Unseen | Settled::Contested => "gone",
                 Settled::Leaving | Settled::LeavingContested => "gone",
@@ -337,9 +346,10 @@ impl Check {
     }
 
     /// The look at what a person has said to delete.
-    pub(super) fn told() -> Self {
+    pub(super) fn told(lost: bool) -> Self {
         Self {
             belief: Belief::Told,
+            lost,
             ..Self::FIRST
         }
     }

@@ -406,8 +406,10 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     assert_eq!(effects, deleted);
     let (state, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), Watch(0)], "it may land again");
-    let (_, effects) = step(state, Event::WatchOver(0));
-    assert_eq!(effects, [LogEnd]);
+    let (state, effects) = step(state, Event::WatchOver(0));
+    assert_eq!(effects, [Note(0, Settled::Theirs)]);
+    let (_, effects) = step(state, Event::Noted(0));
+    assert_eq!(effects, [Free(0), LogEnd], "free once that is durable");
 }
 
 /// A batch whose second table holds what may be somebody else's.

@@ -265,6 +265,8 @@ pub enum Effect {
     Reserve(usize),
     /// Watch for what was sent and may still arrive; the version stays hidden meanwhile. → `Landed`, `WatchOver`
     Watch(usize),
+    /// The watch is over, durably: the version, or the name, is free.
+    Free(usize),
     /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
     Remove {
         /// Index of the entry.

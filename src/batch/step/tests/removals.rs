@@ -37,8 +37,9 @@ fn a_delete_without_an_answer_keeps_its_number_until_it_cannot_arrive() {
     let (state, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), Watch(0)]);
     assert!(state.is_leaving(0) && state.is_watched(0) && state.is_watching());
-    let (state, effects) = step(state, Event::WatchOver(0));
-    assert_eq!(effects, [LogEnd]);
+    let over = [Event::WatchOver(0), Event::Noted(0)];
+    let (state, effects) = run(state, over);
+    assert_eq!(effects, [Note(0, Settled::Theirs), Free(0), LogEnd]);
     assert!(!state.is_leaving(0));
 }
 
@@ -189,7 +190,8 @@ fn a_removal_without_an_answer_keeps_its_name_until_it_cannot_arrive() {
     let (state, effects) = step(state, Event::Noted(0));
     assert_eq!(effects, [Unlock(0), Watch(0)]);
     assert!(state.is_leaving(0));
-    assert_eq!(step(state, Event::WatchOver(0)).1, [LogEnd]);
+    let (_, effects) = run(state, [Event::WatchOver(0), Event::Noted(0)]);
+    assert_eq!(effects, [Note(0, Settled::Removed), Free(0), LogEnd]);
 }
 
 #[test]
@@ -216,4 +218,47 @@ fn an_earlier_life_may_have_sent_a_removal() {
     let removed = [Some(Settled::Removed)];
     let (_, effects) = State::recovered(shape, commit, &removed);
     assert_eq!(effects, [Reveal, Unlock(0), LogEnd]);
+}
+
+#[test]
+fn what_a_person_lets_be_waits_for_the_removal_that_is_under_way() {
+    let told = Event::Resolved(Decision::Commit);
+    let cases = [
+        (Event::NotRemoved(0), vec![Note(0, Settled::Kept)]),
+        (Event::Removed(0), vec![Note(0, Settled::Removed)]),
+        (
+            Event::RemovalLost(0),
+            vec![Reserve(0), Note(0, Settled::Leaving)],
+        ),
+    ];
+    for (answer, expected) in cases {
+        let (state, effects) = step(removing(), told.clone());
+        assert_eq!(effects, []);
+        assert_eq!(step(state, answer).1, expected);
+    }
+    // One that was sent before may still arrive.
+    let events = [Event::RemovalLost(0), told, Event::NotRemoved(0)];
+    let (_, effects) = run(removing(), events);
+    assert_eq!(effects[1..], [Reserve(0), Note(0, Settled::Leaving)]);
+}
+
+/// A create of it is under way still when a person has what is in its place deleted.
+#[test]
+fn what_a_person_has_deleted_may_land_still() {
+    let alike = present(Likeness::Incomparable, true);
+    let events = [
+        Event::Lost(0),
+        Event::Unsent(1, no("no")),
+        Event::Found(0, alike),
+        Event::Decided(Decision::Abort),
+        Event::Noted(1),
+        Event::Found(0, alike),
+        Event::Noted(0),
+        Event::Resolved(Decision::Abort),
+        Event::Found(0, alike),
+        Event::Deleted(0),
+        ABSENT,
+    ];
+    let (_, effects) = run(preparing(), events);
+    assert_eq!(effects.last(), Some(&Note(0, Settled::Unseen)));
 }

@@ -1,0 +1,346 @@
+//! What the gateway does around the protocol: what it hides, what it lets others make and change, and whom it takes a
+//! version to be made by. As in `batch::visibility`, `coordinator::seen` and `coordinator::watch`.
+
+use nsgate::batch::step::{Effect, Settled, State};
+
+use crate::catalog::{Maker, Table};
+use crate::others::{Counter, Reader, Rival};
+use crate::setup::Flaw;
+use crate::world::{Flight, Late, World};
+
+/// What the gateway knows of an entry's version, or of the name that it removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Slot {
+    #[default]
+    Open,
+    /// Hidden, and what stands on it.
+    Made,
+    /// Hidden from the reveal on: it is to be removed.
+    Armed,
+    /// Hidden: it is being removed.
+    Removed,
+    /// It was undone, and is free; what comes above it waits until it has been made again.
+    Freed,
+    /// Somebody else has made it since.
+    Retaken,
+    /// Hidden, with what stands on it: a create of ours may land.
+    Landing { contested: bool },
+    /// The same, and a removal of ours may arrive: nobody makes it.
+    Leaving { contested: bool },
+}
+
+impl Slot {
+    /// Something that was sent may still arrive.
+    pub fn is_uncertain(self) -> bool {
+        matches!(self, Self::Landing { .. } | Self::Leaving { .. })
+    }
+
+    fn is_contested(self) -> bool {
+        let (Self::Landing { contested } | Self::Leaving { contested }) = self else {
+            return false;
+        };
+        contested
+    }
+
+    fn hides(self, flaw: Option<Flaw>) -> bool {
+        match self {
+            Self::Made => true,
+            Self::Landing { .. } | Self::Leaving { .. } => flaw != Some(Flaw::LandingShown),
+            _ => false,
+        }
+    }
+}
+
+/// Creates of others without an answer, that may be taken for ours. They are remembered for as long as they may land.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Strays {
+    /// By table: any of its versions.
+    any: [bool; 2],
+    /// By table: this one.
+    at: [Option<usize>; 2],
+    /// An earlier life may have let some through.
+    pub anywhere: bool,
+}
+
+impl Strays {
+    pub fn add(&mut self, table: usize, place: Option<usize>) {
+        match place {
+            Some(place) => self.at[table] = Some(place),
+            None => self.any[table] = true,
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    fn may_be(self, table: usize, place: usize) -> bool {
+        self.anywhere || self.any[table] || self.at[table] == Some(place)
+    }
+}
+
+impl World {
+    /// The versions of a table in which the batch has a say: where they are, and what about them.
+    fn slots_of(&self, table: usize) -> impl Iterator<Item = (usize, usize, Slot)> + '_ {
+        self.made().filter_map(move |entry| {
+            let (on, place) = self.place_of(entry);
+            (on == table).then_some((entry, place, self.slots[entry]))
+        })
+    }
+
+    /// The place that the other batch may have made.
+    fn rival_at(&self, table: usize) -> Option<usize> {
+        match self.rival {
+            Rival::Uncertain { table: on, place } if on == table => Some(place),
+            _ => None,
+        }
+    }
+
+    /// A reader through the gateway does not see this version.
+    pub fn is_hidden(&self, table: usize, place: usize) -> bool {
+        let flaw = self.setup.flaw;
+        let covers = |start: usize| match flaw {
+            Some(Flaw::AboveShown) => start == place,
+            _ => start <= place,
+        };
+        let mut slots = self.slots_of(table);
+        slots.any(|(_, start, slot)| slot.hides(flaw) && covers(start))
+            || self.rival_at(table).is_some_and(covers)
+    }
+
+    /// A create of this version goes through. `waited`: it came before something below it was made again.
+    pub fn may_create(&self, table: usize, place: usize, waited: bool) -> bool {
+        let flaw = self.setup.flaw;
+        let forbids = |(_, start, slot): (usize, usize, Slot)| match slot {
+            Slot::Leaving { .. } if start == place => flaw != Some(Flaw::LeavingPasses),
+            _ if start >= place => false,
+            Slot::Landing { .. } | Slot::Leaving { .. } => flaw != Some(Flaw::AbovePasses),
+            Slot::Freed => true,
+            Slot::Retaken => waited && flaw != Some(Flaw::WaitedPasses),
+            _ => false,
+        };
+        let above_rival = self.rival_at(table).is_some_and(|start| start < place);
+        !self.slots_of(table).any(forbids) && !above_rival && !self.is_name_uncertain(table)
+    }
+
+    /// What was sent about the table's name may still arrive.
+    fn is_name_uncertain(&self, table: usize) -> bool {
+        self.entries().any(|entry| {
+            let here = self.removes(entry) && self.place_of(entry).0 == table;
+            here && self.slots[entry].is_uncertain() && self.setup.flaw != Some(Flaw::RenamesPass)
+        })
+    }
+
+    /// Nothing that was sent about the table may still arrive.
+    fn is_certain(&self, table: usize) -> bool {
+        !self.slots_of(table).any(|(_, _, slot)| slot.is_uncertain())
+            && self.rival_at(table).is_none()
+            && !self.is_name_uncertain(table)
+    }
+
+    /// A change of which the catalog chooses the version goes through.
+    pub fn may_change(&self, table: usize) -> bool {
+        self.is_certain(table) || self.setup.flaw == Some(Flaw::ChangesPass)
+    }
+
+    /// A change of the name goes through.
+    pub fn may_rename(&self, table: usize) -> bool {
+        self.is_certain(table) || self.setup.flaw == Some(Flaw::RenamesPass)
+    }
+
+    /// Versions that must not be there when a catalog has counted.
+    pub fn landing(&self, table: usize) -> impl Iterator<Item = usize> + '_ {
+        let uncertain = self
+            .slots_of(table)
+            .filter(|(_, _, slot)| slot.is_uncertain());
+        let ours = uncertain.map(|(_, place, _)| place);
+        ours.chain(self.rival_at(table))
+    }
+
+    /// Whether what is found as the entry's version may be another's, however alike it looks.
+    pub fn is_contested(&self, entry: usize) -> bool {
+        let (table, place) = self.place_of(entry);
+        let flaw = self.setup.flaw;
+        let contested = self.let_go[entry].contested || self.slots[entry].is_contested();
+        contested && flaw != Some(Flaw::ContestForgotten)
+            || self.strays.may_be(table, place) && flaw != Some(Flaw::StraysForgotten)
+            || self.rival_at(table) == Some(place) && flaw != Some(Flaw::RivalsForgotten)
+    }
+
+    /// Somebody else's create of this version goes out. `writer`: one that no log knows.
+    pub fn contest(&mut self, table: usize, place: usize, writer: bool) {
+        let open = !self.log.ended;
+        let durable = writer && open && self.setup.flaw != Some(Flaw::ContestUnlogged);
+        for entry in self.entries() {
+            let here = self.place_of(entry) == (table, place) && !self.removes(entry);
+            let over = Flight::Ask(Effect::Note(entry, Settled::Theirs));
+            let over =
+                self.log.settled[entry] == Some(Settled::Theirs) || self.flights.contains(&over);
+            if let (true, Slot::Landing { contested } | Slot::Leaving { contested }) =
+                (here, &mut self.slots[entry])
+            {
+                *contested = true;
+                if durable && !over {
+                    self.log.settled[entry] = Some(Settled::Contested);
+                }
+            }
+        }
+    }
+
+    /// Somebody else has made it: this version, or, where the catalog chose, whatever was free.
+    pub fn taken(&mut self, table: usize, place: Option<usize>) {
+        if self.setup.flaw == Some(Flaw::TakenForgotten) {
+            return;
+        }
+        if let Rival::Uncertain {
+            table: on,
+            place: at,
+        } = self.rival
+            && (on, Some(at)) == (table, place)
+        {
+            self.rival = Rival::Done;
+        }
+        for entry in self.made() {
+            let (on, at) = self.place_of(entry);
+            let which = match place {
+                Some(place) => at == place,
+                None => self.slots[entry] == Slot::Freed,
+            };
+            let slot = self.slots[entry];
+            if on == table && which && (slot == Slot::Freed || slot.is_uncertain()) {
+                self.slots[entry] = Slot::Retaken;
+                self.overtake(table);
+                if !self.log.ended {
+                    self.log.settled[entry] = Some(Settled::Theirs);
+                }
+            }
+        }
+    }
+
+    /// What is made is hidden from now on; what is to be removed, once the batch is revealed.
+    pub fn hide(&mut self) {
+        for entry in self.entries() {
+            self.slots[entry] = match self.removes(entry) {
+                true => Slot::Armed,
+                false => Slot::Made,
+            };
+        }
+    }
+
+    pub fn reveal(&mut self) {
+        for slot in &mut self.slots {
+            *slot = match *slot {
+                Slot::Made => Slot::Open,
+                Slot::Armed => Slot::Removed,
+                other => other,
+            };
+        }
+        let shares = self.setup.plan.shares().iter().enumerate();
+        for (table, _) in shares.filter(|(_, share)| share.len() > 1) {
+            self.overtake(table);
+        }
+        for entry in self.made() {
+            if let Rival::Uncertain { table, place } = self.rival
+                && (table, place) == self.place_of(entry)
+            {
+                self.rival = Rival::Done;
+            }
+        }
+    }
+
+    pub fn show(&mut self, entry: usize) {
+        self.slots[entry] = Slot::Open;
+        self.overtake(self.place_of(entry).0);
+    }
+
+    pub fn reserve(&mut self, entry: usize) {
+        let contested = self.slots[entry].is_contested();
+        let let_go = &mut self.let_go[entry];
+        let_go.reserved = true;
+        let_go.resting = false;
+        let_go.contested |= contested;
+    }
+
+    pub fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
+        match settled {
+            Settled::Unseen if self.let_go[entry].contested => Settled::Contested,
+            Settled::Leaving if self.let_go[entry].contested => Settled::LeavingContested,
+            settled => settled,
+        }
+    }
+
+    pub fn unlock(&mut self, share: usize) {
+        for &entry in self.setup.plan.shares()[share] {
+            let let_go = self.let_go[entry];
+            match (let_go.reserved, let_go.resting) {
+                (true, true) => {}
+                (true, false) => {
+                    self.slots[entry] = self.released(entry);
+                    self.let_go[entry].resting = true;
+                    self.overtake(share);
+                }
+                (false, _) => {
+                    let hid = !matches!(self.slots[entry], Slot::Open);
+                    self.slots[entry] = Slot::Open;
+                    if hid {
+                        self.overtake(share);
+                    }
+                }
+            }
+        }
+        self.locked[share] = false;
+    }
+
+    fn released(&self, entry: usize) -> Slot {
+        let is =
+            |what: fn(&State, usize) -> bool| self.state().is_some_and(|state| what(state, entry));
+        let contested = self.let_go[entry].contested;
+        match (is(State::is_leaving), is(State::is_watched)) {
+            (_, false) if self.removes(entry) => Slot::Open,
+            (true, _) => Slot::Leaving { contested },
+            (false, true) => Slot::Landing { contested },
+            (false, false) => Slot::Freed,
+        }
+    }
+
+    pub fn unwatch(&mut self, entry: usize) {
+        if self.slots[entry].is_uncertain() {
+            self.show(entry);
+            self.forgo_writer(self.place_of(entry).0);
+        }
+    }
+
+    /// A reader to whom the catalog of this table has answered already asks again: what is not hidden any more may not be
+    /// what it was answered with, or only a part of it.
+    fn overtake(&mut self, overtaken: usize) {
+        if let Reader::Listed { table, earlier, .. } = self.reader
+            && table == overtaken
+        {
+            self.reader = match earlier {
+                None => Reader::Idle,
+                Some(earlier) => Reader::Between {
+                    table: 1 - table,
+                    earlier,
+                },
+            };
+        }
+    }
+
+    /// The table can be locked: nobody holds it.
+    pub fn is_free(&self, table: usize) -> bool {
+        let counting = matches!(self.counter, Counter::Counted { table: on, .. } if on == table);
+        !self.locked[table] && !counting
+    }
+
+    /// Something of others that was sent without an answer may still land, or has landed.
+    pub fn has_strays(&self) -> bool {
+        let landed = |table: &Table| table.made().any(|(_, maker)| maker == Maker::Stray);
+        !self.has_no_strays_under_way() || self.tables.iter().any(landed)
+    }
+
+    /// Nothing of others that was sent without an answer may still land.
+    pub fn has_no_strays_under_way(&self) -> bool {
+        let stray = |late: &Late| matches!(late, Late::Write { .. } | Late::Insert(_));
+        !self.late.iter().any(stray)
+    }
+}
