@@ -91,6 +91,50 @@ impl Client {
         }
     }
 
+    /// Asks the gateway for a batch, once.
+    pub async fn send_once(&mut self, op: usize) {
+        let (mut call, _, single) = self.request(op, true);
+        call.patience = self.patience();
+        self.once(op, call, single).await;
+    }
+
+    /// Takes away the manifest of an operation's last entry: its catalog is going to refuse it.
+    pub fn lose_last_manifest(&mut self, op: usize) {
+        let inner = &mut *self.world.lock();
+        let last = inner.history.ops[op].entries.last().expect("an entry");
+        let (author, table) = (last.author.clone(), last.table);
+        let catalog = self.world.scenario.tables[table].catalog;
+        inner.catalogs[catalog].catalog.unstage(&author);
+    }
+
+    /// A batch that declares one table and cannot make the next version of another one.
+    pub async fn declare_in_a_batch_that_aborts(&mut self, declared: usize, other: usize) {
+        let Some(next) = self.next(other, false).await else {
+            return;
+        };
+        let op = self.plan(&[next], true);
+        self.lose_last_manifest(op);
+        let scenario = &self.world.scenario;
+        let names = scenario.tables[other].names.iter().map(String::as_str);
+        let create = {
+            let inner = self.world.lock();
+            let entry = &inner.history.ops[op].entries[0];
+            body(names, entry, Some(scenario.staging))
+        };
+        let declare = json!({"id": scenario.tables[declared].names});
+        let operations = json!([
+            {"declare_table": declare},
+            {"create_table_version": create},
+        ]);
+        let call = Call {
+            path: "/v1/table/batch-commit".into(),
+            body: json!({ "operations": operations }).to_string(),
+            key: Some(format!("key-{op}")),
+            patience: None,
+        };
+        self.once(op, call, false).await;
+    }
+
     /// Asks once, and writes down what came of it.
     pub(super) async fn once(&mut self, op: usize, call: Call, single: bool) -> Outcome {
         let reply = self.front.ask_somebody(call, &mut self.random).await;
