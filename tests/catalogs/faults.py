@@ -17,7 +17,7 @@ A table is spelled with `$`; every row carries the number of its write.
     sizes URI TABLE             the sizes of the versions' manifests
     query URI TABLE             the rows of each write, as the catalog reads them
     count URI TABLE             the rows, as the catalog counts them
-    rename URI TABLE NEW · declare · deregister · exists · detail
+    rename URI TABLE NEW · register URI TABLE PLACE · declare · deregister · describe · exists · detail
 """
 
 import concurrent.futures
@@ -104,6 +104,14 @@ def declare(client, id):
 
 def deregister(client, id):
     return {"location": client.deregister_table(ln.DeregisterTableRequest(id=id)).location}
+
+
+def register(client, id, location):
+    return {"location": client.register_table(ln.RegisterTableRequest(id=id, location=location)).location}
+
+
+def describe(client, id):
+    return {"location": client.describe_table(ln.DescribeTableRequest(id=id)).location}
 
 
 def exists(client, id):

@@ -8,6 +8,7 @@ mod late_creates;
 mod late_names;
 mod late_removals;
 mod leaving;
+mod odd_answers;
 mod renamed;
 
 use std::thread::{self, ScopedJoinHandle, sleep};
