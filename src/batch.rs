@@ -253,6 +253,9 @@ impl Batches {
         let hold = self.hold(table.clone(), Access::Write).await?;
         let allowed = self.coordinator.visibility.may_rename(&table);
         allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
+        if !self.coordinator.visibility.is_empty() {
+            self.coordinator.renamed(&table).await;
+        }
         Ok(hold)
     }
 

@@ -206,6 +206,11 @@ impl Coordinator {
         self.disclaim(claims).await;
     }
 
+    /// The name is about to go to another table, or to none.
+    pub async fn renamed(&self, table: &TableKey) {
+        self.disclaim(self.visibility.renamed(table)).await;
+    }
+
     async fn disclaim(&self, claims: Vec<Claim>) {
         for (id, entry) in claims {
             // When the log cannot write, the process is about to end.

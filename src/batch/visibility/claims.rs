@@ -96,6 +96,18 @@ impl Visibility {
         self.retake(table, which, rest)
     }
 
+    /// The name goes to another table, or to none: what was freed of the one that had it says nothing of that. Answers with
+    /// the entries that would claim it after a restart.
+    pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
+        let is_freed = |slot: &Slot| matches!(slot.what, What::Freed { .. } | What::Retaken { .. });
+        let slots = self.tables.get(table);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let freed = slots.filter(|slot| is_freed(slot));
+        let claims: Vec<Claim> = freed.filter_map(Slot::claim).collect();
+        self.retain(table, |slot| !is_freed(slot));
+        claims
+    }
+
     fn retake(
         &self,
         table: &TableKey,
