@@ -155,7 +155,7 @@ impl Wire {
         if let Some(fault) = fault {
             inner.history.counts.add(fault.name(), 1);
             inner.history.mistreated.extend(question.authors());
-            if fault == Fault::Conflict {
+            if matches!(fault, Fault::Conflict | Fault::RefusedAfter) {
                 inner.history.contested.extend(question.authors());
             }
         }

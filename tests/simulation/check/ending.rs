@@ -170,12 +170,16 @@ impl Check<'_> {
         });
         // Another create of it came to nobody knows what.
         let rivals = self.history.ops.iter().filter(|op| {
+            // Of what the catalog numbers itself, it may be any number.
             let of = |entry: &Entry| {
-                (entry.table, entry.branch, entry.version) == (table, spot.branch, version)
+                (entry.table, entry.branch) == (table, spot.branch)
+                    && matches!(entry.version, number if number == version || number == 0)
             };
             op.entries.iter().any(of) && is_open(op)
         });
         let rivals = rivals.count();
+        // Whatever an earlier life had let through may land for a while.
+        let crashed = self.history.counts.get("crashes of the gateway") > 0;
         let author = |version: u64| stored.get(&version);
         let built_on = author(version + 1).is_some_and(|above| {
             let op = self.history.op(above);
@@ -191,6 +195,7 @@ impl Check<'_> {
             || self.history.disturbed.contains(&spot)
             || contested
             || rivals > 1
+            || crashed
             || built_on
             || own_chain
     }
