@@ -258,7 +258,12 @@ impl World {
                 percent,
                 kinds,
                 changes_only,
+                removals,
             } => {
+                let percent = match question.own && question.removes() {
+                    true => percent.max(removals),
+                    false => percent,
+                };
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;
                 }

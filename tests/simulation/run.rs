@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -47,11 +47,14 @@ thread_local! {
 
 /// A panic of a task of the gateway would go unseen: each is written down for the simulation of its thread.
 pub fn watch_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
-        before(panic);
-    }));
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
+            before(panic);
+        }));
+    });
 }
 
 pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
