@@ -242,7 +242,10 @@ impl World {
                 message,
                 fault,
                 far,
-            } => return (*message == number).then_some((*fault, Some(*far))),
+            } => {
+                let fits = !fault.is_particular() || fault.fits(question);
+                return (*message == number && fits).then_some((*fault, Some(*far)));
+            }
             Faults::Planned(planned) => {
                 inner.network.met.resize(planned.len(), 0);
                 let mut due = None;

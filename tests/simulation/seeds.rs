@@ -15,7 +15,7 @@ use crate::run::{simulate, watch_panics};
 use crate::scenario::{Faults, Scenario};
 
 /// What must have happened at least once, besides every kind of fault.
-const HAPPENS: [&str; 16] = [
+const HAPPENS: [&str; 20] = [
     "batches begun",
     "batches committed",
     "batches aborted",
@@ -23,6 +23,10 @@ const HAPPENS: [&str; 16] = [
     "batches taken over",
     "crashes of the gateway",
     "crashes of a catalog",
+    "names given by clients",
+    "names given by the gateway",
+    "names taken by clients",
+    "names taken by the gateway",
     "reads checked",
     "reads without an answer",
     "transactions asked for",

@@ -168,6 +168,11 @@ impl Check<'_> {
             let told = &self.history.ops[op].entries[entry];
             (told.table, told.branch) == (table, spot.branch) && told.version >= version
         });
+        // And nobody has been told that it is theirs.
+        let holder = stored
+            .get(&version)
+            .and_then(|author| self.history.op(author));
+        let is_nobodys = holder.is_none_or(|op| op.done_at().is_none());
         // Another create of it came to nobody knows what.
         let rivals = self.history.ops.iter().filter(|op| {
             // Of what the catalog numbers itself, it may be any number.
@@ -193,7 +198,7 @@ impl Check<'_> {
             .is_some_and(|((one, _), (next, _))| one == next);
         !self.scenario.is_comparable(table)
             || self.history.disturbed.contains(&spot)
-            || contested
+            || (contested && is_nobodys)
             || rivals > 1
             || crashed
             || built_on
