@@ -192,7 +192,10 @@ async fn settled(front: &Front, quiet: &[Standing]) -> Result<Vec<OpenBatch>, Ve
             let waits = |batch: &OpenBatch| {
                 batch.state == Standing::Watching && tables(batch).any(|it| locked.contains(&it))
             };
-            if now.iter().all(|batch| quiet.contains(&batch.state) || waits(batch)) {
+            if now
+                .iter()
+                .all(|batch| quiet.contains(&batch.state) || waits(batch))
+            {
                 return Ok(now);
             }
             open = now;

@@ -4,6 +4,7 @@ use nsgate::batch::OpenBatch;
 use nsgate::batch::log::{Action, Record, Verdict};
 
 use super::Check;
+use crate::catalog::Tags;
 use crate::catalog::{BRANCH, Spot};
 use crate::history::{Attempt, Entry, Kind, Op, Outcome, by_place};
 use crate::scenario::backend_name;
@@ -183,8 +184,12 @@ impl Check<'_> {
             op.entries.iter().any(of) && is_open(op)
         });
         let rivals = rivals.count();
-        // Whatever an earlier life had let through may land for a while.
-        let crashed = self.history.counts.get("crashes of the gateway") > 0;
+        let ways = self.scenario.catalogs[self.scenario.tables[table].catalog];
+        let proves = ways.tags == Tags::Kept && self.scenario.staging.tells_tag;
+        // Whatever an earlier life had let through may land for a while, and sizes prove nothing then.
+        let crashed = !proves && self.history.counts.get("crashes of the gateway") > 0;
+        // A tag that differs where all have been kept so far is not taken for the batch's.
+        let changed = ways.tags == Tags::Mixed;
         let author = |version: u64| stored.get(&version);
         let built_on = author(version + 1).is_some_and(|above| {
             let op = self.history.op(above);
@@ -201,6 +206,7 @@ impl Check<'_> {
             || (contested && is_nobodys)
             || rivals > 1
             || crashed
+            || changed
             || built_on
             || own_chain
     }
