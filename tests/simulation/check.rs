@@ -268,7 +268,15 @@ impl Check<'_> {
         for entry in &op.entries {
             let landed = self.history.landed.get(&entry.author).map(|it| it.0);
             let spot = landed.or_else(|| self.inner.spot(self.scenario, entry.table, entry.branch));
-            let disturbed = spot.is_some_and(|spot| self.history.disturbed.contains(&spot));
+            // What never landed may have been taken for what came from behind, under whatever name that is by now.
+            let catalog = self.scenario.tables[entry.table].catalog;
+            let disturbed = spot.is_some_and(|spot| self.history.disturbed.contains(&spot))
+                || (landed.is_none()
+                    && self
+                        .history
+                        .disturbed
+                        .iter()
+                        .any(|it| it.catalog == catalog));
             let removed = self.history.removed.contains_key(&entry.author);
             if !self.is_there(&entry.author) && !removed && !disturbed {
                 self.fail(format!(

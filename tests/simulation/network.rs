@@ -13,13 +13,12 @@ use http::{Request, Response, StatusCode};
 use nsgate::backend::{self, Authority, Failure};
 use nsgate::body::Body;
 use nsgate::protocol::identifier::Identifier;
-use nsgate::protocol::operation::{Access, Operation};
+use nsgate::protocol::operation::Operation;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::catalog::{Question, Reply, refusal};
 use crate::history::Cause;
-use crate::scenario::Faults;
 use crate::world::{Inner, World};
 pub use fault::Fault;
 use fault::REFUSALS;
@@ -225,62 +224,6 @@ impl Wire {
         }
         tokio::spawn(parcel.deliver());
         Ok(receiver)
-    }
-}
-
-impl World {
-    fn fault(
-        &self,
-        inner: &mut Inner,
-        number: u64,
-        question: &Question,
-        catalog: usize,
-    ) -> Option<(Fault, Option<Duration>)> {
-        let is_change = question.operation.access() == Access::Write;
-        let fault = match &self.scenario.faults {
-            Faults::One {
-                message,
-                fault,
-                far,
-            } => {
-                let fits = !fault.is_particular() || fault.fits(question);
-                return (*message == number && fits).then_some((*fault, Some(*far)));
-            }
-            Faults::Planned(planned) => {
-                inner.network.met.resize(planned.len(), 0);
-                let mut due = None;
-                for (one, met) in planned.iter().zip(&mut inner.network.met) {
-                    if one.catalog == catalog && one.is_about(question) {
-                        *met += 1;
-                        due = due.or((*met == one.nth).then_some((one.fault, Some(one.far))));
-                    }
-                }
-                return due;
-            }
-            Faults::Random {
-                percent,
-                kinds,
-                changes_only,
-                removals,
-            } => {
-                let percent = match question.own && question.removes() {
-                    true => percent.max(removals),
-                    false => percent,
-                };
-                if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
-                    return None;
-                }
-                let fault = *inner.random.pick(kinds);
-                (is_change || !changes_only).then_some(fault)?
-            }
-        };
-        if !fault.fits(question) {
-            return None;
-        }
-        let lies = matches!(fault, Fault::Idle | Fault::ActsLater | Fault::Stale);
-        let lie = (catalog, question.table.clone(), fault);
-        let again = lies && !inner.network.lied.insert(lie);
-        (!again).then_some((fault, None))
     }
 }
 

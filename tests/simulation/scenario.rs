@@ -113,7 +113,7 @@ pub enum Faults {
         kinds: Vec<Fault>,
         /// Reads meet none.
         changes_only: bool,
-        /// The same for what takes back: it is what destroys.
+        /// At least so many where something is taken back, or a name is given.
         removals: u64,
     },
     /// These, and no others.

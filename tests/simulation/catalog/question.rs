@@ -57,6 +57,11 @@ impl Question {
         )
     }
 
+    /// Whether it takes something away, or gives a name: what comes of it late does harm.
+    pub fn matters(&self) -> bool {
+        self.removes() || self.operation == Operation::RegisterTable
+    }
+
     /// Whose staged manifests it names, or who wrote it.
     pub fn authors(&self) -> Vec<String> {
         if matches!(

@@ -87,7 +87,7 @@ impl Inner {
         let place = self.history.place(author);
         let entry = place.map(|(op, entry)| &self.history.ops[op].entries[entry]);
         let records = entry.map(|entry| self.records_of(scenario, entry));
-        let aborted = records.is_some_and(|records| records.iter().any(|it| is_aborted(it)));
+        let aborted = records.is_some_and(|records| records.iter().any(is_aborted));
         let op = self.history.op(author);
         // What came behind the gateway's back and looks like the batch's nobody can tell from it.
         if aborted && op.is_some_and(|op| op.kind == Kind::Behind) {

@@ -1,8 +1,12 @@
 //! What becomes of messages.
 
+use std::time::Duration;
+
 use nsgate::protocol::operation::{Access, Operation};
 
 use crate::catalog::Question;
+use crate::scenario::Faults;
+use crate::world::{Inner, World};
 
 /// What becomes of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,3 +120,60 @@ pub const REFUSALS: [(u16, u64, &str); 6] = [
     (501, 0, "not here"),
     (500, 18, "Not supported: something is not implemented"),
 ];
+
+impl World {
+    /// The fault that a message meets, and how late it is, where that was planned.
+    pub(super) fn fault(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        question: &Question,
+        catalog: usize,
+    ) -> Option<(Fault, Option<Duration>)> {
+        let is_change = question.operation.access() == Access::Write;
+        let fault = match &self.scenario.faults {
+            Faults::One {
+                message,
+                fault,
+                far,
+            } => {
+                let fits = !fault.is_particular() || fault.fits(question);
+                return (*message == number && fits).then_some((*fault, Some(*far)));
+            }
+            Faults::Planned(planned) => {
+                inner.network.met.resize(planned.len(), 0);
+                let mut due = None;
+                for (one, met) in planned.iter().zip(&mut inner.network.met) {
+                    if one.catalog == catalog && one.is_about(question) {
+                        *met += 1;
+                        due = due.or((*met == one.nth).then_some((one.fault, Some(one.far))));
+                    }
+                }
+                return due;
+            }
+            Faults::Random {
+                percent,
+                kinds,
+                changes_only,
+                removals,
+            } => {
+                let percent = match question.own && question.matters() {
+                    true => percent.max(removals),
+                    false => percent,
+                };
+                if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
+                    return None;
+                }
+                let fault = *inner.random.pick(kinds);
+                (is_change || !changes_only).then_some(fault)?
+            }
+        };
+        if !fault.fits(question) {
+            return None;
+        }
+        let lies = matches!(fault, Fault::Idle | Fault::ActsLater | Fault::Stale);
+        let lie = (catalog, question.table.clone(), fault);
+        let again = lies && !inner.network.lied.insert(lie);
+        (!again).then_some((fault, None))
+    }
+}

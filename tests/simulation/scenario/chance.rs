@@ -114,7 +114,11 @@ fn tables(random: &mut Random, flavor: Flavor, catalogs: usize) -> Vec<Table> {
 
 fn faults(random: &mut Random, flavor: Flavor) -> Faults {
     let calm = random.chance(15);
-    let changes_only = flavor == Flavor::Rivals || random.chance(20);
+    let changes_only = match flavor {
+        Flavor::Rivals => true,
+        Flavor::Names => random.chance(50),
+        _ => random.chance(20),
+    };
     let kinds = random.between(1, Fault::ALL.len() as u64);
     let kinds = random.some(&Fault::ALL, usize::try_from(kinds).expect("a small number"));
     let percent = match changes_only {

@@ -1,0 +1,62 @@
+//! Whose version it is.
+
+use super::*;
+
+#[test]
+fn a_late_create_of_one_batch_is_not_taken_for_anothers() {
+    let mut faults = late_create(90);
+    faults.push(own(Operation::CreateTableVersion, 4, Fault::RequestLost, 0));
+    keeps(scenario(Ways::default(), faults), async |mut client| {
+        client.batch_over(&BOTH, false).await;
+        sleep(seconds(65)).await;
+        client.batch_over(&BOTH, false).await;
+        client.list(T0, false).await;
+    });
+}
+
+#[test]
+fn a_writers_late_create_is_not_taken_for_a_batchs() {
+    // The writer is told 503 after 60 s.
+    let late = passed_on(Operation::CreateTableVersion, 1, Fault::Late, 83);
+    let lost = own(Operation::CreateTableVersion, 1, Fault::RequestLost, 0);
+    keeps(
+        scenario(Ways::default(), vec![late, lost]),
+        async |mut client| {
+            client.append(T0).await;
+            sleep(seconds(20)).await;
+            client.batch_over(&BOTH, false).await;
+            client.list(T0, false).await;
+        },
+    );
+}
+
+#[test]
+fn a_create_that_was_answered_is_not_sent_again() {
+    let ways = Ways {
+        keeps_staged: true,
+        ..Ways::default()
+    };
+    let create = Operation::CreateTableVersion;
+    let of = |catalog: usize, table: &str, nth, fault, late| Planned {
+        catalog,
+        table: table.into(),
+        ..own(create, nth, fault, late)
+    };
+    // The other table's is repeated, and the first one's with it.
+    let lost = of(0, "c0$t1", 1, Fault::RequestLost, 0);
+    let late = of(0, "c0$t0", 2, Fault::Late, 200);
+    let slow = of(1, "t0", 1, Fault::SlowAnswer, 12);
+    let mut scenario = scenario(ways, vec![lost, late, slow]);
+    scenario.catalogs[0].told = false;
+    let script = async |mut client: Client| {
+        let all = [(T0, false), (T1, false), (OTHER, false)];
+        client.batch_over(&all, true).await;
+        for _ in 0..30 {
+            sleep(seconds(10)).await;
+            client.list(T0, false).await;
+            client.count(T0).await;
+        }
+    };
+    // The fault that a repetition would meet is met by nothing where there is none.
+    plays(scenario, script);
+}

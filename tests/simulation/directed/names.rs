@@ -1,0 +1,118 @@
+//! What is watched belongs to a table.
+
+use super::*;
+
+#[test]
+fn what_is_watched_is_not_looked_for_in_another_table_of_its_name() {
+    for renames in [false, true] {
+        let ways = Ways {
+            renames,
+            ..Ways::default()
+        };
+        keeps(scenario(ways, lost_create()), async |mut client| {
+            // The other table has a version of the same number and size.
+            client.append(T1).await;
+            client.batch_over(&BOTH, false).await;
+            for _ in 0..100 {
+                sleep(seconds(1)).await;
+                client.rename(T0, SPARE).await;
+                client.rename(T1, T0).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_number_that_rests_does_not_rest_in_another_table_of_its_name() {
+    let ways = Ways {
+        renames: true,
+        ..Ways::default()
+    };
+    keeps(scenario(ways, Vec::new()), async |mut client| {
+        client.append(T1).await;
+        client.batch_over(&BOTH, true).await;
+        client.rename(T0, SPARE).await;
+        client.rename(T1, T0).await;
+        for _ in 0..10 {
+            client.list(T0, false).await;
+            client.count(T0).await;
+            sleep(seconds(1)).await;
+        }
+    });
+}
+
+#[test]
+fn a_rename_that_was_refused_leaves_one_name() {
+    let register = |nth, fault| Planned {
+        table: "c0$t2".into(),
+        ..own(Operation::RegisterTable, nth, fault, 300)
+    };
+    let faults = vec![
+        register(1, Fault::Late),
+        register(2, Fault::RequestLost),
+        register(3, Fault::RequestLost),
+    ];
+    keeps(scenario(Ways::default(), faults), async |mut client| {
+        let rename = client.rename(T0, SPARE).await;
+        let outcome = client.outcome(rename);
+        assert!(!matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
+        // Who dropped the name that was not wanted would destroy the table.
+        sleep(seconds(310)).await;
+    });
+}
+
+#[test]
+fn an_insert_into_a_branch_stays() {
+    keeps(
+        scenario(Ways::default(), lost_create()),
+        async |mut client| {
+            client
+                .batch_over(&[(T0, true), (OTHER, false)], false)
+                .await;
+            for _ in 0..10 {
+                client.write(T0, Change::Insert, true).await;
+                sleep(seconds(20)).await;
+            }
+            client.list(T0, true).await;
+        },
+    );
+}
+
+#[test]
+fn what_lands_late_is_hidden_under_every_name() {
+    for renames in [false, true] {
+        let ways = Ways {
+            renames,
+            ..Ways::default()
+        };
+        let mut faults = late_create(100);
+        // The catalog has found its place by then.
+        faults[0].fault = Fault::LatePut;
+        keeps(scenario(ways, faults), async |mut client| {
+            client.batch_over(&BOTH, false).await;
+            client.rename(T0, SPARE).await;
+            for _ in 0..12 {
+                sleep(seconds(15)).await;
+                client.list(SPARE, false).await;
+                client.count(SPARE).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_second_name_shows_nothing_that_the_first_one_hides() {
+    let slow = own(Operation::CreateTableVersion, 1, Fault::SlowAnswer, 10);
+    keeps(scenario(Ways::default(), vec![slow]), async |mut client| {
+        client.register(T0, SPARE).await;
+        let mut other = client.another(1);
+        let reads = async move {
+            for _ in 0..10 {
+                sleep(seconds(1)).await;
+                other.list(SPARE, false).await;
+                other.count(SPARE).await;
+            }
+        };
+        tokio::join!(client.batch_over(&BOTH, true), reads);
+    });
+}

@@ -1,0 +1,65 @@
+//! Removals that are late.
+
+use super::*;
+
+#[test]
+fn a_late_delete_never_hits_a_version_that_was_made_after_it() {
+    let late = own(Operation::BatchDeleteTableVersions, 1, Fault::Late, 120);
+    keeps(scenario(Ways::default(), vec![late]), async |mut client| {
+        client.batch_over(&BOTH, true).await;
+        for _ in 0..20 {
+            sleep(seconds(8)).await;
+            client.append(T0).await;
+            client.write(T0, Change::Insert, false).await;
+        }
+    });
+}
+
+#[test]
+fn a_delete_that_was_answered_and_comes_later_hits_nothing_else() {
+    let later = own(
+        Operation::BatchDeleteTableVersions,
+        1,
+        Fault::ActsLater,
+        600,
+    );
+    keeps(
+        scenario(Ways::default(), vec![later]),
+        async |mut client| {
+            client.batch_over(&BOTH, true).await;
+            for _ in 0..20 {
+                sleep(seconds(50)).await;
+                client.append(T0).await;
+                client.write(T0, Change::Insert, false).await;
+            }
+        },
+    );
+}
+
+#[test]
+fn a_late_deregister_of_a_rename_never_takes_a_new_tables_name() {
+    let late = own(Operation::DeregisterTable, 1, Fault::Late, 60);
+    keeps(scenario(Ways::default(), vec![late]), async |mut client| {
+        client.rename(T0, SPARE).await;
+        for _ in 0..15 {
+            sleep(seconds(5)).await;
+            client.create(T0).await;
+            client.rename(T1, T0).await;
+        }
+    });
+}
+
+#[test]
+fn a_late_deregister_of_an_undo_never_takes_a_new_tables_name() {
+    let late = Planned {
+        table: "c0$t2".into(),
+        ..own(Operation::DeregisterTable, 1, Fault::Late, 60)
+    };
+    keeps(scenario(Ways::default(), vec![late]), async |mut client| {
+        client.declare_in_a_batch_that_aborts(SPARE, OTHER).await;
+        for _ in 0..15 {
+            sleep(seconds(5)).await;
+            client.create(SPARE).await;
+        }
+    });
+}
