@@ -121,6 +121,8 @@ class World:
         self.repeat()
         stuck = {tuple(table) for table in stuck}
         wrong = [found for table in self.tables for found in self.misnamed(table, quiet)]
+        if wrong:
+            return {"counts": self.counts, "wrong": wrong}
         lines = self.lines()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             there = dict(zip(lines, pool.map(lambda line: self.settled(line, quiet, stuck), lines)))
@@ -340,7 +342,7 @@ class World:
                 break
             time.sleep(0.1)
         if sum(shown) != 1 or shown != stored:
-            return (yield f"{table} is shown as {named(table.names, shown)}, and is there as {named(table.stored, stored)}")
+            return (yield f"of the names {table.names} {shown} are shown, and {stored} are there")
         table.at = shown.index(True)
         if table.told not in (None, table.at):
             yield f"{table} was renamed to {table.names[table.told]}, and is called {table.name}"
@@ -377,10 +379,6 @@ def patient(ask):
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
-
-
-def named(names, there):
-    return [name for name, is_there in zip(names, there) if is_there]
 
 
 def route(table):
