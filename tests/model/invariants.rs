@@ -164,7 +164,7 @@ impl World {
         self.is_ours(entry)
             || match self.maker(entry) {
                 Some(Maker::Stranger { alike: true }) => told || unclear,
-                Some(Maker::Stray) => told || !self.is_contested(entry),
+                Some(Maker::Stray) => told || !self.is_remembered(entry),
                 Some(Maker::Rival { committed: false }) => told,
                 _ => false,
             }
@@ -201,6 +201,8 @@ impl World {
             }
             Effect::Create { .. } => self.must(Invariant::IntentFirst, self.log.intent),
             Effect::Delete { entry, .. } => {
+                let told = self.maker(*entry).is_some_and(Maker::is_acknowledged);
+                self.must(Invariant::NothingIsLost, !told);
                 let allowed = aborted && self.facts[*entry].deletable;
                 self.must(Invariant::DeletesOnlyOurs, allowed);
             }

@@ -55,10 +55,6 @@ pub enum Flaw {
     StraysForgotten,
     /// Another batch's late create does not count.
     RivalsForgotten,
-    /// That a number is contested is not remembered.
-    ContestForgotten,
-    /// That a number is contested is not durable.
-    ContestUnlogged,
     /// Who has made a number that was let go does not have it.
     TakenForgotten,
     /// What stands on a hidden version is shown.
@@ -67,8 +63,6 @@ pub enum Flaw {
     ChangesPass,
     /// A change of a name goes through.
     RenamesPass,
-    /// A create above a version that may land goes through.
-    AbovePasses,
     /// A create of a number that a removal may hit goes through.
     LeavingPasses,
     /// A create that waited while its base was made again goes through.

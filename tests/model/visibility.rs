@@ -114,8 +114,7 @@ impl World {
         let forbids = |(_, start, slot): (usize, usize, Slot)| match slot {
             Slot::Leaving { .. } if start == place => flaw != Some(Flaw::LeavingPasses),
             _ if start >= place => false,
-            Slot::Landing { .. } | Slot::Leaving { .. } => flaw != Some(Flaw::AbovePasses),
-            Slot::Freed => true,
+            Slot::Landing { .. } | Slot::Leaving { .. } | Slot::Freed => true,
             Slot::Retaken => waited && flaw != Some(Flaw::WaitedPasses),
             _ => false,
         };
@@ -162,15 +161,21 @@ impl World {
         let (table, place) = self.place_of(entry);
         let flaw = self.setup.flaw;
         let contested = self.let_go[entry].contested || self.slots[entry].is_contested();
-        contested && flaw != Some(Flaw::ContestForgotten)
+        contested
             || self.strays.may_be(table, place) && flaw != Some(Flaw::StraysForgotten)
             || self.rival_at(table) == Some(place) && flaw != Some(Flaw::RivalsForgotten)
+    }
+
+    /// It is known that a create of others may have made the entry's version.
+    pub fn is_remembered(&self, entry: usize) -> bool {
+        let (table, place) = self.place_of(entry);
+        self.strays.may_be(table, place)
     }
 
     /// Somebody else's create of this version goes out. `writer`: one that no log knows.
     pub fn contest(&mut self, table: usize, place: usize, writer: bool) {
         let open = !self.log.ended;
-        let durable = writer && open && self.setup.flaw != Some(Flaw::ContestUnlogged);
+        let durable = writer && open;
         for entry in self.entries() {
             let here = self.place_of(entry) == (table, place) && !self.removes(entry);
             let over = Flight::Ask(Effect::Note(entry, Settled::Theirs));
