@@ -5,7 +5,7 @@ use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
 use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
-use crate::others::{Counter, Reader, Rival, Writer};
+use crate::others::{Counter, Reader, Writer};
 use crate::planted::Protocol;
 use crate::setup::Assumption;
 use crate::visibility::Strays;
@@ -309,8 +309,7 @@ impl World {
     /// The log is read before anything is served.
     pub fn recover(&mut self, protocol: Protocol) {
         self.gateway = Gateway::Idle;
-        let known = self.log.intent || matches!(self.rival, Rival::Uncertain { .. });
-        self.strays.anywhere = known && self.has_strays();
+        self.strays.anywhere = self.has_strays();
         if !self.log.intent {
             // Its client was told nothing, and asks again.
             if self.client.is_none() {

@@ -8,6 +8,7 @@ use nsgate::batch::step::{Answer, Decision, Effect};
 
 use crate::catalog::Maker;
 use crate::others::Counter;
+use crate::setup::Tags;
 use crate::world::{Facts, Gateway, Told, World};
 
 /// What the protocol promises.
@@ -163,7 +164,9 @@ impl World {
         let Facts { unclear, told, .. } = self.facts[entry];
         self.is_ours(entry)
             || match self.maker(entry) {
-                Some(Maker::Stranger { alike: true }) => told || unclear,
+                Some(Maker::Stranger { alike: true }) => {
+                    told || unclear || self.setup.tags == Tags::None
+                }
                 Some(Maker::Stray) => told || !self.is_remembered(entry),
                 Some(Maker::Rival { committed: false }) => told,
                 _ => false,
@@ -273,7 +276,8 @@ impl World {
         let (shown, all): (Vec<_>, Vec<_>) = parts.map(|entry| (shown(entry), true)).unzip();
         let any = shown.contains(&true);
         self.must(Invariant::UndecidedIsHidden, !any || self.is_committed());
-        let lost = earlier == Some(true) && !any && !shown.is_empty();
+        let alien = self.tables[table].at(0) == Some(Maker::Alien);
+        let lost = earlier == Some(true) && !any && !shown.is_empty() && !alien;
         self.must(Invariant::AllAtOnce, (!any || shown == all) && !lost);
         any
     }

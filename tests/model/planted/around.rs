@@ -173,7 +173,7 @@ pub const BUGS: [Bug; 20] = [
     ),
     flawed(
         "who has made a number that was let go does not have it",
-        NothingIsLost,
+        WhatIsToldIsShown,
         MESSAGE.writer(),
         Flaw::TakenForgotten,
     ),
