@@ -7,7 +7,7 @@ use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
 use crate::others::{Counter, Reader, Writer};
 use crate::planted::Protocol;
-use crate::setup::Assumption;
+use crate::setup::{Assumption, Flaw};
 use crate::visibility::Strays;
 use crate::world::{Facts, Faults, Flight, Gateway, Late, World, refusal};
 
@@ -309,7 +309,8 @@ impl World {
     /// The log is read before anything is served.
     pub fn recover(&mut self, protocol: Protocol) {
         self.gateway = Gateway::Idle;
-        self.strays.anywhere = self.has_strays();
+        let known = self.log.intent || self.setup.flaw != Some(Flaw::StraysUnexpected);
+        self.strays.anywhere = known && self.has_strays();
         if !self.log.intent {
             // Its client was told nothing, and asks again.
             if self.client.is_none() {

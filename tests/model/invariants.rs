@@ -159,7 +159,7 @@ impl World {
     }
 
     /// What looks like ours, and no gateway could know better: a stranger's behind its back; and what nobody was told of,
-    /// where a person has said so, or when nobody remembers any more that it was sent.
+    /// where a person has said so.
     pub fn passes_for_ours(&self, entry: usize) -> bool {
         let Facts { unclear, told, .. } = self.facts[entry];
         self.is_ours(entry)
@@ -167,8 +167,7 @@ impl World {
                 Some(Maker::Stranger { alike: true }) => {
                     told || unclear || self.setup.tags == Tags::None
                 }
-                Some(Maker::Stray) => told || !self.is_remembered(entry),
-                Some(Maker::Rival { committed: false }) => told,
+                Some(Maker::Stray | Maker::Rival { committed: false }) => told,
                 _ => false,
             }
     }

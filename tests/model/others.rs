@@ -117,7 +117,8 @@ impl World {
             moves.push(Move::RivalLooks);
         }
         // They are remembered for longer than they may land, by more than a batch takes to be decided.
-        let undecided = self.log.decision.is_none() && self.locked.contains(&true);
+        let lifted = self.setup.lifted == Some(Assumption::StraysRemembered);
+        let undecided = self.log.decision.is_none() && self.locked.contains(&true) && !lifted;
         if up && !self.strays.is_empty() && !undecided && self.has_no_strays_under_way() {
             moves.push(Move::StraysOver);
         }

@@ -53,6 +53,8 @@ pub enum Tags {
 pub enum Flaw {
     /// Strays do not count: what looks alike is ours.
     StraysForgotten,
+    /// After a start nobody thinks of what an earlier life had let through, where its log is empty.
+    StraysUnexpected,
     /// Another batch's late create does not count.
     RivalsForgotten,
     /// Who has made a number that was let go does not have it.
@@ -82,6 +84,8 @@ pub enum Assumption {
     AnsweredOnce,
     /// What was sent does not arrive after the watch.
     WatchOutlives,
+    /// What others had sent is remembered for as long as it may land, and a batch takes to be decided.
+    StraysRemembered,
     /// A person decides when nothing that was sent about it can arrive any more.
     PersonWaits,
     /// Who has built on what he saw in storage asks before that number is made again.

@@ -31,7 +31,7 @@ const fn flawed(name: &'static str, breaks: Invariant, bound: Bound, flaw: Flaw)
     }
 }
 
-pub const BUGS: [Bug; 20] = [
+pub const BUGS: [Bug; 21] = [
     hears(
         "a lost delete is taken for a refused one",
         RemovalsMissOthers,
@@ -146,6 +146,12 @@ pub const BUGS: [Bug; 20] = [
         CommitIsProven,
         one(0, 2, 0, 0).writer(),
         Flaw::StraysForgotten,
+    ),
+    flawed(
+        "what an earlier life had let through is forgotten",
+        CommitIsProven,
+        one(1, 2, 0, 0).server(),
+        Flaw::StraysUnexpected,
     ),
     flawed(
         "what stands on a hidden version is shown",
