@@ -253,6 +253,9 @@ impl Batches {
         let hold = self.hold(table.clone(), Access::Write).await?;
         let allowed = self.coordinator.visibility.may_rename(&table);
         allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
+        if !self.coordinator.visibility.is_empty() {
+            self.coordinator.renamed(&table).await;
+        }
         Ok(hold)
     }
 
@@ -308,10 +311,11 @@ impl Batches {
         self.coordinator.taken(line, version).await;
     }
 
-    /// A change that was held for has succeeded: it may have made a version that a batch had let go.
-    pub async fn changed(&self, table: &TableKey) {
+    /// A create of this version that was held for, or a change of which the catalog chose the version (`None`), has ended
+    /// without having made that version for certain.
+    pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         if !self.coordinator.visibility.is_empty() {
-            self.coordinator.changed(table).await;
+            self.coordinator.attempted(table, version).await;
         }
     }
 

@@ -198,10 +198,17 @@ impl Coordinator {
         self.visibility.add_stray(table, makes, WATCH);
     }
 
-    /// A change of which the catalog chose the version has succeeded: it may have made a version that was let go.
-    pub async fn changed(&self, table: &TableKey) {
+    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: whatever was
+    /// answered, it may have made a version that was let go.
+    pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         let rest = self.settings().slot_cooldown;
-        self.disclaim(self.visibility.changed(table, rest)).await;
+        let claims = self.visibility.attempted(table, version, rest);
+        self.disclaim(claims).await;
+    }
+
+    /// The name is about to go to another table, or to none.
+    pub async fn renamed(&self, table: &TableKey) {
+        self.disclaim(self.visibility.renamed(table)).await;
     }
 
     async fn disclaim(&self, claims: Vec<Claim>) {
@@ -364,9 +371,14 @@ impl Run {
             let Some(hazard) = hazard else {
                 continue;
             };
-            let Entry { line, action, .. } = &self.plan.entries[entry];
+            let Entry {
+                backend,
+                line,
+                action,
+                ..
+            } = &self.plan.entries[entry];
             tracing::error!(
-                batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action, ?hazard,
+                batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action, ?hazard,
                 "a part of an aborted batch could not be undone safely; it stays hidden and its table locked: see `nsgate batches show`"
             );
         }

@@ -10,6 +10,9 @@ use crate::batch::log::{CatalogRef, Intent};
 /// Addresses whose identities are remembered besides those in use; the oldest are forgotten first.
 const REMEMBERED: usize = 4096;
 
+/// The identity that one rule has for a backend of this name and these addresses.
+type Rank<'a> = dyn Fn(&str, &[String]) -> Option<Arc<str>> + 'a;
+
 /// The identities of all catalogs since the process began.
 #[derive(Default)]
 pub struct Identities(Mutex<Known>);
@@ -40,7 +43,7 @@ impl Identities {
         let mut found: Vec<Option<Arc<str>>> = vec![None; wanted.len()];
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let at = |address: &String| known.by_address.get(&**address).map(|(id, _)| id);
-        let mut assign = |rank: &dyn Fn(&str, &[String]) -> Option<Arc<str>>| {
+        let mut assign = |rank: &Rank<'_>| {
             for (place, (name, addresses)) in wanted.iter().enumerate() {
                 if found[place].is_none()
                     && let Some(id) = rank(name, addresses)

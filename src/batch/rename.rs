@@ -64,6 +64,7 @@ impl Batches {
         for table in [&old, &new] {
             let allowed = self.coordinator.visibility.may_rename(table);
             allowed.map_err(|forbidden| forbidden.unchangeable(table))?;
+            self.coordinator.renamed(table).await;
         }
         Ok(hold)
     }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
@@ -71,16 +71,18 @@ impl<R: BorrowMut<Request<Body>>> Locked<R> {
         let waiting = waiting(&self.backend, request);
         let outcome = self.backend.pass(request).await;
         drop(waiting);
-        if let Some(table) = &self.table
-            && is_unclear(&outcome)
-        {
-            self.batches.unanswered(table, self.version.take());
-        }
-        if matches!(&outcome, Ok(response) if response.status().is_success()) {
-            match (&self.version, &self.table) {
-                (Some((line, version)), _) => self.batches.created(line, *version).await,
-                (None, Some(table)) => self.batches.changed(table).await,
-                (None, None) => {}
+        if let Some(table) = &self.table {
+            let version = self
+                .version
+                .as_ref()
+                .map(|(line, version)| (line, *version));
+            let succeeded = matches!(&outcome, Ok(response) if response.status().is_success());
+            match version.filter(|_| succeeded) {
+                Some((line, version)) => self.batches.created(line, version).await,
+                None => self.batches.attempted(table, version).await,
+            }
+            if is_unclear(&outcome) {
+                self.batches.unanswered(table, self.version.take());
             }
         }
         // The locks are given back with the head: a catalog has done what it was asked when it sends that, and what
@@ -93,8 +95,10 @@ impl<R: BorrowMut<Request<Body>>> Locked<R> {
 /// Whether the catalog may have acted, or may yet, without having said so.
 pub(super) fn is_unclear(outcome: &Result<Response<Body>, Failure>) -> bool {
     match outcome {
-        // Also what a proxy says that has lost the catalog.
-        Ok(response) => response.status().is_server_error(),
+        // Also what a proxy says that has lost the catalog, and what a catalog has only taken on.
+        Ok(response) => {
+            response.status().is_server_error() || response.status() == StatusCode::ACCEPTED
+        }
         Err(failure) => failure.may_have_acted(),
     }
 }

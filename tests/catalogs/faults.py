@@ -1,9 +1,7 @@
 """Real clients around a request that is late, lost or repeated.
 
-usage: faults.py TOKEN
-
-Takes orders, each a line of JSON `[name, uri, table, arguments…]`, carries
-several out at a time, and answers each with a line `answer N {…}`. What a
+Takes orders, each a line of JSON `[token, name, uri, table, arguments…]`,
+carries several out at a time, and answers each with a line `answer N {…}`. What a
 client says of a write is `{"ms": …}` with what it returned, or with `error`.
 A table is spelled with `$`; every row carries the number of its write.
 
@@ -17,7 +15,7 @@ A table is spelled with `$`; every row carries the number of its write.
     sizes URI TABLE             the sizes of the versions' manifests
     query URI TABLE             the rows of each write, as the catalog reads them
     count URI TABLE             the rows, as the catalog counts them
-    rename URI TABLE NEW · declare · deregister · exists · detail
+    rename URI TABLE NEW · register URI TABLE PLACE · declare · deregister · describe · exists · detail
 """
 
 import concurrent.futures
@@ -106,6 +104,14 @@ def deregister(client, id):
     return {"location": client.deregister_table(ln.DeregisterTableRequest(id=id)).location}
 
 
+def register(client, id, location):
+    return {"location": client.register_table(ln.RegisterTableRequest(id=id, location=location)).location}
+
+
+def describe(client, id):
+    return {"location": client.describe_table(ln.DescribeTableRequest(id=id)).location}
+
+
 def exists(client, id):
     try:
         client.table_exists(ln.TableExistsRequest(id=id))
@@ -123,27 +129,25 @@ def stage_rows(client, id, number, count):
     return {"entry": stage(client, id, numbered(number, count))}
 
 
-def carry_out(order, headers):
-    name, uri, table, *arguments = order
+def carry_out(token, name, uri, table, *arguments):
     action = {"stage": stage_rows}.get(name) or globals()[name]
     begun = time.monotonic()
     try:
-        answer = action(connect(uri, headers), table.split("$"), *arguments)
+        answer = action(connect(uri, {"Authorization": f"Bearer {token}"}), table.split("$"), *arguments)
     except Exception as error:  # noqa: BLE001: the error is the answer
         answer = {"error": f"{type(error).__name__}: {error}"}
     return {"ms": round((time.monotonic() - begun) * 1000), **answer}
 
 
 def main():
-    headers = {"Authorization": f"Bearer {sys.argv[1]}"}
     printing = threading.Lock()
 
     def answer(number, order):
-        answered = json.dumps(carry_out(order, headers))
+        answered = json.dumps(carry_out(*order))
         with printing:
             print("answer", number, answered, flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for number, line in enumerate(sys.stdin):
             pool.submit(answer, number, json.loads(line))
 

@@ -8,8 +8,10 @@ mod late_creates;
 mod late_names;
 mod late_removals;
 mod leaving;
+mod odd_answers;
 mod renamed;
 
+use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle, sleep};
 use std::time::Duration;
 
@@ -38,8 +40,10 @@ struct Scene {
     /// Before the warehouse, which has `prod`.
     other: Relay,
     gateway: Gateway,
-    clients: Clients,
 }
+
+/// The clients of all scenes: a process takes seconds until it is ready.
+static CLIENTS: OnceLock<Clients> = OnceLock::new();
 
 impl Scene {
     fn set() -> Option<Self> {
@@ -70,18 +74,15 @@ impl Scene {
             ],
             &config,
         );
-        let mut command = python.script("faults.py");
-        command.arg(gateway.token());
         let scene = Self {
             lake,
             warehouse,
             relay,
             other,
             gateway,
-            clients: Clients::start(&mut command),
         };
         for (table, catalog) in [(T, &scene.lake), (O, &scene.warehouse)] {
-            done(&scene.clients.order(&json!(["make", catalog.uri(), table])));
+            done(&scene.order("make", &catalog.uri(), table, &[]));
         }
         Some(scene)
     }
@@ -97,8 +98,13 @@ impl Scene {
     }
 
     fn order(&self, action: &str, uri: &str, table: &str, arguments: &[Value]) -> Value {
-        let order = [&[json!(action), json!(uri), json!(table)], arguments].concat();
-        self.clients.order(&Value::Array(order))
+        let token = self.gateway.token();
+        let order = [
+            &[json!(token), json!(action), json!(uri), json!(table)],
+            arguments,
+        ]
+        .concat();
+        CLIENTS.get_or_init(clients).order(&Value::Array(order))
     }
 
     /// A version of a table, staged through the gateway, with `count` rows of write `number`.
@@ -206,6 +212,11 @@ impl std::fmt::Display for Scene {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(to, "the lake was asked {:#?}", self.relay.seen())
     }
+}
+
+fn clients() -> Clients {
+    let python = Python::ready().expect("a scene has been set");
+    Clients::start(&mut python.script("faults.py"))
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {

@@ -340,8 +340,7 @@ class World:
                 break
             time.sleep(0.1)
         if sum(shown) != 1 or shown != stored:
-            yield f"{table} is shown as {named(table.names, shown)}, and is there as {named(table.stored, stored)}"
-            return
+            return (yield f"{table} is shown as {named(table.names, shown)}, and is there as {named(table.stored, stored)}")
         table.at = shown.index(True)
         if table.told not in (None, table.at):
             yield f"{table} was renamed to {table.names[table.told]}, and is called {table.name}"

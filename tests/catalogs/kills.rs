@@ -58,7 +58,7 @@ enum Victim<'a> {
 
 #[test]
 fn whatever_is_killed_every_batch_is_all_or_nothing() {
-    let rounds = number("NSGATE_KILL_ROUNDS").unwrap_or(6);
+    let rounds = number("NSGATE_KILL_ROUNDS").unwrap_or(ROUNDS_ON_TABLES);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = number("NSGATE_KILL_SEED").unwrap_or(now.unwrap().as_secs());
     println!("kills: {rounds} rounds, NSGATE_KILL_SEED={seed}");

@@ -77,11 +77,15 @@ async fn built_on(world: &World) -> String {
     gate.open();
     assert_eq!(batch.await.unwrap().status, 400);
     let id = hazard(world).await;
-    // What was refused is settled, too: a restart has nothing else in doubt.
-    while !printed(world, &["show", &id]).await.contains("not ours") {
+    shows(world, &id, "not ours").await;
+    id
+}
+
+/// Waits until an entry of a batch is settled so: then a restart has nothing but the hazard in doubt.
+async fn shows(world: &World, id: &str, settled: &str) {
+    while !printed(world, &["show", id]).await.contains(settled) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    id
 }
 
 /// Waits for the one batch that waits for a person; its name.

@@ -1,6 +1,7 @@
 //! A configuration that is read again is in use whole or not at all, and nobody who is being served notices.
 
 mod batches;
+mod renamed;
 mod steady;
 
 use std::time::Duration;

@@ -197,8 +197,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "batches lock shared",
         file: EFFECTS,
-        right: "locks.exclusive(tables, wait).await",
-        wrong: "locks.shared(tables, wait).await",
+        right: "locks.for_batch(tables, wait).await",
+        wrong: "locks.shared_for_batch(tables, wait).await",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {

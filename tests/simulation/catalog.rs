@@ -183,10 +183,6 @@ impl Catalog {
         self.staged.remove(path);
     }
 
-    pub fn staged_size(&self, path: &str) -> Option<u64> {
-        self.staged.get(path).map(|(manifest, _)| manifest.size)
-    }
-
     /// The place that a name leads to.
     pub fn place(&self, table: &str) -> Option<usize> {
         self.names.get(table).copied()

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+pub use server::Change;
+
 use crate::catalog::seed;
 use crate::front::Front;
 use crate::history::{Kind, Outcome};
@@ -24,6 +26,8 @@ pub struct Client {
     front: Arc<Front>,
     world: Arc<World>,
     pub random: Random,
+    /// It goes away after so long, where its script says so.
+    pub leaves: Option<Duration>,
 }
 
 /// A version that a client wants to make.
@@ -44,7 +48,13 @@ impl Client {
             front: Arc::clone(front),
             world: Arc::clone(&front.world),
             random: Random::new(front.world.scenario.seed, stream),
+            leaves: None,
         }
+    }
+
+    /// Another client, who does something else meanwhile.
+    pub fn another(&self, stream: u64) -> Self {
+        Self::new(&self.front, 100 + stream)
     }
 
     /// Does what its role is, with pauses.
@@ -120,11 +130,7 @@ impl Client {
     async fn reference(&mut self, aborts: bool) {
         let op = self.reference_batch();
         if aborts {
-            let inner = &mut *self.world.lock();
-            let last = inner.history.ops[op].entries.last().expect("an entry");
-            let (author, table) = (last.author.clone(), last.table);
-            let catalog = self.world.scenario.tables[table].catalog;
-            inner.catalogs[catalog].catalog.unstage(&author);
+            self.lose_last_manifest(op);
         }
         self.send(op, true).await;
         if !aborts {
@@ -141,9 +147,9 @@ impl Client {
             let op = self.plan(&again, true);
             self.send(op, true).await;
         }
-        self.write(0, server::Change::Insert, false).await;
+        self.write(0, Change::Insert, false).await;
         self.rename(1, tables - 1).await;
-        self.write(tables - 1, server::Change::Insert, false).await;
+        self.write(tables - 1, Change::Insert, false).await;
         self.count(1).await;
         self.list(0, false).await;
         if let Some(next) = self.next(0, false).await {
@@ -223,7 +229,7 @@ impl Client {
     }
 
     /// The version that comes next, as far as the gateway shows; a guess where no answer comes, or nothing.
-    async fn next(&mut self, table: usize, branch: bool) -> Option<Wanted> {
+    pub async fn next(&mut self, table: usize, branch: bool) -> Option<Wanted> {
         let found = self.latest(table, branch).await;
         let guesses = self.random.chance(30);
         let (version, base, place) = match found {
@@ -250,6 +256,9 @@ impl Client {
 
     /// How long a client waits before it goes away.
     fn patience(&mut self) -> Option<Duration> {
+        if let Some(leaves) = self.leaves {
+            return Some(leaves);
+        }
         let leaves = self.world.is_rough() && self.random.chance(self.world.scenario.leaves);
         let longest = *self.random.pick(&[20, 3_000, 30_000]);
         let patience = self.random.millis(1, longest);

@@ -14,6 +14,7 @@ mod catalog;
 mod check;
 mod clients;
 mod clock;
+mod directed;
 mod front;
 mod history;
 mod ledger;

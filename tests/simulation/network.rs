@@ -30,6 +30,8 @@ pub struct Network {
     pub messages: u64,
     /// Of which table of which catalog something untrue has been said: it is said once.
     lied: BTreeSet<(usize, String, Fault)>,
+    /// When the last of all messages arrives.
+    pub arrived: Duration,
     /// How many messages each of the planned faults could have happened to.
     met: Vec<u64>,
 }
@@ -288,6 +290,11 @@ impl Parcel {
     }
 
     async fn deliver(mut self) {
+        {
+            let arrives = self.world.elapsed() + self.travel + self.pause;
+            let network = &mut self.world.lock().network;
+            network.arrived = network.arrived.max(arrives);
+        }
         sleep(self.travel).await;
         let reply = self.done().await;
         if matches!(self.answers, Answers::Nothing) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use nsgate::batch::OpenBatch;
 use nsgate::metrics::{Metrics, Standing};
 use tokio::task::JoinSet;
@@ -54,6 +55,19 @@ pub fn watch_panics() {
 }
 
 pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
+    simulate_with(scenario, metrics, traced, None)
+}
+
+/// What a client does, written down step by step.
+pub type Script = Box<dyn FnOnce(Client) -> BoxFuture<'static, ()> + Send>;
+
+/// The same, with a client more that does what its script says.
+pub fn simulate_with(
+    scenario: Scenario,
+    metrics: &Arc<Metrics>,
+    traced: bool,
+    script: Option<Script>,
+) -> Ended {
     PANICS.with_borrow_mut(Vec::clear);
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder
@@ -61,12 +75,17 @@ pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> End
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let mut ended = runtime.block_on(run(scenario, metrics, traced));
+    let mut ended = runtime.block_on(run(scenario, metrics, traced, script));
     ended.wrong.extend(PANICS.take());
     ended
 }
 
-async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
+async fn run(
+    scenario: Scenario,
+    metrics: &Arc<Metrics>,
+    traced: bool,
+    script: Option<Script>,
+) -> Ended {
     clock::begin();
     let world = World::new(scenario, traced);
     let front = Front::new(&world, metrics);
@@ -87,6 +106,9 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
             sleep(begins).await;
             client.play(role).await;
         });
+    }
+    if let Some(script) = script {
+        playing.spawn(script(Client::new(&front, 9)));
     }
     for crash in &world.scenario.crashes {
         if let (At::Time(at), keeps) = (crash.at, crash.keeps) {
@@ -127,6 +149,18 @@ async fn run(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended 
             sleep(FREE_AGAIN).await;
             wrong.extend(look_again(&front, &hazards).await);
         }
+        if world.scenario.to_the_end {
+            // What was late arrives among what was done since.
+            let arrived = world.lock().network.arrived + FREE_AGAIN;
+            sleep(arrived.saturating_sub(world.elapsed())).await;
+        }
+    }
+    if world.scenario.to_the_end && wrong.is_empty() {
+        match settled(&front, &[Standing::Hazard, Standing::Watching]).await {
+            Ok(open) => hazards = open,
+            Err(open) => wrong.push(format!("these never end: {open:?}")),
+        }
+        wrong.extend(look_again(&front, &hazards).await);
     }
     let inner = &mut *world.lock();
     wrong.extend(check::history(inner, &world.scenario, &hazards));

@@ -82,9 +82,9 @@ impl Run {
 
     /// A catalog did not do, or not say, what it was asked for.
     pub(super) fn troubled(&mut self, entry: usize, refusal: Refusal) {
-        let Entry { line, .. } = &self.plan.entries[entry];
+        let Entry { backend, line, .. } = &self.plan.entries[entry];
         let mut words = refusal.message;
-        let backend = &line.table.backend;
+        let backend = backend.name();
         if !words.contains(&**backend) {
             words = format!("backend `{backend}` answered {}: {words}", refusal.status);
         }

@@ -28,6 +28,10 @@ impl Run {
         }
         let names = &self.coordinator.visibility.names;
         names.reveal(&self.fate, self.plan.names());
+        for table in self.plan.names() {
+            let claims = self.coordinator.visibility.renamed(table);
+            self.superseded.extend(claims);
+        }
         for entry in &self.plan.entries {
             if let Some(version) = entry.version() {
                 let visibility = &self.coordinator.visibility;

@@ -85,6 +85,6 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     );
     assert!(visibility.uncontested(&line("late"), 2).is_empty());
     coordinator.taken(&line("late"), 2).await;
-    coordinator.changed(&line("gone").table).await;
+    coordinator.attempted(&line("gone").table, None).await;
     assert_eq!(settled().await, [theirs, theirs]);
 }

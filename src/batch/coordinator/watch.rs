@@ -79,9 +79,14 @@ impl Run {
 
     /// A create has landed late: its table is locked again.
     pub(super) fn landed(&mut self, entry: usize) {
-        let Entry { line, action, .. } = &self.plan.entries[entry];
+        let Entry {
+            backend,
+            line,
+            action,
+            ..
+        } = &self.plan.entries[entry];
         tracing::warn!(
-            batch = %self.id, backend = %line.table.backend, table = %line.table.table, ?action,
+            batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action,
             "a create landed after its batch was undone; it is undone as well"
         );
         self.coordinator.metrics.late_create();

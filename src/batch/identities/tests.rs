@@ -167,6 +167,22 @@ async fn after_a_start_a_catalog_is_found_by_its_address_and_else_by_its_name() 
     assert_eq!(taken, expected);
 }
 
+#[test]
+fn the_log_keeps_the_address_and_reads_what_was_written_without() {
+    let old = r#"{"backend":"lake","table":["t"],"branch":null,"action":"Deregister"}"#;
+    let read: IntentEntry = serde_json::from_str(old).unwrap();
+    assert_eq!(read, entry("lake", None));
+    assert_eq!(serde_json::to_string(&read).unwrap(), old);
+    let mut new = entry("lake", Some(1));
+    new.catalog.known_as("lake", &"pond".into());
+    let written = serde_json::to_string(&new).unwrap();
+    let address = r#"{"address":"http://localhost:1"}"#;
+    let expected = old.replacen('}', &format!(r#","catalog":{address}}}"#), 1);
+    assert_eq!(written, expected);
+    let read: IntentEntry = serde_json::from_str(&written).unwrap();
+    assert_eq!(&**read.identity(), "lake");
+}
+
 #[tokio::test]
 async fn a_catalog_that_was_away_at_the_start_is_known_when_it_is_back() {
     let identities = Identities::default();

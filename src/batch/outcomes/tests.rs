@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::batch::log::{AbortAnswer, Intent, Logged, Resolution};
-use crate::batch::step::{Decision, Settled};
+use crate::batch::log::{AbortAnswer, Intent, Logged, Resolution, Verdict};
+use crate::batch::step::{Decision, Refusal, Settled};
+use crate::protocol::error::Code;
 
 const REMEMBER: Duration = Duration::from_secs(60);
 /// The time of day in these tests, in milliseconds.
@@ -374,4 +375,24 @@ fn an_abort_of_an_older_version_is_a_conflict() {
     };
     assert_eq!(told(Some(answer)).status, 400);
     assert_eq!(told(Some(answer)).code, Code::InvalidInput);
+}
+
+/// Versions before this one wrote a fingerprint of the entries as they were spelled.
+#[tokio::test]
+async fn the_same_spelling_joins_a_batch_of_an_older_version() {
+    let log = Shelf::new();
+    let mut old = record("k", Some(Verdict::Commit(Vec::new())), None);
+    old.intent.fingerprint = fingerprint("spelled").canonical;
+    let id = log.put(old);
+    let hasher = |text: &str| {
+        let mut hasher = Hasher::new(&SHA256);
+        hasher.update(text.as_bytes());
+        hasher
+    };
+    for (spelling, joins) in [("spelled", true), ("spelled otherwise", false)] {
+        let fingerprint = Fingerprint::new(hasher("canonical"), Some(hasher(spelling)));
+        let request = RequestKey::new("ada", Some("k"), fingerprint);
+        let joined = joined(&outcomes(&log), &request).await;
+        assert_eq!(joined.map(|outcome| outcome.id), joins.then_some(id));
+    }
 }

@@ -80,10 +80,32 @@ impl Visibility {
         self.retake(&line.table, which, rest)
     }
 
-    /// A change of which the catalog chose the version has succeeded: freed versions may have been made again.
-    pub fn changed(&self, table: &TableKey, rest: Duration) -> Vec<Claim> {
-        let which = |slot: &Slot| matches!(slot.what, What::Freed { .. });
+    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: freed versions may
+    /// have been made again, whatever was answered.
+    pub fn attempted(
+        &self,
+        table: &TableKey,
+        version: Option<(&Line, u64)>,
+        rest: Duration,
+    ) -> Vec<Claim> {
+        let is_one = |slot: &Slot| match version {
+            Some((line, version)) => slot.subject.start(line.branch.as_deref()) == Some(version),
+            None => true,
+        };
+        let which = |slot: &Slot| matches!(slot.what, What::Freed { .. }) && is_one(slot);
         self.retake(table, which, rest)
+    }
+
+    /// The name goes to another table, or to none: what was freed of the one that had it says nothing of that. Answers with
+    /// the entries that would claim it after a restart.
+    pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
+        let is_freed = |slot: &Slot| matches!(slot.what, What::Freed { .. } | What::Retaken { .. });
+        let slots = self.tables.get(table);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let freed = slots.filter(|slot| is_freed(slot));
+        let claims: Vec<Claim> = freed.filter_map(Slot::claim).collect();
+        self.retain(table, |slot| !is_freed(slot));
+        claims
     }
 
     fn retake(

@@ -89,7 +89,7 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
 async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_again() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.release(&line, version(2), &fate, Release::Clean(REST), None);
-    visibility.changed(&line.table, REST);
+    visibility.attempted(&line.table, None, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Scene, T, done};
+use super::{CREATE, Scene, T, done, is_done};
 
 /// Milliseconds that a write may take to succeed, at its first try, from the abort's answer on.
 const AT_ONCE: u128 = 1000;
@@ -72,4 +72,45 @@ fn a_batch_works_at_once_after_a_clean_abort() {
     assert_eq!(reply.status, 200, "{reply:?}");
     let shown = scene.through("look", T, &[]);
     assert_eq!(done(&shown)["rows"], json!({"0": 1, "2": 2}), "{shown}");
+}
+
+/// A writer has found the undecided version in storage and built on it, and only asks for its own version when that one
+/// was undone and somebody else has made another in its place: what somebody else was told stays true.
+fn built_on_an_undone_version(meanwhile: &str) {
+    let Some(scene) = Scene::with(&json!({"batch": {"slot_cooldown": "60s"}})) else {
+        return;
+    };
+    let entries = scene.entries(1);
+    let other = scene.other.catch(CREATE);
+    let (reply, built) = scene.meanwhile(&entries, || {
+        other.wait();
+        scene.settles(T, &json!([1, 2]));
+        let built = scene.staged(T, 9, 1);
+        other.refuse(400);
+        built
+    });
+    assert!(reply.status >= 400, "{reply:?}");
+    scene.undone();
+    println!(
+        "a writer found version 2, and asks for {}",
+        built["version"]
+    );
+    let told = scene.through(meanwhile, T, &[json!(7), json!(3)]);
+    let late = scene
+        .gateway
+        .post("/v1/table/lab%24t/version/create?delimiter=%24", &built);
+    println!("then an {meanwhile}: {told}");
+    println!("then what was built on version 2: {}", late.status);
+    scene.kept(&told, T, 7, 3);
+    scene.hides(T, 1, if is_done(&told) { 4 } else { 1 });
+}
+
+#[test]
+fn what_was_built_on_an_undone_version_takes_no_append() {
+    built_on_an_undone_version("append");
+}
+
+#[test]
+fn what_was_built_on_an_undone_version_takes_no_insert() {
+    built_on_an_undone_version("insert");
 }

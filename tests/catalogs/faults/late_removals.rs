@@ -85,6 +85,20 @@ fn a_late_delete_that_was_refused_takes_no_append() {
     written_meanwhile(&scene, "append", &delete);
 }
 
+/// The same with an answer that says that it has been done.
+#[test]
+fn a_late_delete_that_was_confirmed_takes_no_append() {
+    let Some(scene) = Scene::set() else { return };
+    let entries = scene.doomed(1);
+    let delete = scene.relay.catch(DELETE);
+    let (reply, _) = scene.meanwhile(&entries, || delete.wait().refuse(200));
+    assert_eq!(reply.status, 400, "{reply:?}");
+    scene.settles(T, &json!([1]));
+    scene.undone();
+    rested();
+    written_meanwhile(&scene, "append", &delete);
+}
+
 /// A client makes a new table of a name while a deregister is on its way; it is there after that.
 fn made_meanwhile(scene: &Scene, name: &str, deregister: &Caught) {
     let told = scene.through("create", name, &[json!(7), json!(3)]);

@@ -12,8 +12,9 @@ use crate::harness::Caught;
 
 const INSERT: &str = "/insert";
 
-/// While a batch is not decided, an insert that came before it arrives: nobody sees anything of the batch.
-fn lands_in_a_batch(scene: &Scene, entries: &Value, insert: &Caught) {
+/// While a batch is not decided, an insert that came before it arrives: nobody sees anything of the batch, which is
+/// aborted where the other catalog `refuses` its part.
+fn lands_in_a_batch(scene: &Scene, entries: &Value, insert: &Caught, refuses: bool) {
     let other = scene.other.catch(CREATE);
     let (reply, ()) = scene.meanwhile(entries, || {
         // The batch may wait for the insert: then its lock is not free in time.
@@ -26,7 +27,11 @@ fn lands_in_a_batch(scene: &Scene, entries: &Value, insert: &Caught) {
             let looked = scene.through("look", T, &[]);
             assert!(looked["rows"]["1"].is_null(), "not decided yet: {looked}");
             scene.hides(T, 1, 1);
-            other.pass();
+            if refuses {
+                other.refuse(400);
+            } else {
+                other.pass();
+            }
         }
     });
     println!("the batch: {} {:?}", reply.status, reply.body);
@@ -44,20 +49,34 @@ fn a_client_that_leaves_its_insert_lets_nobody_see_half_of_a_batch() {
     let Some(scene) = Scene::set() else { return };
     let entries = scene.entries(1);
     let insert = scene.relay.catch(INSERT);
-    let mut command = crate::harness::Python::ready().unwrap().script("faults.py");
-    command.arg(scene.gateway.token());
-    let leaves = crate::harness::Clients::start(&mut command);
-    let order = json!(["insert", scene.gateway.uri(), T, 7, 3]);
+    let leaves = super::clients();
+    let order = json!([
+        scene.gateway.token(),
+        "insert",
+        scene.gateway.uri(),
+        T,
+        7,
+        3
+    ]);
     let told = leaves.begin(&order);
     insert.wait();
     drop(told);
     // Kill -9: its connection is closed in the middle of the request.
     drop(leaves);
-    lands_in_a_batch(&scene, &entries, &insert);
+    lands_in_a_batch(&scene, &entries, &insert, false);
 }
 
 #[test]
 fn an_insert_that_times_out_lets_nobody_see_half_of_a_batch() {
+    timed_out(false);
+}
+
+#[test]
+fn an_insert_that_times_out_lets_nobody_see_an_aborted_batch() {
+    timed_out(true);
+}
+
+fn timed_out(refuses: bool) {
     let Some(scene) = Scene::with(&json!({"limits": {"data_timeout": "1s"}})) else {
         return;
     };
@@ -65,7 +84,7 @@ fn an_insert_that_times_out_lets_nobody_see_half_of_a_batch() {
     let insert = scene.relay.catch(INSERT);
     let told = scene.through("insert", T, &[json!(7), json!(3)]);
     assert!(!is_done(&told), "{told}");
-    lands_in_a_batch(&scene, &entries, &insert);
+    lands_in_a_batch(&scene, &entries, &insert, refuses);
 }
 
 /// A client that leaves in the middle of what it sends.
@@ -88,7 +107,7 @@ fn a_client_that_leaves_in_the_middle_of_its_rows_changes_nothing() {
     assert_eq!(done(&shown)["rows"], json!({"0": 1, "1": 2}), "{shown}");
 }
 
-/// A batch whose client leaves is decided all the same, whatever it has one entry or more.
+/// The create of a batch of one outlives its client, and keeps the table for as long as it may still arrive.
 #[test]
 fn a_client_that_leaves_its_batch_of_one_lets_nobody_see_half_of_another() {
     let Some(scene) = Scene::set() else { return };

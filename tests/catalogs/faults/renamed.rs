@@ -87,3 +87,21 @@ fn a_table_that_is_renamed_takes_no_late_version_along() {
     scene.hides(if moved { AWAY } else { T }, 1, 1);
     scene.settles(if moved { AWAY } else { T }, &json!([1]));
 }
+
+/// Two names of one table: what is not decided under the one is shown under neither.
+#[test]
+fn a_second_name_shows_nothing_of_a_batch() {
+    let Some(scene) = Scene::set() else { return };
+    let location = scene.at_lake("describe", T, &[])["location"].clone();
+    let place = location.as_str().unwrap().rsplit('/').next().unwrap();
+    done(&scene.at_lake("register", "lab$twin", &[json!(place)]));
+    let entries = scene.entries(1);
+    let other = scene.other.catch(CREATE);
+    scene.meanwhile(&entries, || {
+        other.wait();
+        scene.settles(T, &json!([1, 2]));
+        let shown = scene.through("look", "lab$twin", &[]);
+        other.pass();
+        assert!(shown["rows"]["1"].is_null(), "not decided yet: {shown}");
+    });
+}

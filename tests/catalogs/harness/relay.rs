@@ -203,7 +203,7 @@ impl Shared {
                     Ok(caught.hold(request))
                 }
                 fault => {
-                    let answer = self.answer(&request, fault, delay, &mut own);
+                    let answer = self.answer(&request, fault.as_ref(), delay, &mut own);
                     self.end();
                     answer
                 }
@@ -247,7 +247,7 @@ impl Shared {
     fn answer(
         &self,
         request: &Message,
-        fault: Option<Fault>,
+        fault: Option<&Fault>,
         delay: Delay,
         own: &mut Option<BufReader<TcpStream>>,
     ) -> io::Result<Option<Message>> {
@@ -260,8 +260,10 @@ impl Shared {
                 let first = alone()?;
                 alone().map(|_| Some(first))?
             }
-            Some(Fault::Refuse(status)) => Some(Message::refusal(status)),
-            Some(Fault::ActAndRefuse(status)) => alone().map(|_| Some(Message::refusal(status)))?,
+            Some(Fault::Refuse(status)) => Some(Message::refusal(*status)),
+            Some(Fault::ActAndRefuse(status)) => {
+                alone().map(|_| Some(Message::refusal(*status)))?
+            }
             _ if delay.request.is_zero() => Some(self.exchange(request, own)?),
             _ => Some(alone()?),
         };

@@ -83,7 +83,7 @@ fn of_t1(number: usize, entries: u64) -> String {
             r#"{{"id":["west","t1"],"version":{version},"manifest_path":"{number}"}}"#
         ));
     }
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         all.pop();
         all.push(format!(
             r#"{{"id":["east","e{number}"],"version":2,"manifest_path":"e"}}"#

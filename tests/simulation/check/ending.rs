@@ -106,18 +106,18 @@ impl Check<'_> {
                 &*it.backend == backend_name(catalog) && is_name && action(&it.action)
             })
         };
+        let is_later = |it: &Record| decided(it).is_some_and(|decided| decided > since);
         let is_given = about
             .iter()
-            .any(|it| has(it, |action| matches!(action, Action::Register { .. })));
+            .any(|it| is_later(it) && has(it, |action| matches!(action, Action::Register { .. })));
         if own && !is_given {
             self.fail(format!(
                 "{name} of c{catalog} is a name of {location}, one of {of}, by a rename that was not committed"
             ));
         }
-        let is_taken = about.iter().any(|it| {
-            let is_later = decided(it).is_some_and(|decided| decided > since);
-            is_later && has(it, |action| matches!(action, Action::Deregister))
-        });
+        let is_taken = about
+            .iter()
+            .any(|it| is_later(it) && has(it, |action| matches!(action, Action::Deregister)));
         if is_taken {
             self.fail(format!(
                 "{name} of c{catalog} is a name of {location} still, one of {of}, although it was renamed"

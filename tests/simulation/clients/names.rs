@@ -12,11 +12,11 @@ impl Client {
         let table = self.any_table();
         match self.random.below(10) {
             0..5 => {
-                let other = self.another(table);
+                let other = self.another_name(table);
                 self.rename(table, other).await;
             }
             5 if self.world.scenario.second_names => {
-                let other = self.another(table);
+                let other = self.another_name(table);
                 self.register(table, other).await;
             }
             5 => self.move_by_hand(table).await,
@@ -30,7 +30,7 @@ impl Client {
     }
 
     /// Another name, mostly of the same catalog.
-    fn another(&mut self, table: usize) -> usize {
+    fn another_name(&mut self, table: usize) -> usize {
         let scenario = &self.world.scenario;
         let catalog = scenario.tables[table].catalog;
         let anywhere = self.random.chance(10);
@@ -60,7 +60,7 @@ impl Client {
             return;
         };
         self.about(table, "deregister", "{}").await;
-        let other = self.another(table);
+        let other = self.another_name(table);
         let other = *self.random.pick(&[table, other]);
         self.give(other, location).await;
     }
@@ -92,13 +92,13 @@ impl Client {
         op
     }
 
-    async fn about(&mut self, table: usize, tail: &str, body: &str) {
+    pub async fn about(&mut self, table: usize, tail: &str, body: &str) {
         let op = self.about_names();
         self.ask_about(op, table, tail, body).await;
     }
 
     /// A table with one version of the catalog's own making.
-    async fn create(&mut self, table: usize) {
+    pub async fn create(&mut self, table: usize) {
         let op = {
             let inner = &mut *self.world.lock();
             let op = inner.history.ops.len();

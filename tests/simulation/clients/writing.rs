@@ -70,6 +70,12 @@ impl Client {
 
     /// Asks the gateway for it, again if it has a key and no answer came.
     pub async fn send(&mut self, op: usize, as_batch: bool) {
+        {
+            let kind = &mut self.world.lock().history.ops[op].kind;
+            if as_batch && *kind == Kind::Single {
+                *kind = Kind::Coordinated;
+            }
+        }
         let (call, keyed, single) = self.request(op, as_batch);
         let patience = self.patience();
         let tries = if keyed { 4 } else { self.random.between(1, 2) };
@@ -83,6 +89,50 @@ impl Client {
             }
             sleep(self.random.millis(10, 2_000)).await;
         }
+    }
+
+    /// Asks the gateway for a batch, once.
+    pub async fn send_once(&mut self, op: usize) {
+        let (mut call, _, single) = self.request(op, true);
+        call.patience = self.patience();
+        self.once(op, call, single).await;
+    }
+
+    /// Takes away the manifest of an operation's last entry: its catalog is going to refuse it.
+    pub fn lose_last_manifest(&mut self, op: usize) {
+        let inner = &mut *self.world.lock();
+        let last = inner.history.ops[op].entries.last().expect("an entry");
+        let (author, table) = (last.author.clone(), last.table);
+        let catalog = self.world.scenario.tables[table].catalog;
+        inner.catalogs[catalog].catalog.unstage(&author);
+    }
+
+    /// A batch that declares one table and cannot make the next version of another one.
+    pub async fn declare_in_a_batch_that_aborts(&mut self, declared: usize, other: usize) {
+        let Some(next) = self.next(other, false).await else {
+            return;
+        };
+        let op = self.plan(&[next], true);
+        self.lose_last_manifest(op);
+        let scenario = &self.world.scenario;
+        let names = scenario.tables[other].names.iter().map(String::as_str);
+        let create = {
+            let inner = self.world.lock();
+            let entry = &inner.history.ops[op].entries[0];
+            body(names, entry, Some(scenario.staging))
+        };
+        let declare = json!({"id": scenario.tables[declared].names});
+        let operations = json!([
+            {"declare_table": declare},
+            {"create_table_version": create},
+        ]);
+        let call = Call {
+            path: "/v1/table/batch-commit".into(),
+            body: json!({ "operations": operations }).to_string(),
+            key: Some(format!("key-{op}")),
+            patience: None,
+        };
+        self.once(op, call, false).await;
     }
 
     /// Asks once, and writes down what came of it.

@@ -129,9 +129,9 @@ impl Inner {
             let moved = about.iter().any(|(record, (_, decided))| {
                 *decided > since && has(record, |it| matches!(it, Action::Deregister))
             });
-            let kept = about
-                .iter()
-                .any(|(record, _)| has(record, |it| matches!(it, Action::Register { .. })));
+            let kept = about.iter().any(|(record, (_, decided))| {
+                *decided > since && has(record, |it| matches!(it, Action::Register { .. }))
+            });
             if !moved && (!own || kept) {
                 self.wrong.push(format!(
                     "name {name} of c{catalog} was taken from place {place} by the gateway"
