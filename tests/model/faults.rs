@@ -5,8 +5,9 @@ use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
 use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
-use crate::others::{Counter, Reader, Writer};
+use crate::others::Writer;
 use crate::planted::Protocol;
+use crate::readers::{Counter, Reader};
 use crate::setup::{Assumption, Flaw};
 use crate::visibility::Strays;
 use crate::world::{Facts, Faults, Flight, Gateway, Late, World, refusal};

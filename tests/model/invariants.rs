@@ -7,7 +7,7 @@
 use nsgate::batch::step::{Answer, Decision, Effect};
 
 use crate::catalog::Maker;
-use crate::others::Counter;
+use crate::readers::Counter;
 use crate::setup::Tags;
 use crate::world::{Facts, Gateway, Told, World};
 

@@ -23,6 +23,7 @@ mod invariants;
 mod moves;
 mod others;
 mod planted;
+mod readers;
 mod search;
 mod setup;
 mod visibility;

@@ -4,7 +4,8 @@
 use nsgate::batch::step::{Effect, Settled, State};
 
 use crate::catalog::{Maker, Table};
-use crate::others::{Counter, Reader, Rival};
+use crate::others::Rival;
+use crate::readers::{Counter, Reader};
 use crate::setup::Flaw;
 use crate::world::{Flight, Late, World};
 
@@ -215,6 +216,19 @@ impl World {
             if on == table && which && (slot == Slot::Freed || slot.is_uncertain()) {
                 self.slots[entry] = Slot::Retaken;
                 self.overtake(table);
+                if !self.log.ended {
+                    self.log.settled[entry] = Some(Settled::Theirs);
+                }
+            }
+        }
+    }
+
+    /// Another table has the name: what was freed of the one that had it says nothing of that.
+    pub fn forget_freed(&mut self, table: usize) {
+        for entry in self.made() {
+            let freed = matches!(self.slots[entry], Slot::Freed | Slot::Retaken);
+            if self.place_of(entry).0 == table && freed {
+                self.slots[entry] = Slot::Open;
                 if !self.log.ended {
                     self.log.settled[entry] = Some(Settled::Theirs);
                 }

@@ -10,7 +10,8 @@ use nsgate::protocol::error::Code;
 
 use crate::catalog::{Maker, Table};
 use crate::invariants::Invariant;
-use crate::others::{Counter, Reader, Rival, Writer};
+use crate::others::{Rival, Writer};
+use crate::readers::{Counter, Reader};
 use crate::setup::{MOST, Setup};
 use crate::visibility::{Slot, Strays};
 
