@@ -1,10 +1,16 @@
 //! The protocol model-checked: `step` itself, with everything that can happen around one batch, in every order.
 //!
-//! A batch of three versions in two catalogs, two of them a chain; a gateway that may stop at any instant and comes back
-//! with what its log holds; messages that are lost, doubled or delayed; a writer and a reader who go through the gateway,
-//! and somebody who writes behind its back.
+//! A batch of one to three versions in one or two catalogs, or of a version here and a removal there; a gateway that may
+//! stop at any instant and comes back with what its log holds; messages that are lost, doubled or come at any time, creates
+//! and removals alike; catalogs that refuse after they have acted, say what is not so once, keep staged manifests or
+//! entity tags or not. Others use the same numbers and names through the gateway: a writer who names his version, one who
+//! has the catalog choose it, another batch, somebody who gives names to other tables, readers; and somebody writes behind
+//! its back. All versions are of the same size, but for some of the latter's.
 //!
-//! `cargo test --test model` searches small bounds to their end. The large ones, minutes and gigabytes:
+//! What the gateway does around `step` is `visibility`; what is assumed of the world is `setup::Assumption`, each taken
+//! away in a search of its own.
+//!
+//! `cargo test --test model` searches small bounds to their end. The large ones, minutes:
 //!
 //! ```text
 //! NSGATE_MODEL=full cargo test --release --test model

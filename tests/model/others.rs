@@ -41,6 +41,8 @@ pub enum Rival {
     Uncertain {
         table: usize,
         place: usize,
+        /// It came after this one was committed.
+        later: bool,
     },
     Done,
 }
@@ -268,7 +270,12 @@ impl World {
         }
         self.contest(table, place, false);
         if lost {
-            self.rival = Rival::Uncertain { table, place };
+            let later = self.is_committed();
+            self.rival = Rival::Uncertain {
+                table,
+                place,
+                later,
+            };
             self.linger(Late::Rival { table, place });
         } else if self.tables[table].create(place, Maker::Rival { committed: true }) {
             self.acknowledge(table, place);
@@ -278,7 +285,7 @@ impl World {
 
     /// The other batch undoes what has landed late, where it can tell that it is its own; or its watch is over.
     pub fn rival_looks(&mut self) -> bool {
-        let Rival::Uncertain { table, place } = self.rival else {
+        let Rival::Uncertain { table, place, .. } = self.rival else {
             return false;
         };
         let late = Late::Rival { table, place };

@@ -92,7 +92,9 @@ impl World {
     /// The place that the other batch may have made.
     fn rival_at(&self, table: usize) -> Option<usize> {
         match self.rival {
-            Rival::Uncertain { table: on, place } if on == table => Some(place),
+            Rival::Uncertain {
+                table: on, place, ..
+            } if on == table => Some(place),
             _ => None,
         }
     }
@@ -201,6 +203,7 @@ impl World {
         if let Rival::Uncertain {
             table: on,
             place: at,
+            ..
         } = self.rival
             && (on, Some(at)) == (table, place)
         {
@@ -259,7 +262,11 @@ impl World {
             self.overtake(table);
         }
         for entry in self.made() {
-            if let Rival::Uncertain { table, place } = self.rival
+            if let Rival::Uncertain {
+                table,
+                place,
+                later: false,
+            } = self.rival
                 && (table, place) == self.place_of(entry)
             {
                 self.rival = Rival::Done;
