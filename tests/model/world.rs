@@ -61,6 +61,10 @@ pub struct World {
 
 /// The process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every world has the large one"
+)]
 pub enum Gateway {
     Down,
     /// It has the batch in hand.
