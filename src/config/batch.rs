@@ -19,7 +19,7 @@ pub struct BatchConfig {
     pub lock_timeout: Duration,
     /// How long the catalogs may take to create the versions of one batch.
     pub prepare_timeout: Duration,
-    /// How long a version number freed by an undo stays reserved.
+    /// How long a create above a version that was undone is refused, for it was built on what is gone.
     pub slot_cooldown: Duration,
     /// How long the outcome of a batch is remembered for a repeated request.
     pub remember_outcomes: Duration,
@@ -81,7 +81,7 @@ impl Section for BatchConfig {
             "slot_cooldown",
             &mut self.slot_cooldown,
             keep(),
-            "How long a version number freed by an undo stays reserved.",
+            "How long a create above a version that was undone is refused, for it was built on what is gone.",
         );
         keys.key(
             "remember_outcomes",

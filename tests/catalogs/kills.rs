@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,6 +38,8 @@ const DELAYED: &str = "requests on their way when a round was judged";
 /// What a gateway says of each batch that it finds in its log.
 const UNFINISHED: &str = "an unfinished batch is being finished";
 
+type Late = Arc<Mutex<BTreeMap<String, u64>>>;
+
 /// What is killed, started again, and asked.
 struct Scene {
     catalogs: [Catalog; 3],
@@ -46,6 +49,8 @@ struct Scene {
     world: Clients,
     random: Random,
     counts: BTreeMap<String, u64>,
+    /// Requests that were delayed by seconds.
+    late: Late,
     /// Batches that have needed a person.
     hazards: BTreeSet<String>,
 }
@@ -77,7 +82,7 @@ fn whatever_is_killed_every_batch_is_all_or_nothing() {
     let ever = scene.world.order(&json!(["remember"]));
     assert_eq!(ever["wrong"], json!([]), "of {}", ever["tables"]);
     println!("{rounds} rounds in {:?}:", start.elapsed());
-    for (what, count) in &scene.counts {
+    for (what, count) in scene.counts.iter().chain(&*scene.late.lock().unwrap()) {
         println!("  {what}: {count}");
     }
     let count = |what| scene.counts.get(what).copied().unwrap_or_default();
@@ -135,6 +140,7 @@ impl Scene {
             world,
             random: Random(seed),
             counts: BTreeMap::new(),
+            late: Late::default(),
             hazards: BTreeSet::new(),
         })
     }
@@ -163,7 +169,7 @@ impl Scene {
     /// `last`: nothing that was delayed is left for later.
     fn round(&mut self, last: bool) -> String {
         for relay in &self.relays {
-            relay.delay(delays(Random(self.random.next())));
+            relay.delay(delays(Random(self.random.next()), self.late.clone()));
         }
         self.world.order(&json!(["load"]));
         sleep(self.random.between(100, 1000));
@@ -296,16 +302,27 @@ impl Victim<'_> {
     }
 }
 
-/// Most requests and answers take a moment longer, some outlast the gateway's patience, a few nearly everything.
-fn delays(mut random: Random) -> impl FnMut(&Message) -> Delay + Send {
+/// Most requests and answers take a moment longer, some outlast the gateway's patience, a few nearly everything: more
+/// of those that a catalog carries out whenever they come. Counts the last, by kind.
+fn delays(mut random: Random, late: Late) -> impl FnMut(&Message) -> Delay + Send {
     move |request| {
-        if request.path() == "/" {
-            return Delay::default();
-        }
-        let delay = match random.below(1000) {
-            0..4 => random.between(2000, LONGEST),
-            4..20 => random.between(100, 2000),
-            _ => random.between(0, 3),
+        let path = request.path().trim_end_matches('/');
+        let kind = path.rsplit('/').next().unwrap_or_default();
+        let often = match kind {
+            "" => return Delay::default(),
+            "delete" | "register" | "deregister" => 50,
+            "create" => 10,
+            _ => 3,
+        };
+        let drawn = random.below(1000);
+        let delay = if drawn < often {
+            let kind = format!("delayed by seconds: {kind}");
+            *late.lock().unwrap().entry(kind).or_default() += 1;
+            random.between(2000, LONGEST)
+        } else if drawn < 5 * often {
+            random.between(100, 2000)
+        } else {
+            random.between(0, 3)
         };
         let (mut request, mut answer) = (delay, Duration::ZERO);
         if random.below(3) == 0 {

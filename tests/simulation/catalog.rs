@@ -200,6 +200,11 @@ impl Catalog {
             .collect()
     }
 
+    /// Whether there is such a line: it may have been dropped under another name.
+    pub fn has(&self, spot: Spot) -> bool {
+        self.line(spot).is_some()
+    }
+
     /// What has happened since this was last asked.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)

@@ -14,6 +14,7 @@ mod ending;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nsgate::batch::OpenBatch;
+use nsgate::batch::log::Verdict;
 use nsgate::batch::step::Decision;
 
 use crate::catalog::Spot;
@@ -360,7 +361,10 @@ impl Check<'_> {
         let mut keys = BTreeSet::new();
         for record in self.inner.ledger.records() {
             let name = self.inner.ledger.name(record.id);
-            if let Some(key) = &record.intent.idempotency
+            // One that failed for a reason that passes has given its key back.
+            let refusal = record.verdict.as_ref().and_then(Verdict::refusal);
+            let keeps = refusal.is_none_or(|it| !matches!(it.status, 408 | 425 | 429 | 500..));
+            if let Some(key) = record.intent.idempotency.as_ref().filter(|_| keeps)
                 && !keys.insert(key.clone())
             {
                 self.fail(format!("{name} is the second batch of one Idempotency-Key"));

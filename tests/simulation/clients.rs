@@ -59,8 +59,8 @@ impl Client {
 
     /// Does what its role is, with pauses.
     pub async fn play(mut self, role: Role) {
-        if let Role::Reference { aborts } = role {
-            return self.reference(aborts).await;
+        if let Role::Reference { aborts, goes_on } = role {
+            return self.reference(aborts, goes_on).await;
         }
         let (Role::Batches { count }
         | Role::Singles { count }
@@ -122,18 +122,21 @@ impl Client {
         }
         let keyed = self.random.chance(50);
         let op = self.plan(&wanted, keyed);
+        if wanted.len() > 1 && self.random.chance(self.world.scenario.aborts) {
+            self.lose_last_manifest(op);
+        }
         self.send(op, true).await;
     }
 
-    /// One batch over everything; and, if it aborts, what others do right after: a batch that competes, an insert, a
+    /// One batch over everything; and perhaps what others do right after: a batch that competes, an insert, a
     /// rename and its return, and one version more.
-    async fn reference(&mut self, aborts: bool) {
+    async fn reference(&mut self, aborts: bool, goes_on: bool) {
         let op = self.reference_batch();
         if aborts {
             self.lose_last_manifest(op);
         }
         self.send(op, true).await;
-        if !aborts {
+        if !goes_on {
             return;
         }
         let tables = self.world.scenario.tables.len();

@@ -69,7 +69,7 @@ fn scenario(ways: Ways, faults: Vec<Planned>) -> Scenario {
     Scenario {
         faults: Faults::Planned(faults),
         clients: Vec::new(),
-        ..Scenario::reference(ways, false)
+        ..Scenario::reference(ways, false, false)
     }
 }
 

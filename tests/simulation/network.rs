@@ -155,7 +155,7 @@ impl Wire {
         if let Some(fault) = fault {
             inner.history.counts.add(fault.name(), 1);
             inner.history.mistreated.extend(question.authors());
-            if fault == Fault::Conflict {
+            if matches!(fault, Fault::Conflict | Fault::RefusedAfter) {
                 inner.history.contested.extend(question.authors());
             }
         }
@@ -242,7 +242,10 @@ impl World {
                 message,
                 fault,
                 far,
-            } => return (*message == number).then_some((*fault, Some(*far))),
+            } => {
+                let fits = !fault.is_particular() || fault.fits(question);
+                return (*message == number && fits).then_some((*fault, Some(*far)));
+            }
             Faults::Planned(planned) => {
                 inner.network.met.resize(planned.len(), 0);
                 let mut due = None;
@@ -258,7 +261,12 @@ impl World {
                 percent,
                 kinds,
                 changes_only,
+                removals,
             } => {
+                let percent = match question.own && question.removes() {
+                    true => percent.max(removals),
+                    false => percent,
+                };
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;
                 }

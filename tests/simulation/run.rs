@@ -1,8 +1,8 @@
 //! One simulation from its beginning to the checks.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -47,11 +47,14 @@ thread_local! {
 
 /// A panic of a task of the gateway would go unseen: each is written down for the simulation of its thread.
 pub fn watch_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
-        before(panic);
-    }));
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
+            before(panic);
+        }));
+    });
 }
 
 pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> Ended {
@@ -183,13 +186,24 @@ async fn settled(front: &Front, quiet: &[Standing]) -> Result<Vec<OpenBatch>, Ve
     for _ in 0..SETTLES.as_secs() / 2 {
         sleep(Duration::from_secs(2)).await;
         if let Some(now) = front.open() {
-            if now.iter().all(|batch| quiet.contains(&batch.state)) {
+            let is_hazard = |batch: &&OpenBatch| batch.state == Standing::Hazard;
+            let locked: BTreeSet<_> = now.iter().filter(is_hazard).flat_map(tables).collect();
+            // What landed late waits for whoever has its table locked; where that is a hazard, for a person.
+            let waits = |batch: &OpenBatch| {
+                batch.state == Standing::Watching && tables(batch).any(|it| locked.contains(&it))
+            };
+            if now.iter().all(|batch| quiet.contains(&batch.state) || waits(batch)) {
                 return Ok(now);
             }
             open = now;
         }
     }
     Err(open)
+}
+
+fn tables(batch: &OpenBatch) -> impl Iterator<Item = (Arc<str>, String)> + '_ {
+    let entries = batch.entries.iter();
+    entries.map(|entry| (Arc::clone(&entry.backend), entry.table.clone()))
 }
 
 /// In the end every table can be read and written again, and shows what its catalog has.

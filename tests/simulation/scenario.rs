@@ -25,6 +25,8 @@ pub struct Scenario {
     pub rough_for: Duration,
     /// A message that comes later than this comes never.
     pub latest_message: Duration,
+    /// So many of a hundred batches cannot be prepared: a manifest is not there.
+    pub aborts: u64,
     /// Clients give tables second names, so that two lead to one place.
     pub second_names: bool,
     /// So many of a hundred requests are given up by their clients in the middle.
@@ -99,6 +101,8 @@ pub enum Role {
     /// manifest is not there.
     Reference {
         aborts: bool,
+        /// And then a batch that competes, an insert, a rename and another version.
+        goes_on: bool,
     },
 }
 
@@ -109,6 +113,8 @@ pub enum Faults {
         kinds: Vec<Fault>,
         /// Reads meet none.
         changes_only: bool,
+        /// The same for what takes back: it is what destroys.
+        removals: u64,
     },
     /// These, and no others.
     Planned(Vec<Planned>),
@@ -176,8 +182,8 @@ pub struct Staging {
 }
 
 impl Scenario {
-    /// One batch over two catalogs of a kind, and nothing that goes wrong.
-    pub fn reference(kind: Ways, aborts: bool) -> Self {
+    /// One batch over two catalogs of a kind, perhaps others after it, and nothing that goes wrong.
+    pub fn reference(kind: Ways, aborts: bool, goes_on: bool) -> Self {
         // The last name is one that a table gets.
         let plain = Ways {
             told: true,
@@ -193,7 +199,10 @@ impl Scenario {
                 Table::spare(0, 2),
             ],
             settings: BatchConfig::default(),
-            clients: vec![(Role::Reference { aborts }, Duration::from_millis(100))],
+            clients: vec![(
+                Role::Reference { aborts, goes_on },
+                Duration::from_millis(100),
+            )],
             // Messages are counted from 1.
             faults: Faults::One {
                 message: 0,
@@ -204,6 +213,7 @@ impl Scenario {
             latest_message: LATEST,
             leaves: 0,
             second_names: false,
+            aborts: 0,
             crashes: Vec::new(),
             dead_for: (100, 100),
             outages: Vec::new(),

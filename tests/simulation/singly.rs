@@ -15,7 +15,7 @@ use crate::run::{Ended, simulate, watch_panics};
 use crate::scenario::{At, Crash, Faults, Scenario};
 
 /// Every fault, and how late in milliseconds what is late comes: while its caller waits, after it gave up, long after.
-const FAULTS: [(Fault, u64); 19] = [
+const FAULTS: [(Fault, u64); 25] = [
     (Fault::RequestLost, 0),
     (Fault::AnswerLost, 0),
     (Fault::Late, 3000),
@@ -35,6 +35,12 @@ const FAULTS: [(Fault, u64); 19] = [
     (Fault::ResetAfter, 0),
     (Fault::LatePut, 30000),
     (Fault::LatePut, 300000),
+    (Fault::LatePut, 850000),
+    (Fault::Late, 850000),
+    (Fault::RefusedAfter, 0),
+    (Fault::Idle, 0),
+    (Fault::ActsLater, 300000),
+    (Fault::Stale, 0),
 ];
 
 /// The kinds of catalogs that take part, by name.
@@ -104,14 +110,17 @@ fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
     }
 }
 
-fn references() -> Vec<(String, Scenario)> {
+/// `goes_on`: what aborts is followed by a batch that competes, an insert, a rename and another version.
+fn references(goes_on: bool) -> Vec<(String, Scenario)> {
     let cases = kinds().into_iter().flat_map(|(name, ways)| {
         [false, true].map(|aborts| {
             let ending = if aborts { "aborts" } else { "commits" };
-            (
-                format!("{name}, {ending}"),
-                Scenario::reference(ways, aborts),
-            )
+            let goes_on = goes_on && aborts;
+            let name = match goes_on {
+                true => format!("{name}, goes on, {ending}"),
+                false => format!("{name}, {ending}"),
+            };
+            (name, Scenario::reference(ways, aborts, goes_on))
         })
     });
     cases.collect()
@@ -126,6 +135,13 @@ fn undisturbed(name: &str, scenario: &Scenario) -> Ended {
         "batches aborted"
     };
     assert_eq!(ended.counts.get(expected), 1, "{name}");
+    let others = if name.contains("goes on") { 2 } else { 0 };
+    let begun = ended.counts.get("batches begun");
+    assert_eq!(
+        begun,
+        1 + others,
+        "{name}: a batch, another one and a rename"
+    );
     ended
 }
 
@@ -133,8 +149,8 @@ fn undisturbed(name: &str, scenario: &Scenario) -> Ended {
 fn every_message_may_meet_any_fault() {
     watch_panics();
     let began = Instant::now();
-    let (mut checked, mut expected) = (0, 0);
-    for (name, reference) in references() {
+    let (mut checked, mut expected, mut particular) = (0, 0, 0);
+    for (name, reference) in references(true) {
         let messages = undisturbed(&name, &reference).messages;
         expected += usize::try_from(messages).unwrap() * FAULTS.len();
         let cases = (1..=messages).flat_map(|message| FAULTS.map(|fault| (message, fault)));
@@ -150,16 +166,17 @@ fn every_message_may_meet_any_fault() {
             .collect();
         let ended = all(&scenarios);
         none_wrong(&name, &scenarios, &ended);
-        let met = |ended: &&Ended| {
-            FAULTS
-                .iter()
-                .any(|(fault, _)| ended.counts.get(fault.name()) == 1)
+        let met = |ended: &Ended| {
+            let mut kinds = FAULTS.iter();
+            kinds.any(|(fault, _)| ended.counts.get(fault.name()) == 1)
         };
-        assert_eq!(
-            ended.iter().filter(met).count(),
-            scenarios.len(),
-            "{name}: each met its fault"
-        );
+        for (scenario, ended) in scenarios.iter().zip(&ended) {
+            if let Faults::One { fault, message, .. } = scenario.faults {
+                let may_miss = fault.is_particular();
+                assert!(met(ended) || may_miss, "{name}: {message} met {fault:?}");
+                particular += usize::from(met(ended) && may_miss);
+            }
+        }
         checked += ended.len();
     }
     println!(
@@ -167,7 +184,7 @@ fn every_message_may_meet_any_fault() {
         began.elapsed()
     );
     assert_eq!(checked, expected);
-    assert!(checked > 500, "the batch is a small one");
+    assert!(checked > 500 && particular > 50, "the batch is a small one");
 }
 
 /// One crash more, at every point after `from`, with every number of the writes under way that may survive it.
@@ -197,7 +214,7 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
     watch_panics();
     let began = Instant::now();
     let (mut once, mut twice) = (0, 0);
-    for (name, reference) in references() {
+    for (name, reference) in references(false) {
         let points = undisturbed(&name, &reference).points;
         // Nothing is late here: no number need rest for long.
         let mut reference = reference;

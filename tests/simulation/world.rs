@@ -201,10 +201,15 @@ impl Inner {
     pub fn spot(&self, scenario: &Scenario, table: usize, branch: bool) -> Option<Spot> {
         let Table { catalog, there, .. } = &scenario.tables[table];
         let place = self.catalogs[*catalog].catalog.place(there)?;
-        Some(Spot {
+        let spot = Spot {
             catalog: *catalog,
             place,
             branch,
-        })
+        };
+        let main = Spot {
+            branch: false,
+            ..spot
+        };
+        self.catalogs[*catalog].catalog.has(main).then_some(spot)
     }
 }

@@ -27,7 +27,10 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
             format!("a person: {hazards} of {changes} changes cannot be undone safely")
         }
         Standing::Watching => {
-            "nothing: it is undone, and creates that may still land are watched for".into()
+            let seconds = batch.watched_for().as_secs();
+            format!(
+                "nothing: for {seconds} s more, what it sent and got no answer to may still arrive; until then its tables change only by writes that name their version"
+            )
         }
         Standing::Stranded => {
             let backends = batch.entries.iter().map(|entry| &entry.backend);

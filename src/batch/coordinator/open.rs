@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{Call, now_millis};
+use super::{Call, WATCH, now_millis};
 use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
 use crate::metrics::{Census, Standing};
@@ -35,6 +35,9 @@ pub struct OpenBatch {
     pub state: Standing,
     /// When it began, in milliseconds since the epoch.
     pub since_millis: u64,
+    /// Until when something that it sent may still arrive, in milliseconds since the epoch, once nothing else is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched_until_millis: Option<u64>,
     /// What a catalog last said instead of doing what it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -68,6 +71,12 @@ impl OpenBatch {
     /// How long ago it began.
     pub fn age(&self) -> Duration {
         Duration::from_millis(now_millis().saturating_sub(self.since_millis))
+    }
+
+    /// How long something that it sent may still arrive, once nothing else is left.
+    pub fn watched_for(&self) -> Duration {
+        let until = self.watched_until_millis.unwrap_or_default();
+        Duration::from_millis(until.saturating_sub(now_millis()))
     }
 
     /// Its changes that wait for a person.
@@ -133,6 +142,7 @@ impl OpenBatches {
             state: Standing::Undecided,
             // Its name is later than it where the clock was set back.
             since_millis: began(id).min(now_millis()),
+            watched_until_millis: None,
             error: None,
             entries: entries.collect(),
         };
@@ -152,9 +162,15 @@ impl OpenBatches {
         self.change(id, |batch| batch.state = Standing::Stranded);
     }
 
-    /// Only creates that may still land are watched for.
+    /// Only what was sent and may still arrive is watched for.
     pub(super) fn watching(&self, id: BatchId) {
-        self.change(id, |batch| batch.state = Standing::Watching);
+        self.change(id, |batch| {
+            if batch.state != Standing::Watching {
+                let watch = u64::try_from(WATCH.as_millis()).unwrap_or(u64::MAX);
+                batch.watched_until_millis = Some(now_millis().saturating_add(watch));
+            }
+            batch.state = Standing::Watching;
+        });
     }
 
     /// An entry waits for a person, or not any more.

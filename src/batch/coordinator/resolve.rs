@@ -163,7 +163,7 @@ fn record(id: BatchId, request: &Request) -> Resolution {
 fn refusal(state: &State, decision: Decision) -> String {
     match (state.is_watching(), decision) {
         (true, _) => {
-            "the batch is undone and its tables are free; only a create that may still arrive is being watched for"
+            "the batch is over and its tables are unlocked; only what it sent and got no answer to is being watched for"
         }
         (false, Decision::Commit) => {
             "the batch cannot be committed: not every part of it is proven created, or it is already deleting them. It goes on by itself"

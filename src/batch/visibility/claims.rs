@@ -100,10 +100,11 @@ impl Visibility {
     /// the entries that would claim it after a restart.
     pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
         let is_freed = |slot: &Slot| matches!(slot.what, What::Freed { .. } | What::Retaken { .. });
-        let slots = self.tables.get(table);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
-        let freed = slots.filter(|slot| is_freed(slot));
-        let claims: Vec<Claim> = freed.filter_map(Slot::claim).collect();
+        let mut claims = Vec::new();
+        if let Some(slots) = self.tables.get(table) {
+            let freed = slots.iter().filter(|slot| is_freed(slot));
+            claims.extend(freed.filter_map(Slot::claim));
+        }
         self.retain(table, |slot| !is_freed(slot));
         claims
     }

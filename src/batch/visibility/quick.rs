@@ -4,8 +4,8 @@
 //! `"version"` before a colon is always a member's name, and an object is one of the list if a bracket or a comma
 //! stands before it. Where the form is another, or nothing would be left, [`super::filter`] reads the page.
 //!
-//! Where everything above a version is hidden, the first few are looked for: versions have no gaps there, so that a list
-//! with later ones has the last of these as well, and is read.
+//! Where everything above a version is hidden, the next one is looked for as well: versions have no gaps there, so that
+//! a list with any above it has that one, and is read.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -14,7 +14,7 @@ use memchr::{memchr2, memchr2_iter, memmem, memrchr};
 
 use super::Hidden;
 
-/// So many versions above a hidden one are looked for one by one, and twice as many in all.
+/// So many versions are looked for one by one.
 const FEW: u64 = 8;
 const KEY: &[u8] = b"\"version\"";
 
@@ -128,19 +128,19 @@ fn few(hidden: &Hidden) -> Option<Few> {
         .filter(lowest)
         .map(|range| *range.start())
         .min();
-    let last = open.map(|start| start.saturating_add(FEW - 1));
+    let last = open.map(|start| start.saturating_add(1));
     let mut numbers: Vec<u64> = Vec::new();
     for range in &hidden.0 {
         let end = (*range.end()).min(last.unwrap_or(u64::MAX));
         let count = end.saturating_sub(*range.start()).saturating_add(1);
-        if numbers.len() as u64 + count > 2 * FEW {
+        if numbers.len() as u64 + count > FEW {
             return None;
         }
         numbers.extend(*range.start()..=end);
     }
     numbers.sort_unstable();
     numbers.dedup();
-    (numbers.len() as u64 <= 2 * FEW).then_some(Few {
+    (numbers.len() as u64 <= FEW).then_some(Few {
         numbers,
         is_open: open.is_some(),
         last,

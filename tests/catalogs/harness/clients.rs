@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use super::Process;
+use super::{PATIENCE, Process};
 
 /// A script that reads orders, each a line of JSON, and answers each with a line `answer N {…}`.
 pub struct Clients {
@@ -49,7 +49,9 @@ impl Clients {
 impl Ordered<'_> {
     /// Waits for what they say of it.
     pub fn finish(self) -> Value {
-        let answer = self.process.line_after(&format!("answer {} ", self.number));
+        // What they wait for in it has bounds of its own, and says more when it takes too long.
+        let mark = format!("answer {} ", self.number);
+        let answer = self.process.line_within(&mark, PATIENCE * 5);
         serde_json::from_str(&answer).unwrap()
     }
 }

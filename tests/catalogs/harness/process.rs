@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use super::PATIENCE;
 
@@ -64,11 +65,16 @@ impl Process {
 
     /// What follows `mark` in the first line that has it.
     pub fn line_after(&self, mark: &str) -> String {
+        self.line_within(mark, PATIENCE)
+    }
+
+    /// The same, for something that may take longer.
+    pub fn line_within(&self, mark: &str, patience: Duration) -> String {
         let rest = |line: &String| Some(line.split_once(mark)?.1.to_owned());
         let waits =
             |said: &mut Said| said.ended < 2 && !said.lines.iter().any(|l| rest(l).is_some());
         let said = self.output.said.lock().unwrap();
-        let waited = self.output.more.wait_timeout_while(said, PATIENCE, waits);
+        let waited = self.output.more.wait_timeout_while(said, patience, waits);
         let lines = &waited.unwrap().0.lines;
         let found = lines.iter().find_map(rest);
         found.unwrap_or_else(|| panic!("it never said {mark:?}, but:\n{}", lines.join("\n")))

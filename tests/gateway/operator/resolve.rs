@@ -73,7 +73,7 @@ async fn assert_over(world: &World, id: &str, case: &str) {
     }
     let said = complained(&admin(world), &["resolve", id, "--abort"]).await;
     let over = match watched {
-        true => "is undone and its tables are free".to_owned(),
+        true => "is over and its tables are unlocked".to_owned(),
         false => format!("batch {id} is over: it was aborted"),
     };
     assert!(said.contains(&over), "{case}: {said}");

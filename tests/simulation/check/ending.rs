@@ -168,14 +168,23 @@ impl Check<'_> {
             let told = &self.history.ops[op].entries[entry];
             (told.table, told.branch) == (table, spot.branch) && told.version >= version
         });
+        // And nobody has been told that it is theirs.
+        let holder = stored
+            .get(&version)
+            .and_then(|author| self.history.op(author));
+        let is_nobodys = holder.is_none_or(|op| op.done_at().is_none());
         // Another create of it came to nobody knows what.
         let rivals = self.history.ops.iter().filter(|op| {
+            // Of what the catalog numbers itself, it may be any number.
             let of = |entry: &Entry| {
-                (entry.table, entry.branch, entry.version) == (table, spot.branch, version)
+                (entry.table, entry.branch) == (table, spot.branch)
+                    && matches!(entry.version, number if number == version || number == 0)
             };
             op.entries.iter().any(of) && is_open(op)
         });
         let rivals = rivals.count();
+        // Whatever an earlier life had let through may land for a while.
+        let crashed = self.history.counts.get("crashes of the gateway") > 0;
         let author = |version: u64| stored.get(&version);
         let built_on = author(version + 1).is_some_and(|above| {
             let op = self.history.op(above);
@@ -189,8 +198,9 @@ impl Check<'_> {
             .is_some_and(|((one, _), (next, _))| one == next);
         !self.scenario.is_comparable(table)
             || self.history.disturbed.contains(&spot)
-            || contested
+            || (contested && is_nobodys)
             || rivals > 1
+            || crashed
             || built_on
             || own_chain
     }

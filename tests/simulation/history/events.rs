@@ -199,11 +199,7 @@ impl Inner {
             .iter()
             .map(|op| self.history.ops[*op].entries.len())
             .sum::<usize>();
-        let all = ops.iter().all(|op| {
-            let op = &self.history.ops[*op];
-            op.kind == Kind::Coordinated
-        });
-        if ops.len() == 1 && whole == creates && all {
+        if ops.len() == 1 && whole == creates && !from_behind {
             return;
         }
         match from_behind {

@@ -86,6 +86,14 @@ impl Fault {
         }
     }
 
+    /// Whether it makes sense of some messages only.
+    pub fn is_particular(self) -> bool {
+        matches!(
+            self,
+            Self::RefusedAfter | Self::Idle | Self::ActsLater | Self::Stale
+        )
+    }
+
     /// Whether it can happen to this message.
     pub fn fits(self, question: &Question) -> bool {
         match self {

@@ -38,7 +38,7 @@ impl Scenario {
         let rough_for = random.millis(20_000, 90_000);
         let faults = faults(random, flavor);
         // Long after: when numbers have rested, and what was undone is only watched for.
-        let afterwards = random.chance(30);
+        let afterwards = random.chance(if flavor == Flavor::Rivals { 50 } else { 25 });
         let crashes = crashes(random, afterwards);
         let outages = outages(random, catalogs.len());
         let second_names = flavor == Flavor::Names && random.chance(20);
@@ -49,6 +49,10 @@ impl Scenario {
             latest_message: LATEST,
             leaves: *random.pick(&[0, 5, 20]),
             second_names,
+            aborts: match flavor {
+                Flavor::Rivals => 35,
+                _ => 10,
+            },
             crashes,
             dead_for: *random.pick(&[(3, 20), (500, 5_000)]),
             outages,
@@ -117,10 +121,12 @@ fn faults(random: &mut Random, flavor: Flavor) -> Faults {
         true => *random.pick(&[5, 15, 30, 50]),
         false => *random.pick(&[2, 5, 10, 25]),
     };
+    let removals = *random.pick(&[0, 20, 50]);
     Faults::Random {
         percent: if calm { 0 } else { percent },
         kinds,
         changes_only,
+        removals: if calm { 0 } else { removals },
     }
 }
 
