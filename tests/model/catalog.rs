@@ -211,7 +211,10 @@ impl World {
     pub fn note_look(&mut self, entry: usize) {
         let (table, place) = self.place_of(entry);
         let seen_absent = self.maker(entry).is_none();
-        let deletable = self.passes_for_ours(entry) && self.tables[table].is_latest(place);
+        // Nobody was told of it, nobody has seen it, and nobody remembers any more that it was sent.
+        let forgotten = self.maker(entry) == Some(Maker::Stray) && !self.is_remembered(entry);
+        let ours = self.passes_for_ours(entry) || forgotten;
+        let deletable = ours && self.tables[table].is_latest(place);
         let facts = Facts {
             deletable,
             seen_absent,

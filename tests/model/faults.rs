@@ -5,9 +5,10 @@ use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
 use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
-use crate::others::{Counter, Reader, Rival, Writer};
+use crate::others::Writer;
 use crate::planted::Protocol;
-use crate::setup::Assumption;
+use crate::readers::{Counter, Reader};
+use crate::setup::{Assumption, Flaw};
 use crate::visibility::Strays;
 use crate::world::{Facts, Faults, Flight, Gateway, Late, World, refusal};
 
@@ -309,7 +310,7 @@ impl World {
     /// The log is read before anything is served.
     pub fn recover(&mut self, protocol: Protocol) {
         self.gateway = Gateway::Idle;
-        let known = self.log.intent || matches!(self.rival, Rival::Uncertain { .. });
+        let known = self.log.intent || self.setup.flaw != Some(Flaw::StraysUnexpected);
         self.strays.anywhere = known && self.has_strays();
         if !self.log.intent {
             // Its client was told nothing, and asks again.

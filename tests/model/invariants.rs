@@ -7,7 +7,8 @@
 use nsgate::batch::step::{Answer, Decision, Effect};
 
 use crate::catalog::Maker;
-use crate::others::Counter;
+use crate::readers::Counter;
+use crate::setup::Tags;
 use crate::world::{Facts, Gateway, Told, World};
 
 /// What the protocol promises.
@@ -158,14 +159,15 @@ impl World {
     }
 
     /// What looks like ours, and no gateway could know better: a stranger's behind its back; and what nobody was told of,
-    /// where a person has said so, or when nobody remembers any more that it was sent.
+    /// where a person has said so.
     pub fn passes_for_ours(&self, entry: usize) -> bool {
         let Facts { unclear, told, .. } = self.facts[entry];
         self.is_ours(entry)
             || match self.maker(entry) {
-                Some(Maker::Stranger { alike: true }) => told || unclear,
-                Some(Maker::Stray) => told || !self.is_contested(entry),
-                Some(Maker::Rival { committed: false }) => told,
+                Some(Maker::Stranger { alike: true }) => {
+                    told || unclear || self.setup.tags == Tags::None
+                }
+                Some(Maker::Stray | Maker::Rival { committed: false }) => told,
                 _ => false,
             }
     }
@@ -201,6 +203,8 @@ impl World {
             }
             Effect::Create { .. } => self.must(Invariant::IntentFirst, self.log.intent),
             Effect::Delete { entry, .. } => {
+                let told = self.maker(*entry).is_some_and(Maker::is_acknowledged);
+                self.must(Invariant::NothingIsLost, !told);
                 let allowed = aborted && self.facts[*entry].deletable;
                 self.must(Invariant::DeletesOnlyOurs, allowed);
             }
@@ -271,7 +275,8 @@ impl World {
         let (shown, all): (Vec<_>, Vec<_>) = parts.map(|entry| (shown(entry), true)).unzip();
         let any = shown.contains(&true);
         self.must(Invariant::UndecidedIsHidden, !any || self.is_committed());
-        let lost = earlier == Some(true) && !any && !shown.is_empty();
+        let alien = self.tables[table].at(0) == Some(Maker::Alien);
+        let lost = earlier == Some(true) && !any && !shown.is_empty() && !alien;
         self.must(Invariant::AllAtOnce, (!any || shown == all) && !lost);
         any
     }

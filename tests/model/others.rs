@@ -7,7 +7,8 @@ use crate::catalog::{Maker, Table};
 use crate::faults::Fault;
 use crate::invariants::Invariant;
 use crate::moves::Move;
-use crate::setup::{Assumption, Flaw};
+use crate::readers::{Counter, Reader};
+use crate::setup::Assumption;
 use crate::world::{Flight, Late, World};
 
 /// A client that adds one version to one table, through the gateway.
@@ -40,38 +41,8 @@ pub enum Rival {
     Uncertain {
         table: usize,
         place: usize,
-    },
-    Done,
-}
-
-/// A client that reads one table and then the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Reader {
-    #[default]
-    Idle,
-    /// The catalog has answered with these entries (a bit each), and the filter is still to come.
-    Listed {
-        table: usize,
-        entries: u8,
-        earlier: Option<bool>,
-    },
-    /// The first table showed the batch, or not.
-    Between {
-        table: usize,
-        earlier: bool,
-    },
-    Done,
-}
-
-/// A client that has the catalog choose the version that it reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Counter {
-    #[default]
-    Idle,
-    /// The catalog has answered; the answer holds what must not be seen, or not.
-    Counted {
-        table: usize,
-        tainted: bool,
+        /// It came after this one was committed.
+        later: bool,
     },
     Done,
 }
@@ -117,7 +88,8 @@ impl World {
             moves.push(Move::RivalLooks);
         }
         // They are remembered for longer than they may land, by more than a batch takes to be decided.
-        let undecided = self.log.decision.is_none() && self.locked.contains(&true);
+        let lifted = self.setup.lifted == Some(Assumption::StraysRemembered);
+        let undecided = self.log.decision.is_none() && self.locked.contains(&true) && !lifted;
         if up && !self.strays.is_empty() && !undecided && self.has_no_strays_under_way() {
             moves.push(Move::StraysOver);
         }
@@ -298,7 +270,12 @@ impl World {
         }
         self.contest(table, place, false);
         if lost {
-            self.rival = Rival::Uncertain { table, place };
+            let later = self.is_committed();
+            self.rival = Rival::Uncertain {
+                table,
+                place,
+                later,
+            };
             self.linger(Late::Rival { table, place });
         } else if self.tables[table].create(place, Maker::Rival { committed: true }) {
             self.acknowledge(table, place);
@@ -308,7 +285,7 @@ impl World {
 
     /// The other batch undoes what has landed late, where it can tell that it is its own; or its watch is over.
     pub fn rival_looks(&mut self) -> bool {
-        let Rival::Uncertain { table, place } = self.rival else {
+        let Rival::Uncertain { table, place, .. } = self.rival else {
             return false;
         };
         let late = Late::Rival { table, place };
@@ -344,59 +321,9 @@ impl World {
         self.renamer = false;
         if !self.tables[table].reuse_base() {
             self.tables[table] = Table::alien();
+            self.forget_freed(table);
+            // Whose table loses its name while he waits is not told of it.
+            self.forgo_writer(table);
         }
-    }
-
-    pub fn list(&mut self, table: usize) {
-        let listed = self.setup.plan.shares().get(table).into_iter().copied();
-        let listed = listed.flatten().filter(|entry| self.is_done(**entry));
-        let entries = listed.map(|entry| 1 << entry).sum();
-        let earlier = match self.reader {
-            Reader::Between { earlier, .. } => Some(earlier),
-            _ => None,
-        };
-        self.reader = Reader::Listed {
-            table,
-            entries,
-            earlier,
-        };
-    }
-
-    pub fn read(&mut self) {
-        let Reader::Listed {
-            table,
-            entries,
-            earlier,
-        } = self.reader
-        else {
-            return;
-        };
-        let shown = self.check_read(table, entries, earlier);
-        self.reader = match earlier {
-            None => Reader::Between {
-                table,
-                earlier: shown,
-            },
-            Some(_) => Reader::Done,
-        };
-    }
-
-    /// The catalog answers with what is there.
-    pub fn count(&mut self, table: usize) {
-        let mut made = self.tables[table].made();
-        let tainted = made.any(|(_, maker)| self.is_tainted(maker));
-        self.counter = Counter::Counted { table, tainted };
-    }
-
-    /// The answer is passed on if nothing has landed.
-    pub fn end_count(&mut self) {
-        let counter = std::mem::replace(&mut self.counter, Counter::Done);
-        let Counter::Counted { table, tainted } = counter else {
-            return;
-        };
-        let landed = |place| self.tables[table].at(place).is_some();
-        let unchecked = self.setup.flaw == Some(Flaw::CountUnchecked);
-        let refused = !unchecked && self.landing(table).any(landed);
-        self.must(Invariant::UndecidedIsHidden, refused || !tainted);
     }
 }

@@ -9,6 +9,8 @@ use crate::search::Bound;
 use crate::setup::Plan;
 use crate::world::{Faults, Flight, refusal};
 
+pub mod around;
+
 /// The protocol, as it is or with a bug: what it hears, and what becomes of what it asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
@@ -113,22 +115,13 @@ fn is_aborted(event: Option<&Event>) -> bool {
     matches!(event, Some(Event::Decided(Decision::Abort)))
 }
 
-pub const BUGS: [Bug; 28] = [
+pub const BUGS: [Bug; 27] = [
     hears(
         "a lost create is taken for a refusal",
         UnlocksUndone,
         MESSAGE,
         |event| match event {
             Event::Lost(entry) => Event::Refused(entry, refusal()),
-            other => other,
-        },
-    ),
-    hears(
-        "a 409 is taken for a refusal",
-        UnlocksUndone,
-        MESSAGE,
-        |event| match event {
-            Event::Conflicted(entry, refusal) => Event::Refused(entry, refusal),
             other => other,
         },
     ),
@@ -184,7 +177,7 @@ pub const BUGS: [Bug; 28] = [
         UnlocksUndone,
         MESSAGE.plan(Plan::Mixed),
         |event| match event {
-            Event::NotRemoved(entry) => Event::Removed(entry),
+            Event::RemovalLost(entry) => Event::Removed(entry),
             other => other,
         },
     ),
@@ -347,7 +340,7 @@ pub const BUGS: [Bug; 28] = [
     asks(
         "freed numbers do not rest",
         NothingOnWhatIsGone,
-        STRANGER.writer(),
+        CALM.plan(Plan::One).writer().server(),
         |_, effect| match effect {
             Effect::Reserve(_) => Vec::new(),
             other => ask([other]),

@@ -1,5 +1,6 @@
 //! The search through all worlds within a bound, and what it found.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Instant;
 
@@ -9,8 +10,9 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
 use crate::moves::Move;
-use crate::others::{Counter, Reader, Rival, Writer};
+use crate::others::{Rival, Writer};
 use crate::planted::{Bug, Protocol};
+use crate::readers::{Counter, Reader};
 use crate::setup::{Assumption, Flaw, Plan, Setup, Tags};
 use crate::visibility::Slot;
 use crate::world::{Faults, World};
@@ -23,8 +25,6 @@ pub struct Bound {
     setup: Setup,
     faults: Faults,
     others: Others,
-    /// So many steps are enough, where there is no end in sight.
-    enough: Option<usize>,
 }
 
 /// Who else is at work.
@@ -116,8 +116,11 @@ impl Bound {
                 counter: false,
                 stranger: false,
             },
-            enough: None,
         }
+    }
+
+    pub const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// With one thing more.
@@ -151,11 +154,6 @@ impl Bound {
             other => panic!("no bound has `{other}`"),
         }
         bound
-    }
-
-    pub const fn enough(mut self, steps: usize) -> Self {
-        self.enough = Some(steps);
-        self
     }
 
     pub const fn protocol(mut self, protocol: Protocol) -> Self {
@@ -298,20 +296,12 @@ impl Model for Bound {
 pub fn search(bound: Bound) -> Found {
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut checker = bound.checker().threads(threads);
-    if let Some(steps) = bound.enough {
-        checker = checker.target_state_count(steps);
-    }
-    let checker = checker.spawn_dfs().join();
+    let checker = bound.checker().threads(threads).spawn_dfs().join();
     let states = checker.unique_state_count();
     let seconds = began.elapsed().as_secs_f64();
-    let end = match bound.enough {
-        None => "all of them",
-        Some(_) => "there are more",
-    };
     let Bound { name, faults, .. } = bound;
     tell(&format!(
-        "{name}: {faults:?}, {states} distinct states, {end}, {seconds:.1} s"
+        "{name}: {faults:?}, {states} distinct states, all of them, {seconds:.1} s"
     ));
     let (mut reached, mut broken) = (Vec::new(), Vec::new());
     for (name, path) in checker.discoveries() {
@@ -332,6 +322,14 @@ pub fn search(bound: Bound) -> Found {
         reached,
         broken,
     }
+}
+
+/// What breaks within a bound.
+pub fn broken(bound: Bound) -> BTreeSet<&'static str> {
+    let checker = bound.checker().spawn_dfs().join();
+    let found = checker.discoveries().into_keys();
+    let reached = |name: &&str| REACHED.iter().any(|(other, _)| other == name);
+    found.filter(|name| !reached(name)).collect()
 }
 
 /// Whether a bug is found as what it breaks.

@@ -53,12 +53,10 @@ pub enum Tags {
 pub enum Flaw {
     /// Strays do not count: what looks alike is ours.
     StraysForgotten,
+    /// After a start nobody thinks of what an earlier life had let through, where its log is empty.
+    StraysUnexpected,
     /// Another batch's late create does not count.
     RivalsForgotten,
-    /// That a number is contested is not remembered.
-    ContestForgotten,
-    /// That a number is contested is not durable.
-    ContestUnlogged,
     /// Who has made a number that was let go does not have it.
     TakenForgotten,
     /// What stands on a hidden version is shown.
@@ -67,8 +65,6 @@ pub enum Flaw {
     ChangesPass,
     /// A change of a name goes through.
     RenamesPass,
-    /// A create above a version that may land goes through.
-    AbovePasses,
     /// A create of a number that a removal may hit goes through.
     LeavingPasses,
     /// A create that waited while its base was made again goes through.
@@ -88,6 +84,8 @@ pub enum Assumption {
     AnsweredOnce,
     /// What was sent does not arrive after the watch.
     WatchOutlives,
+    /// What others had sent is remembered for as long as it may land, and a batch takes to be decided.
+    StraysRemembered,
     /// A person decides when nothing that was sent about it can arrive any more.
     PersonWaits,
     /// Who has built on what he saw in storage asks before that number is made again.

@@ -4,7 +4,8 @@
 use nsgate::batch::step::{Effect, Settled, State};
 
 use crate::catalog::{Maker, Table};
-use crate::others::{Counter, Reader, Rival};
+use crate::others::Rival;
+use crate::readers::{Counter, Reader};
 use crate::setup::Flaw;
 use crate::world::{Flight, Late, World};
 
@@ -91,7 +92,9 @@ impl World {
     /// The place that the other batch may have made.
     fn rival_at(&self, table: usize) -> Option<usize> {
         match self.rival {
-            Rival::Uncertain { table: on, place } if on == table => Some(place),
+            Rival::Uncertain {
+                table: on, place, ..
+            } if on == table => Some(place),
             _ => None,
         }
     }
@@ -114,8 +117,7 @@ impl World {
         let forbids = |(_, start, slot): (usize, usize, Slot)| match slot {
             Slot::Leaving { .. } if start == place => flaw != Some(Flaw::LeavingPasses),
             _ if start >= place => false,
-            Slot::Landing { .. } | Slot::Leaving { .. } => flaw != Some(Flaw::AbovePasses),
-            Slot::Freed => true,
+            Slot::Landing { .. } | Slot::Leaving { .. } | Slot::Freed => true,
             Slot::Retaken => waited && flaw != Some(Flaw::WaitedPasses),
             _ => false,
         };
@@ -162,15 +164,21 @@ impl World {
         let (table, place) = self.place_of(entry);
         let flaw = self.setup.flaw;
         let contested = self.let_go[entry].contested || self.slots[entry].is_contested();
-        contested && flaw != Some(Flaw::ContestForgotten)
+        contested
             || self.strays.may_be(table, place) && flaw != Some(Flaw::StraysForgotten)
             || self.rival_at(table) == Some(place) && flaw != Some(Flaw::RivalsForgotten)
+    }
+
+    /// It is known that a create of others may have made the entry's version.
+    pub fn is_remembered(&self, entry: usize) -> bool {
+        let (table, place) = self.place_of(entry);
+        self.strays.may_be(table, place)
     }
 
     /// Somebody else's create of this version goes out. `writer`: one that no log knows.
     pub fn contest(&mut self, table: usize, place: usize, writer: bool) {
         let open = !self.log.ended;
-        let durable = writer && open && self.setup.flaw != Some(Flaw::ContestUnlogged);
+        let durable = writer && open;
         for entry in self.entries() {
             let here = self.place_of(entry) == (table, place) && !self.removes(entry);
             let over = Flight::Ask(Effect::Note(entry, Settled::Theirs));
@@ -195,6 +203,7 @@ impl World {
         if let Rival::Uncertain {
             table: on,
             place: at,
+            ..
         } = self.rival
             && (on, Some(at)) == (table, place)
         {
@@ -210,6 +219,19 @@ impl World {
             if on == table && which && (slot == Slot::Freed || slot.is_uncertain()) {
                 self.slots[entry] = Slot::Retaken;
                 self.overtake(table);
+                if !self.log.ended {
+                    self.log.settled[entry] = Some(Settled::Theirs);
+                }
+            }
+        }
+    }
+
+    /// Another table has the name: what was freed of the one that had it says nothing of that.
+    pub fn forget_freed(&mut self, table: usize) {
+        for entry in self.made() {
+            let freed = matches!(self.slots[entry], Slot::Freed | Slot::Retaken);
+            if self.place_of(entry).0 == table && freed {
+                self.slots[entry] = Slot::Open;
                 if !self.log.ended {
                     self.log.settled[entry] = Some(Settled::Theirs);
                 }
@@ -240,7 +262,11 @@ impl World {
             self.overtake(table);
         }
         for entry in self.made() {
-            if let Rival::Uncertain { table, place } = self.rival
+            if let Rival::Uncertain {
+                table,
+                place,
+                later: false,
+            } = self.rival
                 && (table, place) == self.place_of(entry)
             {
                 self.rival = Rival::Done;

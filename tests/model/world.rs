@@ -10,7 +10,8 @@ use nsgate::protocol::error::Code;
 
 use crate::catalog::{Maker, Table};
 use crate::invariants::Invariant;
-use crate::others::{Counter, Reader, Rival, Writer};
+use crate::others::{Rival, Writer};
+use crate::readers::{Counter, Reader};
 use crate::setup::{MOST, Setup};
 use crate::visibility::{Slot, Strays};
 
@@ -60,6 +61,10 @@ pub struct World {
 
 /// The process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every world has the large one"
+)]
 pub enum Gateway {
     Down,
     /// It has the batch in hand.

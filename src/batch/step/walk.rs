@@ -241,23 +241,6 @@ impl World {
         }
     }
 
-    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
-    fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
-        for waits in waiting {
-            let late = match waits {
-                Ok(Effect::Create { entry, .. }) => Late::Create(*entry),
-                Ok(Effect::Delete { entry, .. }) => Late::Delete(*entry),
-                Ok(Effect::Remove { entry, .. }) => Late::Remove(*entry),
-                _ => continue,
-            };
-            if self.random.below(2) == 0 {
-                self.late.push(late);
-            }
-        }
-        self.unclear.fill(true);
-        self.unlocked.fill(false);
-    }
-
     fn check_end(&self, state: &State) {
         for late in &self.late {
             if !matches!(late, Late::Create(_)) {

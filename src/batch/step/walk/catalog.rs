@@ -229,4 +229,21 @@ impl World {
         self.taken[entry] = true;
         self.settled[entry] = Some(Settled::Theirs);
     }
+
+    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
+    pub(super) fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
+        for waits in waiting {
+            let late = match waits {
+                Ok(Effect::Create { entry, .. }) => Late::Create(*entry),
+                Ok(Effect::Delete { entry, .. }) => Late::Delete(*entry),
+                Ok(Effect::Remove { entry, .. }) => Late::Remove(*entry),
+                _ => continue,
+            };
+            if self.random.below(2) == 0 {
+                self.late.push(late);
+            }
+        }
+        self.unclear.fill(true);
+        self.unlocked.fill(false);
+    }
 }
