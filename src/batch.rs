@@ -322,7 +322,7 @@ impl Batches {
     /// A change that held `table` has ended, and whether its catalog has acted on it, or yet will, is not known: it may
     /// still land, for as long as requests are under way. `version`: the one that it was to create; `None`: its catalog
     /// chooses it, or it has another effect.
-    pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
+    pub fn unanswered(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         self.coordinator.unanswered(table, version);
     }
 

@@ -78,7 +78,7 @@ pub struct Coordinator {
 pub use look::{Look, Looked};
 pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
-pub use watch::WATCH;
+pub use watch::{STRAYS, WATCH};
 
 /// One batch as it runs.
 pub struct Run {
@@ -193,9 +193,8 @@ impl Coordinator {
 
     /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
     /// still land.
-    pub fn unanswered(&self, table: &TableKey, version: Option<(Line, u64)>) {
-        let makes = version.as_ref().map(|(line, version)| (line, *version));
-        self.visibility.add_stray(table, makes, WATCH);
+    pub fn unanswered(&self, table: &TableKey, version: Option<(&Line, u64)>) {
+        self.visibility.add_stray(table, version, STRAYS);
     }
 
     /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: whatever was

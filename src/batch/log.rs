@@ -273,6 +273,8 @@ pub trait Log: Send + Sync + 'static {
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
+    /// Whether it was made in this life of the gateway: nothing was sent in an earlier one.
+    fn is_new(&self) -> bool;
     /// Finds one batch.
     fn find(&self, id: BatchId) -> Logged<'_, Option<Record>>;
     /// Finds the batch that was begun last with this [`Intent::idempotency`].

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::coordinator::{Coordinator, Run, WATCH};
+use crate::batch::coordinator::{Coordinator, Run, STRAYS};
 use crate::batch::identities::Finder;
 use crate::batch::locks::Hold;
 use crate::batch::log::{BatchId, LogError, Record, Verdict};
@@ -35,8 +35,10 @@ pub async fn recover(
     coordinator.log.scan(&mut sort).await?;
     if let Some(last) = last {
         coordinator.ids.begin_after(last);
+    }
+    if !coordinator.log.is_new() {
         // What an earlier life has let through without an answer, nobody knows.
-        coordinator.visibility.expect_strays(WATCH);
+        coordinator.visibility.expect_strays(STRAYS);
     }
     // The unfinished are remembered before all others.
     let room = REMEMBERED.saturating_sub(past.kept.len());

@@ -82,7 +82,7 @@ impl<R: BorrowMut<Request<Body>>> Locked<R> {
                 None => self.batches.attempted(table, version).await,
             }
             if is_unclear(&outcome) {
-                self.batches.unanswered(table, self.version.take());
+                self.batches.unanswered(table, version);
             }
         }
         // The locks are given back with the head: a catalog has done what it was asked when it sends that, and what

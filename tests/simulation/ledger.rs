@@ -187,6 +187,10 @@ impl Disk {
 }
 
 impl Log for Disk {
+    fn is_new(&self) -> bool {
+        self.generation == 1
+    }
+
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(async move { self.write(id, Line::Intent(intent)).await.map(drop) })
     }

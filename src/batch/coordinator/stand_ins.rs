@@ -24,6 +24,10 @@ pub(super) struct Nothing {
 }
 
 impl Log for Nothing {
+    fn is_new(&self) -> bool {
+        true
+    }
+
     fn intend(&self, _: BatchId, _: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(async {
             assert_ne!(self.breaks_over, "an intent", "a bug");

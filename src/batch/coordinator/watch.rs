@@ -14,6 +14,9 @@ use crate::batch::visibility::Watched;
 
 /// How long: a request that is older has been given up by everything it may be waiting in.
 pub const WATCH: Duration = Duration::from_secs(15 * 60);
+/// How long another's create that got no answer is remembered: one that may still land when a batch begins is known of
+/// until that batch is decided.
+pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
 /// The first pause between two looks, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 

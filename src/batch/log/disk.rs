@@ -44,6 +44,7 @@ const LOOKUPS: u32 = 8;
 pub struct DiskLog {
     /// Where it is, as people are told.
     path: String,
+    is_new: bool,
     writes: Option<SyncSender<Write>>,
     ended: Cause,
     lookups: Semaphore,
@@ -93,7 +94,9 @@ impl DiskLog {
             file.name().map_err(|error| error.to_string())?;
             let marker = mark.admit(&database)?;
             let log = Self::start(name.clone(), database, Some(marker), LINGER, on_failure);
-            log.map_err(|error| error.to_string())
+            let mut log = log.map_err(|error| error.to_string())?;
+            log.is_new = file.is_new();
+            Ok(log)
         };
         open().map_err(unusable)
     }
@@ -138,6 +141,7 @@ impl DiskLog {
             })
             .map_err(redb::Error::Io)?;
         Ok(Self {
+            is_new: false,
             path,
             writes: Some(writes),
             ended,
@@ -219,6 +223,10 @@ impl Running {
 }
 
 impl Log for DiskLog {
+    fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(async move {
             self.write(id, What::Line(Line::Intent(intent))).await?;

@@ -47,6 +47,10 @@ impl Shelf {
 }
 
 impl Log for Shelf {
+    fn is_new(&self) -> bool {
+        true
+    }
+
     fn intend(&self, _: BatchId, _: Arc<Intent>) -> Logged<'_, ()> {
         unreachable!("outcomes only read")
     }

@@ -164,10 +164,9 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        let release = if settled.is_leaving() {
+        // What landed late may have been on its way to be deleted when the gateway stopped.
+        let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
-        } else if settled.is_uncertain() {
-            Release::Landing(WATCH)
         } else {
             Release::Clean(cooldown)
         };

@@ -173,7 +173,7 @@ impl Alone {
     fn unanswered(&self) {
         for Entry { line, action, .. } in &self.plan.entries {
             let version = match action {
-                Action::CreateVersion { version, .. } => Some((line.clone(), *version)),
+                Action::CreateVersion { version, .. } => Some((line, *version)),
                 _ => None,
             };
             self.coordinator.unanswered(&line.table, version);
