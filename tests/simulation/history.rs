@@ -247,6 +247,12 @@ impl History {
             let committed = self.committed.get(*of);
             self.is_coordinated(of) && committed.is_none_or(|at| *at > by)
         });
+        // Of a batch that is committed in part, the rest was taken for what came from behind, which is told elsewhere.
+        let undecided = undecided.filter(|of| {
+            let entries = self.op(of).into_iter().flat_map(|op| &op.entries);
+            let mut committed = entries.filter_map(|entry| self.committed.get(&entry.author));
+            !committed.any(|at| *at <= by)
+        });
         let excused = |of: &str| {
             let mut rows = self.rows_of(author);
             rows.any(|it| self.is_behind(it) && self.has_rows(it, of))

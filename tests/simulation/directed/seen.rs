@@ -41,20 +41,24 @@ fn an_insert_whose_client_has_left_holds_its_table() {
         ..own(Operation::CreateTableVersion, 1, Fault::SlowAnswer, 12)
     };
     let faults = vec![late, slow];
-    keeps(scenario(Ways::default(), faults), async |mut client| {
-        let mut other = client.another(1);
-        other.leaves = Some(Duration::from_millis(100));
-        other.write(T0, Change::Insert, false).await;
-        let reads = async {
-            for _ in 0..20 {
-                sleep(seconds(1)).await;
-                let mut reader = other.another(2);
-                reader.list(T0, false).await;
-                reader.count(T0).await;
-            }
-        };
-        tokio::join!(client.batch_over(&BOTH, true), reads);
-    });
+    // The batch finds the insert there, and asks for nothing.
+    plays(
+        scenario(Ways::default(), faults),
+        async |mut client: Client| {
+            let mut other = client.another(1);
+            other.leaves = Some(Duration::from_millis(100));
+            other.write(T0, Change::Insert, false).await;
+            let reads = async {
+                for _ in 0..20 {
+                    sleep(seconds(1)).await;
+                    let mut reader = other.another(2);
+                    reader.list(T0, false).await;
+                    reader.count(T0).await;
+                }
+            };
+            tokio::join!(client.batch_over(&BOTH, true), reads);
+        },
+    );
 }
 
 #[test]
@@ -62,14 +66,17 @@ fn a_batch_of_one_whose_client_has_left_holds_its_table() {
     let late = own(Operation::CreateTableVersion, 1, Fault::Late, 5);
     let lost = own(Operation::CreateTableVersion, 2, Fault::RequestLost, 0);
     let faults = vec![late, lost];
-    keeps(scenario(Ways::default(), faults), async |mut client| {
-        let mut other = client.another(1);
-        other.leaves = Some(Duration::from_millis(100));
-        let wanted = other.wants(T0, false).await;
-        other.leaves = Some(Duration::from_millis(100));
-        let op = other.plan(&[wanted], false);
-        other.send_once(op).await;
-        client.batch_over(&BOTH, false).await;
-        client.list(T0, false).await;
-    });
+    plays(
+        scenario(Ways::default(), faults),
+        async |mut client: Client| {
+            let mut other = client.another(1);
+            other.leaves = Some(Duration::from_millis(100));
+            let wanted = other.wants(T0, false).await;
+            other.leaves = Some(Duration::from_millis(100));
+            let op = other.plan(&[wanted], false);
+            other.send_once(op).await;
+            client.batch_over(&BOTH, false).await;
+            client.list(T0, false).await;
+        },
+    );
 }
