@@ -114,9 +114,8 @@ impl Run {
 
     /// What may have been somebody else's before a restart may be still.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
-        let entries = self.intent.entries.iter().zip(settled);
-        for (contested, (entry, settled)) in self.contested.iter_mut().zip(entries) {
-            *contested = entry.contested || settled.is_some_and(Settled::is_contested);
+        for (contested, settled) in self.contested.iter_mut().zip(settled) {
+            *contested = settled.is_some_and(Settled::is_contested);
         }
     }
 }

@@ -143,7 +143,6 @@ impl Run {
             if let Action::CreateVersion { version, .. } = action
                 && visibility.may_be_anothers(line, *version)
             {
-                self.contested[entry] = true;
                 Arc::make_mut(&mut self.intent).entries[entry].contested = true;
             }
         }
@@ -237,7 +236,9 @@ impl Run {
         let proof = self.proofs[entry].clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        let known = self.contested[entry];
+        // A catalog that has answered that it created the version has not taken another's for it.
+        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();
+        let known = self.contested[entry] || rival;
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
