@@ -113,6 +113,8 @@ pub struct Run {
     trouble: Vec<Option<String>>,
     /// How often each entry's catalog has been asked again.
     pauses: Vec<u32>,
+    /// The entries of which a create got no clear answer.
+    lost: Vec<bool>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
     /// Those whose rest has begun.
@@ -328,6 +330,7 @@ impl Run {
 
     fn count(&mut self, event: &Event) {
         match event {
+            Event::Lost(entry) => self.lost[*entry] = true,
             Event::Locked => self.lap(Phase::Lock),
             Event::IntentDurable => {
                 self.written = true;
@@ -336,6 +339,9 @@ impl Run {
             }
             Event::Decided(decision) => {
                 self.permit.decided();
+                if *decision == Decision::Commit {
+                    self.keep_names();
+                }
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
                 self.undoing = *decision == Decision::Abort;

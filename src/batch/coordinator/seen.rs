@@ -42,6 +42,14 @@ impl Run {
         }
     }
 
+    /// What was committed and asked for more than once keeps its name until no create of it can act again.
+    pub(super) fn keep_names(&self) {
+        for (entry, _) in self.lost.iter().enumerate().filter(|(_, lost)| **lost) {
+            let table = &self.plan.entries[entry].line.table;
+            self.coordinator.visibility.keep_name(table, WATCH);
+        }
+    }
+
     /// The batch has no say any more in what readers see of the entry.
     pub(super) fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
