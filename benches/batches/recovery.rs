@@ -109,6 +109,7 @@ pub fn intent(number: usize) -> Intent {
             e_tag: None,
         },
         catalog: Default::default(),
+        contested: false,
     });
     Intent {
         entries: entries.into(),

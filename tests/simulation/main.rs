@@ -23,6 +23,7 @@
 //! - An equal entity tag belongs to the same manifest; a tag that differs, and an equal size, prove nothing.
 //! - Who writes behind the gateway's back, or builds on what raw storage shows, may build on a version that is undone;
 //!   and a version from behind that looks like a batch's (same number and size, no telling tag) may be taken for it.
+//! - A table has one name, but for the time in which it is renamed.
 //! - What a write to the log has been acknowledged for is there after a crash; an unacknowledged one may be.
 #![allow(
     clippy::unwrap_used,

@@ -27,8 +27,6 @@ pub struct Scenario {
     pub latest_message: Duration,
     /// So many of a hundred batches cannot be prepared: a manifest is not there.
     pub aborts: u64,
-    /// Clients give tables second names, so that two lead to one place.
-    pub second_names: bool,
     /// So many of a hundred requests are given up by their clients in the middle.
     pub leaves: u64,
     pub crashes: Vec<Crash>,
@@ -212,7 +210,6 @@ impl Scenario {
             rough_for: Duration::ZERO,
             latest_message: LATEST,
             leaves: 0,
-            second_names: false,
             aborts: 0,
             crashes: Vec::new(),
             dead_for: (100, 100),

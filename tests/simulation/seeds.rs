@@ -85,11 +85,7 @@ fn every_seed_keeps_the_promises() {
                     counts.merge(&ended.counts);
                     if survey {
                         let mut kinds = kinds.lock().unwrap();
-                        let two = match Scenario::of(seed).second_names {
-                            true => "second names: ",
-                            false => "",
-                        };
-                        let broken = ended.wrong.iter().map(|it| format!("{two}{}", kind(it)));
+                        let broken = ended.wrong.iter().map(|it| kind(it));
                         let broken: BTreeSet<_> = broken.collect();
                         for kind in broken {
                             kinds.entry(kind).or_default().push(seed);

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use std::thread;
+
 use serde_json::json;
 
 use super::{CREATE, Scene, T, done, is_done};
@@ -74,33 +76,38 @@ fn a_batch_works_at_once_after_a_clean_abort() {
     assert_eq!(done(&shown)["rows"], json!({"0": 1, "2": 2}), "{shown}");
 }
 
-/// A writer has found the undecided version in storage and built on it, and only asks for its own version when that one
-/// was undone and somebody else has made another in its place: what somebody else was told stays true.
+/// A writer has found the undecided version in storage, built on it and asked for its own: it is refused when that one is
+/// undone, and what somebody else then makes in its place stays.
 fn built_on_an_undone_version(meanwhile: &str) {
     let Some(scene) = Scene::with(&json!({"batch": {"slot_cooldown": "60s"}})) else {
         return;
     };
     let entries = scene.entries(1);
     let other = scene.other.catch(CREATE);
-    let (reply, built) = scene.meanwhile(&entries, || {
-        other.wait();
-        scene.settles(T, &json!([1, 2]));
-        let built = scene.staged(T, 9, 1);
-        other.refuse(400);
-        built
+    let late = thread::scope(|threads| {
+        let (reply, late) = scene.meanwhile(&entries, || {
+            other.wait();
+            scene.settles(T, &json!([1, 2]));
+            let built = scene.staged(T, 9, 1);
+            println!(
+                "a writer found version 2, and asks for {}",
+                built["version"]
+            );
+            let gateway = &scene.gateway;
+            let late = threads.spawn(move || {
+                gateway.post("/v1/table/lab%24t/version/create?delimiter=%24", &built)
+            });
+            other.refuse(400);
+            late
+        });
+        assert!(reply.status >= 400, "{reply:?}");
+        late.join().unwrap()
     });
-    assert!(reply.status >= 400, "{reply:?}");
     scene.undone();
-    println!(
-        "a writer found version 2, and asks for {}",
-        built["version"]
-    );
     let told = scene.through(meanwhile, T, &[json!(7), json!(3)]);
-    let late = scene
-        .gateway
-        .post("/v1/table/lab%24t/version/create?delimiter=%24", &built);
     println!("then an {meanwhile}: {told}");
-    println!("then what was built on version 2: {}", late.status);
+    println!("what was built on version 2: {}", late.status);
+    assert_eq!(late.status, 409, "{late:?}");
     scene.kept(&told, T, 7, 3);
     scene.hides(T, 1, if is_done(&told) { 4 } else { 1 });
 }

@@ -77,7 +77,9 @@ fn an_insert_that_times_out_lets_nobody_see_an_aborted_batch() {
 }
 
 fn timed_out(refuses: bool) {
-    let Some(scene) = Scene::with(&json!({"limits": {"data_timeout": "1s"}})) else {
+    let Some(scene) = Scene::with(
+        &json!({"limits": {"data_timeout": "1s"}, "batch": {"prepare_timeout": "60s"}}),
+    ) else {
         return;
     };
     let entries = scene.entries(1);

@@ -15,10 +15,6 @@ impl Client {
                 let other = self.another_name(table);
                 self.rename(table, other).await;
             }
-            5 if self.world.scenario.second_names => {
-                let other = self.another_name(table);
-                self.register(table, other).await;
-            }
             5 => self.move_by_hand(table).await,
             6 => self.about(table, "deregister", "{}").await,
             7 => self.about(table, "declare", "{}").await,

@@ -41,14 +41,12 @@ impl Scenario {
         let afterwards = random.chance(if flavor == Flavor::Rivals { 50 } else { 25 });
         let crashes = crashes(random, afterwards);
         let outages = outages(random, catalogs.len());
-        let second_names = flavor == Flavor::Names && random.chance(20);
         Self {
             seed,
             faults,
             rough_for,
             latest_message: LATEST,
             leaves: *random.pick(&[0, 5, 20]),
-            second_names,
             aborts: match flavor {
                 Flavor::Rivals => 35,
                 _ => 10,
