@@ -21,6 +21,7 @@ const STATE: &str = "src/batch/step/state.rs";
 const EFFECTS: &str = "src/batch/coordinator/effects.rs";
 const SEEN: &str = "src/batch/coordinator/seen.rs";
 const VISIBILITY: &str = "src/batch/visibility.rs";
+const COORDINATOR: &str = "src/batch/coordinator.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
@@ -28,6 +29,7 @@ const WALKS: &[&str] = &["--lib", "batch::step::walk"];
 const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
+const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
 const POWER: &[&str] = &["--test", "power"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
@@ -106,8 +108,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "no tombstone",
         file: SETTLE,
-        right: "            Finding::Absent if check.lost => Settled::Unseen,\n",
-        wrong: "",
+        right: "        } else if lost {\n            Some(Settled::Unseen)",
+        wrong: "        } else if lost {\n            Some(Settled::Theirs)",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
@@ -119,9 +121,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a removal that is tried once",
-        file: STEP,
-        right: "                effects.push(Effect::Remove { entry, again: true });",
-        wrong: "                self.note(entry, Settled::Removed, effects);",
+        file: SETTLE,
+        right: "                self.leaving[entry] = Leaving::Yes;\n                effects.push(Effect::Remove { entry, again: true });",
+        wrong: "                self.removed(entry, effects);",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
@@ -155,8 +157,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "reveal one by one",
         file: "src/batch/visibility.rs",
-        right: "        let fate = fate.clone();\n        let slot = Slot {",
-        wrong: "        let fate = match version_is_odd(&versions) {\n            true => fate.clone(),\n            false => {\n                let shown = Fate::default();\n                shown.reveal();\n                shown\n            }\n        };\n        fn version_is_odd(versions: &RangeInclusive<u64>) -> bool {\n            versions.start() % 2 == 1\n        }\n        let slot = Slot {",
+        right: "            subject: Subject::Versions { branch, range },\n            fate: fate.clone(),\n",
+        wrong: "            fate: match range.start() % 2 {\n                1 => fate.clone(),\n                _ => {\n                    let shown = Fate::default();\n                    shown.reveal();\n                    shown\n                }\n            },\n            subject: Subject::Versions { branch, range },\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -176,8 +178,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a catalog's word is taken for a deregister",
         file: "src/batch/participant/remove.rs",
-        right: "    done(entry, deregister(entry, asker).await)?;\n    is_gone(entry, asker).await\n",
-        wrong: "    done(entry, deregister(entry, asker).await)\n",
+        right: "        ControlFlow::Break(()) => lacks_table(entry, asker).await,",
+        wrong: "        ControlFlow::Break(()) => Ok(()),",
         checkers: &[GATEWAY],
     },
     Bug {
@@ -202,10 +204,10 @@ pub const BUGS: &[Bug] = &[
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
-        name: "a freed number does not rest",
+        name: "what was built on an undone version passes",
         file: "src/batch/visibility.rs",
-        right: "            Some((gone, _)) if gone < version => Err(Forbidden::BuiltOnGone { version: gone }),\n",
-        wrong: "",
+        right: "                What::Freed { until, .. } if gone < version && now < until => {\n                    Some(Forbidden::BuiltOnGone { version: gone })",
+        wrong: "                What::Freed { until, .. } if gone < version && now < until => {\n                    None",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -235,5 +237,138 @@ pub const BUGS: &[Bug] = &[
         right: "                return Ok(Some(verdict.decision()));",
         wrong: "                let _ = verdict;",
         checkers: &[LOG, POWER],
+    },
+    Bug {
+        name: "a delete without an answer is taken for one that was answered",
+        file: EFFECTS,
+        right: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
+        wrong: "                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::Deleted(entry)",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a removal without an answer is forgotten",
+        file: EFFECTS,
+        right: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
+        wrong: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
+        checkers: &[SIMULATION, GATEWAY],
+    },
+    Bug {
+        name: "what stands on a hidden version is shown",
+        file: "src/batch/visibility/slot.rs",
+        right: "            What::Made => (!self.fate.is_revealed()).then_some(with_all_above),",
+        wrong: "            What::Made => (!self.fate.is_revealed()).then(|| range.clone()),",
+        checkers: &[VISIBLE, SIMULATION],
+    },
+    Bug {
+        name: "a number that a removal may still hit is free",
+        file: SEEN,
+        right: "            (true, _) => Release::Leaving(WATCH),",
+        wrong: "            (true, _) => Release::Clean(cooldown),",
+        checkers: &[SIMULATION, GATEWAY],
+    },
+    Bug {
+        name: "a number that a create may still make is free",
+        file: SEEN,
+        right: "            (false, true) => Release::Landing(WATCH),",
+        wrong: "            (false, true) => Release::Clean(cooldown),",
+        checkers: &[SIMULATION, GATEWAY],
+    },
+    Bug {
+        name: "a catalog chooses a version where a create may still land",
+        file: "src/batch.rs",
+        right: "        let allowed = self.coordinator.visibility.may_change(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
+        wrong: "",
+        checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "a table is renamed while a create may still land",
+        file: "src/batch.rs",
+        right: "        let allowed = self.coordinator.visibility.may_rename(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
+        wrong: "",
+        checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "the latest version is read without a look at what landed late",
+        file: "src/gateway/forward.rs",
+        right: "batches.check_latest(backend, &key()).await.map(|()| answer)",
+        wrong: "Ok(answer)",
+        checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "a size is an identity beside a rival",
+        file: EFFECTS,
+        right: "        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();",
+        wrong: "        let rival = false;",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a writer's create without an answer is forgotten",
+        file: COORDINATOR,
+        right: "        self.visibility.add_stray(table, version, STRAYS);",
+        wrong: "        let _ = (table, version);",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a lock goes with its client",
+        file: "src/gateway/locked.rs",
+        right: "            runtime.spawn(sending);",
+        wrong: "            drop((sending, runtime));",
+        checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "a late registration is not looked for",
+        file: "src/batch/coordinator/watch.rs",
+        right: "        if self.plan.entries[entry].action.kind() == Kind::Removed {",
+        wrong: "        if self.plan.entries[entry].action.kind() == Kind::Removed\n            || self.plan.entries[entry].version().is_none()\n        {",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a refusal is believed without a look",
+        file: PREPARE,
+        right: "                self.failure.get_or_insert(refusal);\n                Progress::Refused",
+        wrong: "                self.failure.get_or_insert(refusal);\n                Progress::Never",
+        checkers: &[WALKS, MODEL, SIMULATION],
+    },
+    Bug {
+        name: "one stale answer settles what was made",
+        file: SETTLE,
+        right: "        } else if !missed {\n            None\n        } else if made || deleted {",
+        wrong: "        } else if false {\n            None\n        } else if false {",
+        checkers: &[UNIT, WALKS, MODEL, SIMULATION],
+    },
+    Bug {
+        name: "what was freed of one table is freed of the next of its name",
+        file: "src/batch.rs",
+        right: "            self.coordinator.renamed(&table).await;\n",
+        wrong: "",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "what was made again is refused what stands on it",
+        file: "src/gateway/locked.rs",
+        right: "                None => self.batches.attempted(table, version).await,",
+        wrong: "                None => {}",
+        checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "a group is asked for again as a whole",
+        file: COORDINATOR,
+        right: "            self.together.fall_apart(group);",
+        wrong: "            let _ = group;",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a refusal that passes keeps its key",
+        file: "src/batch/outcomes/outcome.rs",
+        right: "    matches!(status, 408 | 425 | 429 | 500..)",
+        wrong: "    status == 0",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "a table gets a second name while a batch is on it",
+        file: "src/gateway/forward.rs",
+        right: "            if second_name::is_given_by(operation) {",
+        wrong: "            if false && second_name::is_given_by(operation) {",
+        checkers: &[GATEWAY, SIMULATION],
     },
 ];
