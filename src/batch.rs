@@ -7,6 +7,7 @@
 
 pub mod coordinator;
 pub mod fate;
+mod holds;
 mod identities;
 mod ids;
 pub mod locks;
@@ -29,7 +30,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
-use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
@@ -39,23 +39,17 @@ pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
 pub use request::{BatchCall, Caller, Form};
-use visibility::Forbidden;
 pub use visibility::Line;
 
-use crate::backend::{Authority, Backend};
+use crate::backend::Backend;
 use crate::config::BatchConfig;
 use crate::error::Error;
-use crate::exchange::origin::Origin;
 use crate::metrics;
-use crate::protocol::context::Context;
-use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::Access;
 pub(crate) use coordinator::now_millis;
 use coordinator::{Coordinator, WallClock};
 use locks::LockError;
 use log::{BatchId, Log, LogError};
 use outcomes::{Answered, Outcomes};
-use participant::Asker;
 use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
@@ -227,129 +221,6 @@ impl Batches {
         self.coordinator.log.close().await
     }
 
-    /// Holds a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
-    /// `batch.lock_timeout`; then 503 with `Retry-After`.
-    pub async fn hold(&self, table: TableKey, access: Access) -> Result<Hold, Error> {
-        let wait = match access {
-            Access::Read => READ_WAIT,
-            Access::Write => self.coordinator.settings().lock_timeout,
-        };
-        let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(|error| locked(error, "the table is part of a batch that is not over yet"))
-    }
-
-    /// Holds a table for a change of which its catalog chooses the version by itself; refused (503) while something that
-    /// a batch sent about the table may still arrive there.
-    pub async fn hold_for_change(&self, table: TableKey) -> Result<Hold, Error> {
-        let hold = self.hold(table.clone(), Access::Write).await?;
-        let allowed = self.coordinator.visibility.may_change(&table);
-        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
-        Ok(hold)
-    }
-
-    /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a
-    /// batch sent about it may still arrive.
-    pub async fn hold_for_name(&self, table: TableKey) -> Result<Hold, Error> {
-        let hold = self.hold(table.clone(), Access::Write).await?;
-        let allowed = self.coordinator.visibility.may_rename(&table);
-        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
-        if !self.coordinator.visibility.is_empty() {
-            self.coordinator.renamed(&table).await;
-        }
-        Ok(hold)
-    }
-
-    /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
-    pub async fn hold_namespace(
-        &self,
-        backend: &Backend,
-        namespace: &Identifier,
-    ) -> Result<Hold, Error> {
-        let key = TableKey {
-            backend: Arc::clone(backend.catalog()),
-            table: namespace.clone(),
-        };
-        let wait = self.coordinator.settings().lock_timeout;
-        let hold = self.coordinator.locks.namespace(key.clone(), wait).await;
-        let hold = hold.map_err(|error| {
-            let message = "a table below the namespace is part of a batch that is not over yet";
-            locked(error, message)
-        })?;
-        let visibility = &self.coordinator.visibility;
-        if !visibility.is_empty() {
-            let allowed = visibility.may_drop(|table| table.is_below(&key));
-            allowed.map_err(|forbidden| forbidden.unchangeable(&key))?;
-        }
-        Ok(hold)
-    }
-
-    /// Holds a table for the create of one version: refuses one that a removal of ours may still hit (503), or that was
-    /// built on a version that is gone (409, code 14).
-    pub async fn hold_for_create(&self, line: &Line, version: u64) -> Result<Hold, Error> {
-        let came = Instant::now();
-        let hold = self.hold(line.table.clone(), Access::Write).await?;
-        let visibility = &self.coordinator.visibility;
-        if visibility.is_empty() {
-            return Ok(hold);
-        }
-        let allowed = visibility.may_create(line, version, came);
-        allowed.map_err(|forbidden| {
-            let seconds = forbidden.seconds();
-            let error = forbidden.refusal(version).into_error();
-            match forbidden {
-                Forbidden::Uncertain(_) => error.retry_after(seconds),
-                Forbidden::BuiltOnGone { .. } => error,
-            }
-        })?;
-        let contested = self.coordinator.contest(line, version).await;
-        contested.map_err(unwritten)?;
-        Ok(hold)
-    }
-
-    /// A create that was held for has succeeded: that version is its writer's.
-    pub async fn created(&self, line: &Line, version: u64) {
-        self.coordinator.taken(line, version).await;
-    }
-
-    /// A create of this version that was held for, or a change of which the catalog chose the version (`None`), has ended
-    /// without having made that version for certain.
-    pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
-        if !self.coordinator.visibility.is_empty() {
-            self.coordinator.attempted(table, version).await;
-        }
-    }
-
-    /// A change that held `table` has ended, and whether its catalog has acted on it, or yet will, is not known: it may
-    /// still land, for as long as requests are under way. `version`: the one that it was to create; `None`: its catalog
-    /// chooses it, or it has another effect.
-    pub fn unanswered(&self, table: &TableKey, version: Option<(&Line, u64)>) {
-        self.coordinator.unanswered(table, version);
-    }
-
-    /// Whether the answer of a catalog that chose the version by itself may be shown: no create of an aborted batch has
-    /// landed meanwhile. To be asked while the table is held, once the catalog has answered.
-    pub async fn check_latest(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
-        let visibility = &self.coordinator.visibility;
-        if visibility.is_empty() {
-            return Ok(());
-        }
-        for (line, version) in visibility.landing(table) {
-            let asker = Asker {
-                authority: Authority::Service,
-                context: Context::default(),
-                origin: Origin::default(),
-                timeout: READ_WAIT,
-            };
-            let lacks = participant::lacks_version(backend, &line, version, &asker).await;
-            if !lacks {
-                return Err(busy(
-                    "a version of an aborted batch has arrived late and is being undone",
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
     /// what undo or removal cannot come to.
     pub async fn resolve(
@@ -407,13 +278,6 @@ impl TransactionStatus {
             Self::Succeeded => "Succeeded",
             Self::Failed => "Failed",
         }
-    }
-}
-
-impl Forbidden {
-    fn unchangeable(self, table: &TableKey) -> Error {
-        let error = self.of_name(&table.table).into_error();
-        error.retry_after(self.seconds())
     }
 }
 

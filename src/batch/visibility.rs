@@ -16,21 +16,20 @@ use crate::batch::fate::Fate;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::names::Names;
-use crate::batch::step::Refusal;
-use crate::protocol::error::Code;
-use crate::protocol::identifier::Identifier;
 use shown::Shown;
 use slot::{Slot, What};
 use strays::Strays;
 
 mod claims;
 pub mod filter;
+mod gates;
 pub mod quick;
 mod shown;
 mod slot;
 mod strays;
 mod tables;
 
+pub use gates::Forbidden;
 pub use shown::Moment;
 pub use slot::{Claim, Subject};
 
@@ -51,18 +50,6 @@ pub struct Visibility {
     tables: Arc<DashMap<TableKey, Vec<Slot>>>,
     shown: Shown,
     strays: Strays,
-}
-
-/// A create or a change that may not go to the catalog now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forbidden {
-    /// A request that an aborted batch sent about it may still reach the catalog, for so long.
-    Uncertain(Duration),
-    /// The version would be built on one that is gone.
-    BuiltOnGone {
-        /// The version that is gone.
-        version: u64,
-    },
 }
 
 /// The versions of a line that a reader may not see. Empty for nearly every table.
@@ -89,49 +76,6 @@ pub enum Release {
     Landing(Duration),
     /// A removal may still arrive, for so long; so may a create.
     Leaving(Duration),
-}
-
-impl Forbidden {
-    /// What the writer of this version is told.
-    pub fn refusal(self, version: u64) -> Refusal {
-        match self {
-            Self::Uncertain(rest) => Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message: format!(
-                    "version {version} was undone with its batch, and a request about it may still reach the catalog: it can be created in {} s",
-                    rest.as_secs() + 1
-                ),
-            },
-            Self::BuiltOnGone { version: gone } => Refusal {
-                status: 409,
-                code: Code::ConcurrentModification,
-                message: format!(
-                    "version {version} was built on version {gone}, which was undone with its batch"
-                ),
-            },
-        }
-    }
-
-    /// What is told to whoever asks for another change of the table, or of its name.
-    pub fn of_name(self, table: &Identifier) -> Refusal {
-        Refusal {
-            status: 503,
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "a request about table {table} that a batch sent may still reach its catalog: this change is possible in {} s; see `nsgate batches list`",
-                self.seconds()
-            ),
-        }
-    }
-
-    /// The seconds after which it may be tried again.
-    pub fn seconds(self) -> u64 {
-        match self {
-            Self::Uncertain(rest) => rest.as_secs() + 1,
-            Self::BuiltOnGone { .. } => 1,
-        }
-    }
 }
 
 impl Hidden {
@@ -179,77 +123,6 @@ impl Visibility {
     /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
     pub fn overtake(&self, line: &Line) {
         self.shown.overtake(line);
-    }
-
-    /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned. `came`: when it
-    /// was asked for; what was asked for before a freed version was made again was not built on that.
-    pub fn may_create(&self, line: &Line, version: u64, came: Instant) -> Result<(), Forbidden> {
-        let now = Instant::now();
-        let Some(slots) = self.tables.get(&line.table) else {
-            return Ok(());
-        };
-        let on = line.branch.as_deref();
-        let forbidden = slots.iter().filter_map(|slot| {
-            let gone = match (&slot.subject, slot.what) {
-                (Subject::Name, What::Uncertain { until, .. }) => {
-                    return Some(Forbidden::Uncertain(until.saturating_duration_since(now)));
-                }
-                (subject, _) => subject.start(on).filter(|start| *start <= version)?,
-            };
-            match slot.what {
-                What::Uncertain { until, removal, .. } if gone == version => {
-                    removal.then_some(Forbidden::Uncertain(until.saturating_duration_since(now)))
-                }
-                What::Uncertain { .. } => Some(Forbidden::BuiltOnGone { version: gone }),
-                What::Freed { until, .. } if gone < version && now < until => {
-                    Some(Forbidden::BuiltOnGone { version: gone })
-                }
-                What::Retaken { at, until } if gone < version && now < until && came < at => {
-                    Some(Forbidden::BuiltOnGone { version: gone })
-                }
-                _ => None,
-            }
-        });
-        // What can never succeed is said first.
-        match forbidden.max_by_key(|forbidden| matches!(forbidden, Forbidden::BuiltOnGone { .. })) {
-            Some(forbidden) => Err(forbidden),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a change of the table may go to its catalog of which that chooses the version.
-    pub fn may_change(&self, table: &TableKey) -> Result<(), Forbidden> {
-        self.is_certain(table, |subject| *subject != Subject::Table)
-    }
-
-    /// Whether the name of the table may go to another one, or a table may get it.
-    pub fn may_rename(&self, table: &TableKey) -> Result<(), Forbidden> {
-        self.is_certain(table, |_| true)
-    }
-
-    fn is_certain(
-        &self,
-        table: &TableKey,
-        matters: impl Fn(&Subject) -> bool,
-    ) -> Result<(), Forbidden> {
-        let slots = self.tables.get(table);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
-        let until = slots.filter_map(|slot| match slot.what {
-            What::Uncertain { until, .. } if matters(&slot.subject) => Some(until),
-            _ => None,
-        });
-        until.max().map_or(Ok(()), |until| {
-            let rest = until.saturating_duration_since(Instant::now());
-            Err(Forbidden::Uncertain(rest))
-        })
-    }
-
-    /// Whether a namespace may be dropped: nothing that was sent about a table below it may still arrive.
-    pub fn may_drop(&self, below: impl Fn(&TableKey) -> bool) -> Result<(), Forbidden> {
-        let tables = self.tables.iter().filter(|table| below(table.key()));
-        // The map must not be asked again while one of its shards is looked at.
-        let tables: Vec<TableKey> = tables.map(|table| table.key().clone()).collect();
-        tables.iter().try_for_each(|table| self.may_rename(table))
     }
 
     /// The versions of a table that creates of ours may still make.

@@ -205,7 +205,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what was built on an undone version passes",
-        file: "src/batch/visibility.rs",
+        file: "src/batch/visibility/gates.rs",
         right: "                What::Freed { until, .. } if gone < version && now < until => {\n                    Some(Forbidden::BuiltOnGone { version: gone })",
         wrong: "                What::Freed { until, .. } if gone < version && now < until => {\n                    None",
         checkers: &[SIMULATION, GATEWAY],
@@ -275,14 +275,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a catalog chooses a version where a create may still land",
-        file: "src/batch.rs",
+        file: "src/batch/holds.rs",
         right: "        let allowed = self.coordinator.visibility.may_change(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
         wrong: "",
         checkers: &[GATEWAY, SIMULATION],
     },
     Bug {
         name: "a table is renamed while a create may still land",
-        file: "src/batch.rs",
+        file: "src/batch/holds.rs",
         right: "        let allowed = self.coordinator.visibility.may_rename(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
         wrong: "",
         checkers: &[GATEWAY, SIMULATION],
@@ -338,7 +338,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what was freed of one table is freed of the next of its name",
-        file: "src/batch.rs",
+        file: "src/batch/holds.rs",
         right: "            self.coordinator.renamed(&table).await;\n",
         wrong: "",
         checkers: &[SIMULATION],
