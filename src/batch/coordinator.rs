@@ -115,6 +115,8 @@ pub struct Run {
     pauses: Vec<u32>,
     /// The entries of which a create got no clear answer.
     lost: Vec<bool>,
+    /// When a removal last got no clear answer.
+    removal_lost: Option<Instant>,
     /// Freed numbers that rest.
     reserved: Vec<bool>,
     /// Those whose rest has begun.
@@ -331,6 +333,7 @@ impl Run {
     fn count(&mut self, event: &Event) {
         match event {
             Event::Lost(entry) => self.lost[*entry] = true,
+            Event::RemovalLost(_) => self.removal_lost = Some(Instant::now()),
             Event::Locked => self.lap(Phase::Lock),
             Event::IntentDurable => {
                 self.written = true;

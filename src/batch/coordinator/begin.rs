@@ -95,6 +95,7 @@ impl Run {
             trouble: vec![None; entries],
             pauses: vec![0; entries],
             lost: vec![false; entries],
+            removal_lost: None,
             reserved: vec![false; entries],
             resting: vec![false; entries],
             contested: vec![false; entries],

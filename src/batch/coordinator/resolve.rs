@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::look::takes;
-use super::{Coordinator, Look, Run, now_millis};
+use super::{Coordinator, Look, Run, WATCH, now_millis};
 use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::step::{Decision, Event, State};
 
@@ -132,8 +132,25 @@ impl Run {
         }
     }
 
+    /// For how long a delete that got no answer may still take away what `decision` would keep.
+    fn may_still_be_deleted(&self, state: &State, decision: Decision) -> Option<Duration> {
+        let sent = self.removal_lost?;
+        let mut hazards = state.hazards();
+        let keeps =
+            decision == Decision::Commit && hazards.any(|(entry, _)| state.is_leaving(entry));
+        WATCH.checked_sub(sent.elapsed()).filter(|_| keeps)
+    }
+
     /// The decision as an event, once it is in the log; `None`: it was refused.
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
+        if let Some(rest) = self.may_still_be_deleted(state, request.decision) {
+            let why = format!(
+                "a delete that got no answer may still reach the catalog and take away what you keep: decide in {} s",
+                rest.as_secs() + 1
+            );
+            let _ = request.answer.send(Err(ResolveError::Refused(why)));
+            return None;
+        }
         if !takes(state, request.decision) {
             let why = refusal(state, request.decision);
             let _ = request.answer.send(Err(ResolveError::Refused(why)));

@@ -257,12 +257,15 @@ impl State {
         self.proceed(effects);
     }
 
-    /// Undo or removal cannot come to an end with it, and may leave it. What a delete is out for cannot be left any
-    /// more.
+    /// Undo or removal cannot come to an end with it, and may leave it. What a delete may still be out for, of this life or
+    /// of an earlier one, cannot be left any more; what a catalog has refused to delete can.
     fn is_stuck(&self, entry: usize) -> bool {
+        let is_leaving = self.is_leaving(entry);
         match (&self.progress[entry], &self.phase) {
-            (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => true,
-            (Progress::Checked(check) | Progress::Again(check), _) => !check.deleted,
+            (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => !is_leaving,
+            (Progress::Checked(check) | Progress::Again(check), _) => {
+                !check.answered && !is_leaving
+            }
             _ => self.is_hazard(entry),
         }
     }
