@@ -150,7 +150,7 @@ impl Check<'_> {
             }
             let stored = self.inner.stored(spot);
             self.fail(format!(
-                "version {version} of table {table} waits for a person for no reason ({hazard}): {stored:?}"
+                "version {version} of table {table} waits for a person without need ({hazard}): {stored:?}"
             ));
         }
     }

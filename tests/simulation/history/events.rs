@@ -95,7 +95,9 @@ impl Inner {
             counts.add("a version from behind deleted for the batch's", 1);
             return;
         }
-        let is_ours = self.history.is_coordinated(author);
+        // A batch that a catalog did not take as one was coordinated after all.
+        let is_ours =
+            self.history.is_coordinated(author) || op.is_some_and(|op| op.kind == Kind::Passed);
         if !is_ours || !aborted || self.history.committed.contains_key(author) {
             self.wrong.push(format!(
                 "version {version} of {spot:?} by {author} was deleted by the gateway"
