@@ -168,13 +168,20 @@ async fn take_over(
     // Two batches that have something left to do never share a table, and one that has nothing left to do there gives
     // it back at once; a log in which they do is taken as far as it goes.
     let hold = match held {
-        Some(held) => Ok(held),
-        None => coordinator.locks.exclusive(tables, Duration::ZERO).await,
+        Some(held) => held,
+        None => {
+            let mut hold = Hold::none(&coordinator.locks);
+            for table in tables {
+                match coordinator.locks.exclusive([table], Duration::ZERO).await {
+                    Ok(one) => hold.join(one),
+                    Err(_) => {
+                        tracing::error!(batch = %record.id, "one of its tables is locked by another unfinished batch")
+                    }
+                }
+            }
+            hold
+        }
     };
-    let hold = hold.unwrap_or_else(|_| {
-        tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
-        Hold::none(&coordinator.locks)
-    });
     tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "an unfinished batch is being finished");
     let mut run = Run::recovered(
         Arc::clone(coordinator),
