@@ -43,7 +43,7 @@ const HAPPENS: [&str; 20] = [
 const NEEDLESS: &str = "waits for a person without need";
 const ASKED: &str = "persons asked without need";
 /// The seeds of a usual run.
-const USUAL: Range<u64> = 0..10_000;
+const USUAL: Range<u64> = 0..3_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = std::env::var("NSGATE_SEEDS") else {
