@@ -113,8 +113,6 @@ pub struct Run {
     trouble: Vec<Option<String>>,
     /// How often each entry's catalog has been asked again.
     pauses: Vec<u32>,
-    /// The entries of which a create got no clear answer.
-    lost: Vec<bool>,
     /// When a removal last got no clear answer.
     removal_lost: Option<Instant>,
     /// Freed numbers that rest.
@@ -332,7 +330,6 @@ impl Run {
 
     fn count(&mut self, event: &Event) {
         match event {
-            Event::Lost(entry) => self.lost[*entry] = true,
             Event::RemovalLost(_) => self.removal_lost = Some(Instant::now()),
             Event::Locked => self.lap(Phase::Lock),
             Event::IntentDurable => {
@@ -342,9 +339,6 @@ impl Run {
             }
             Event::Decided(decision) => {
                 self.permit.decided();
-                if *decision == Decision::Commit {
-                    self.keep_names();
-                }
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
                 self.undoing = *decision == Decision::Abort;

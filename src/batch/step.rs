@@ -28,7 +28,7 @@ mod words;
 
 use crate::protocol::error::Code;
 use prepare::Created;
-use state::{Check, Leaving, Phase, Progress};
+use state::{Check, Phase, Progress};
 
 pub use state::State;
 pub use words::{
@@ -132,21 +132,12 @@ impl State {
                     self.proceed(effects);
                 }
             }
-            Event::Landed(entry) if self.progress[entry] == Progress::Watched => {
+            Event::Landed(entry) if self.is_watched(entry) && !self.is_kept(entry) => {
                 let share = self.share_of(entry);
                 self.unlocked[share] = false;
                 self.check(entry, Check::ours(true), effects);
             }
-            Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
-                self.leaving[entry] = Leaving::No;
-                let settled = if self.is_made(entry) {
-                    Settled::Theirs
-                } else {
-                    Settled::Removed
-                };
-                self.progress[entry] = Progress::Freeing(settled);
-                effects.push(Effect::Note(entry, settled));
-            }
+            Event::WatchOver(entry) if self.is_watched(entry) => self.watch_over(entry, effects),
             Event::Resolved(decision) => self.resolved(decision, effects),
             Event::Ended if self.phase == Phase::Closing => self.phase = Phase::Ended,
             _ => {}

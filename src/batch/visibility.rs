@@ -176,19 +176,6 @@ impl Visibility {
         }
     }
 
-    /// Has a table keep its name, for so long, and no other get it: a create of a committed batch that got no answer may act
-    /// once more, should there be another table of that name.
-    pub fn keep_name(&self, table: &TableKey, lasts: Duration) {
-        let (fate, line) = (Fate::default(), Line::new(table.clone(), None));
-        let release = Release::Leaving(lasts);
-        self.release(&line, Subject::Table, &fate, release, None);
-        let (visibility, table) = (self.clone(), table.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(lasts).await;
-            visibility.unwatch(&table, &Subject::Table, &fate);
-        });
-    }
-
     /// Whether what may still land is still nobody else's.
     pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &Fate) -> Watched {
         let slots = self.tables.get(table);

@@ -21,7 +21,7 @@ use crate::clients::{Change, Client, Wanted};
 use crate::history::Outcome;
 use crate::network::Fault;
 use crate::run::{Ended, Script, simulate_with, watch_panics};
-use crate::scenario::{Faults, Planned, Scenario};
+use crate::scenario::{At, Crash, Faults, Planned, Scenario};
 
 /// The tables of all of them: two of the first catalog with two versions each, one of the second one, and a name of
 /// the first one that leads nowhere.

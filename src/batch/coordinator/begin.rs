@@ -59,11 +59,8 @@ impl Run {
             run.undoing = decision == Decision::Abort;
         }
         run.hide();
-        // What an earlier life has asked for, and whether it was answered, the log does not say.
-        run.lost.fill(true);
         if decision == Some(Decision::Commit) {
             run.reveal();
-            run.keep_names();
         }
         run
     }
@@ -94,7 +91,6 @@ impl Run {
             described: vec![None; entries],
             trouble: vec![None; entries],
             pauses: vec![0; entries],
-            lost: vec![false; entries],
             removal_lost: None,
             reserved: vec![false; entries],
             resting: vec![false; entries],

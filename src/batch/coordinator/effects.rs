@@ -54,8 +54,8 @@ impl Run {
             Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
             Effect::Show(entry) => self.show(entry),
             Effect::Reserve(entry) => self.reserve(entry),
-            Effect::Watch(entry) => pending.push(self.watch(entry)),
-            Effect::Free(entry) => self.unwatch(entry),
+            Effect::Watch(entry) => pending.push(self.watch(entry, state)),
+            Effect::Free(entry) => self.unwatch(entry, state),
             Effect::Note(entry, settled) => {
                 let settled = self.as_noted(entry, settled);
                 let (log, id) = (Arc::clone(&self.coordinator.log), self.id);

@@ -222,16 +222,37 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// The tombstones of a share that has been unlocked.
+    /// What a share that has been unlocked leaves to watch for: what was let go and may come back or be removed again, and
+    /// what is committed and may be made once more.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
-            if let Progress::Settled(settled) = self.progress[entry]
-                && settled.is_uncertain()
-            {
+            let uncertain = match self.progress[entry] {
+                Progress::Settled(settled) => settled.is_uncertain(),
+                Progress::Ours { lost } => lost && self.phase == Phase::Finishing,
+                _ => false,
+            };
+            if uncertain {
                 self.progress[entry] = Progress::Watched;
                 effects.push(Effect::Watch(entry));
             }
         }
+    }
+
+    /// Nothing that was sent about the entry can arrive any more.
+    pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        if self.is_kept(entry) {
+            self.progress[entry] = Progress::Ours { lost: false };
+            effects.push(Effect::Free(entry));
+            return self.proceed(effects);
+        }
+        self.leaving[entry] = Leaving::No;
+        let settled = if self.is_made(entry) {
+            Settled::Theirs
+        } else {
+            Settled::Removed
+        };
+        self.progress[entry] = Progress::Freeing(settled);
+        effects.push(Effect::Note(entry, settled));
     }
 
     /// A person has decided. Without an effect there is nothing that waits for this.

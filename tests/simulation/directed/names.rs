@@ -100,6 +100,34 @@ fn what_lands_late_is_hidden_under_every_name() {
     }
 }
 
+/// Whether or not the gateway that asked for it lives on.
+#[test]
+fn no_other_table_gets_a_name_while_a_create_of_what_is_committed_may_act() {
+    for (renames, crashes) in [(false, 0), (true, 0), (false, 2), (true, 2)] {
+        let ways = Ways {
+            renames,
+            keeps_staged: true,
+            ..Ways::default()
+        };
+        let late = own(Operation::CreateTableVersion, 1, Fault::Late, 300);
+        let mut scenario = scenario(ways, vec![late]);
+        scenario.crashes = (0..crashes)
+            .map(|nth| Crash {
+                at: At::Time(seconds(60 + 60 * nth)),
+                keeps: None,
+            })
+            .collect();
+        keeps(scenario, async |mut client| {
+            client.batch_over(&BOTH, false).await;
+            for _ in 0..100 {
+                sleep(seconds(3)).await;
+                client.rename(T0, SPARE).await;
+                client.rename(T1, T0).await;
+            }
+        });
+    }
+}
+
 /// One that was given before is another table: no gateway could know.
 #[test]
 fn no_table_gets_a_second_name_while_something_of_it_is_hidden() {

@@ -147,7 +147,8 @@ impl World {
     /// The watch outlives what may arrive.
     pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
         let over = self.taken[entry] || self.removals[entry].is_some();
-        if !over && self.catalog[entry] != Maker::Nobody {
+        let aborted = self.decision == Some(Decision::Abort);
+        if !over && aborted && self.catalog[entry] != Maker::Nobody {
             let share = self.shares.iter().position(|share| share.contains(&entry));
             self.unlocked[share.unwrap()] = false;
             return Some(Event::Landed(entry));
