@@ -63,7 +63,7 @@ impl Gateway {
 
     /// Waits until every batch has ended.
     fn settle(&self) {
-        let get = b"GET /batches HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let get = b"GET /batches HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let (status, open) = Self::ask(&self.admin, get);
