@@ -80,6 +80,9 @@ impl State {
             Event::Spoiled(entry, refusal) => {
                 self.create_answered(entry, Created::Wrong(refusal), effects);
             }
+            Event::Strange(entry, refusal) => {
+                self.create_answered(entry, Created::Strange(refusal), effects);
+            }
             Event::Conflicted(entry, refusal) => {
                 self.create_answered(entry, Created::Conflict(refusal), effects);
             }

@@ -224,6 +224,7 @@ impl Run {
                     described: described.map(|described| (entry, described)),
                     ..Event::Spoiled(entry, refusal).into()
                 },
+                Created::Strange(refusal) => Event::Strange(entry, refusal).into(),
                 Created::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 Created::Lost => Event::Lost(entry).into(),
             };
@@ -377,6 +378,7 @@ impl Created {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
             Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
             Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
+            Self::Strange(refusal) => Self::Strange(refusal.at(entry)),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
             Self::Yes(_) | Self::Lost => self,
         }

@@ -6,6 +6,7 @@ use crate::backend::{Answer, Backend, Failure};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
+use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
@@ -20,10 +21,40 @@ pub enum Created {
     Refused(Refusal),
     /// The catalog made something, but not what was asked for.
     Spoiled(Refusal, Option<Described>),
+    /// The catalog says that it made it, and shows something else, which may be another's.
+    Strange(Refusal),
     /// 409: ours from before, or somebody else's.
     Conflicted(Refusal),
     /// It may have acted.
     Lost,
+}
+
+impl Created {
+    /// The outcome, unless a version that is said to be made has another size than the one that was staged.
+    fn of(self, entry: &Entry) -> Self {
+        let Action::CreateVersion {
+            version,
+            manifest_size: Some(staged),
+            ..
+        } = entry.action
+        else {
+            return self;
+        };
+        match &self {
+            Self::Yes(Described { proof, .. })
+                if let Some(shown) = proof.manifest_size.filter(|shown| *shown != staged) =>
+            {
+                Self::Strange(Refusal {
+                    status: 409,
+                    code: Code::ConcurrentModification,
+                    message: format!(
+                        "the catalog says that it created version {version}, and shows one of {shown} bytes where {staged} were staged: it may be another writer's. An operator has to decide, see `nsgate batches list`"
+                    ),
+                })
+            }
+            _ => self,
+        }
+    }
 }
 
 /// Asks for what the entry makes.
@@ -42,7 +73,7 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
                 Some(version) => described(version, &answer),
                 None => described_table(&answer, backend.sets_managed_versioning()),
             };
-            created(backend.name(), described, &answer)
+            created(backend.name(), described, &answer).of(entry)
         }
         Err(failure) if !failure.may_have_acted() => {
             Created::Unsent(unreachable(backend, &failure))
@@ -69,12 +100,15 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
         return all(created(backend.name(), None, &answer));
     }
     let versions = entries.iter().filter_map(|entry| entry.version());
-    Some(
-        described_together(versions, &answer)
-            .map_or(vec![Created::Lost; entries.len()], |described| {
-                described.into_iter().map(Created::Yes).collect()
-            }),
-    )
+    Some(described_together(versions, &answer).map_or(
+        vec![Created::Lost; entries.len()],
+        |described| {
+            let made = described.into_iter().map(Created::Yes);
+            made.zip(entries)
+                .map(|(made, entry)| made.of(entry))
+                .collect()
+        },
+    ))
 }
 
 /// Sends a catalog's own batch-create.

@@ -65,6 +65,11 @@ impl State {
                     self.check(entry, Check::doubtful(false), effects);
                     return false;
                 }
+                Progress::Strange { lost } => {
+                    self.lost[entry] = lost;
+                    self.note(entry, Settled::Hazard(Hazard::Unproven), effects);
+                    return false;
+                }
                 Progress::Ours { lost } => {
                     self.check(entry, Check::ours(lost), effects);
                     return false;

@@ -65,6 +65,8 @@ pub(super) enum Progress {
     },
     /// Proven created by us.
     Ours { lost: bool },
+    /// A catalog said that it created it, and showed something else.
+    Strange { lost: bool },
     /// It may or may not exist, or be ours.
     Doubtful { lost: bool },
     /// Undo asks the catalog what is there.
@@ -197,7 +199,9 @@ impl State {
             Progress::Never => "waiting",
             Progress::Refused => "refused",
             Progress::Asked { .. } => "creating",
-            Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
+            Progress::Sought { .. } | Progress::Doubtful { .. } | Progress::Strange { .. } => {
+                "unclear"
+            }
             Progress::Ours { .. } => "created",
             Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
             Progress::Deleting(_) => "deleting",

@@ -180,6 +180,8 @@ pub enum Event {
     Refused(usize, Refusal),
     /// The catalog made something, but not what was asked for.
     Spoiled(usize, Refusal),
+    /// The catalog answered that it created the version, and shows another one than was staged.
+    Strange(usize, Refusal),
     /// The catalog answered 409: created by us before, or by somebody else.
     Conflicted(usize, Refusal),
     /// No answer, or one that does not say whether the catalog acted.
@@ -230,7 +232,7 @@ pub enum Effect {
     Hide,
     /// Start the clock of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`, `Strange`,
     /// `Conflicted`, `Lost`
     Create {
         /// Index of the entry.
