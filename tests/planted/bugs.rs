@@ -318,9 +318,30 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a late registration is not looked for",
         file: "src/batch/coordinator/watch.rs",
-        right: "        if self.plan.entries[entry].action.kind() == Kind::Removed {",
-        wrong: "        if self.plan.entries[entry].action.kind() == Kind::Removed\n            || self.plan.entries[entry].version().is_none()\n        {",
+        right: "self.plan.entries[entry].action.kind() == Kind::Removed {",
+        wrong: "self.plan.entries[entry].version().is_none() {",
         checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "what is committed keeps its name for one life of the gateway",
+        file: STATE,
+        right: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: true },",
+        wrong: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: false },",
+        checkers: &[UNIT, MODEL, SIMULATION],
+    },
+    Bug {
+        name: "the name of what is committed is given away",
+        file: SEEN,
+        right: "            if state.is_kept(entry) {",
+        wrong: "            if state.is_kept(entry) && self.id.is_nil() {",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a version of another size is taken for the one that was made",
+        file: "src/batch/participant/create.rs",
+        right: "proof.manifest_size.filter(|shown| *shown != staged)",
+        wrong: "proof.manifest_size.filter(|shown| *shown < staged)",
+        checkers: &[GATEWAY],
     },
     Bug {
         name: "a refusal is believed without a look",
