@@ -287,7 +287,7 @@ impl step::Refusal {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
         match status {
-            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after(1),
+            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after_as_said(),
             _ => error,
         }
     }

@@ -14,6 +14,7 @@ mod refuse;
 mod rename;
 mod repeat;
 mod second;
+mod seconds;
 mod together;
 mod undo;
 mod waiting;
