@@ -25,6 +25,7 @@ mod request;
 mod second_name;
 pub mod step;
 pub mod visibility;
+mod whereabouts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +39,9 @@ pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
-pub use request::{BatchCall, Caller, Form};
+pub use request::{BatchCall, Caller, Form, json};
 pub use visibility::Line;
+pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;
 use crate::config::BatchConfig;

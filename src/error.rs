@@ -218,8 +218,14 @@ mod tests {
     #[test]
     fn the_seconds_in_a_message_are_found() {
         for (message, seconds) in [
-            ("version 2 was undone with its batch: it can be created in 900 s", Some(900)),
-            ("this change is possible in 7 s; see `nsgate batches list`", Some(7)),
+            (
+                "version 2 was undone with its batch: it can be created in 900 s",
+                Some(900),
+            ),
+            (
+                "this change is possible in 7 s; see `nsgate batches list`",
+                Some(7),
+            ),
             ("a table in in 60 s", Some(60)),
             ("in 5 tables, in 3 s.", Some(3)),
             ("in 900 seats", None),

@@ -2,6 +2,7 @@
 
 mod commit;
 mod conditions;
+mod contrary;
 mod full;
 mod hidden;
 mod late;

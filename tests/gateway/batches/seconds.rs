@@ -11,7 +11,11 @@ use crate::world::World;
 fn named(reply: &Reply) -> u64 {
     let words = reply.words();
     let (_, rest) = words.split_once(" in ").expect(&words);
-    rest.split_once(" s").expect(&words).0.parse().expect(&words)
+    rest.split_once(" s")
+        .expect(&words)
+        .0
+        .parse()
+        .expect(&words)
 }
 
 /// West's version 2 was undone, and a delete of it may still arrive.
@@ -39,7 +43,10 @@ async fn a_refusal_that_names_seconds_names_them_in_its_header_too() {
         (BATCH, pair(&world, 2)),
         (BATCH, alone),
         ("/v1/table/batch-commit", deregister),
-        ("/v1/table/west%24t1/version/create", stage(&world, "west", 2)),
+        (
+            "/v1/table/west%24t1/version/create",
+            stage(&world, "west", 2),
+        ),
         ("/v1/table/west%24t1/restore", json!({"version": 1})),
         ("/v1/table/west%24t1/rename", rename),
         ("/v1/table/west%24t1/deregister", json!({})),
@@ -50,7 +57,11 @@ async fn a_refusal_that_names_seconds_names_them_in_its_header_too() {
         let seconds = named(&reply);
         assert!((800..=900).contains(&seconds), "{target}: {reply:?}");
         let header = reply.header("retry-after");
-        assert_eq!(header, Some(seconds.to_string().as_str()), "{target}: {reply:?}");
+        assert_eq!(
+            header,
+            Some(seconds.to_string().as_str()),
+            "{target}: {reply:?}"
+        );
     }
     // What names none is tried again soon.
     let gate = world.catalog("east").hold("create_table_version");
