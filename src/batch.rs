@@ -40,7 +40,7 @@ pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
 pub use request::{BatchCall, Caller, Form, json};
-pub use visibility::Line;
+pub use visibility::{Epoch, Line};
 pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;

@@ -3,6 +3,7 @@
 mod commit;
 mod conditions;
 mod contrary;
+mod described;
 mod full;
 mod hidden;
 mod late;
