@@ -265,8 +265,10 @@ impl Visibility {
                     self.hide_removed(line.clone(), versions, fate);
                 }
             }
-            Action::Declare { .. } | Action::Register { .. } => {
-                self.names.hide_made(line.table.clone(), fate);
+            Action::Declare { .. } => self.names.hide_made(line.table.clone(), fate),
+            Action::Register { location } => {
+                let table = line.table.clone();
+                self.names.hide_registered(table, location, fate);
             }
             Action::Deregister => self.names.hide_removed(line.table.clone(), fate),
         }

@@ -36,9 +36,16 @@ impl Batches {
 }
 
 impl Whereabouts {
-    /// Notes where the table is. To be called while both names are held, before the catalog is asked for the rename.
-    pub async fn note(&mut self) {
+    /// Notes where the table is. To be called while both names are held, before the catalog is asked for the rename:
+    /// refused (503) while a batch gives that place another name that is not decided or may come back.
+    pub async fn note(&mut self, batches: &Batches) -> Result<(), Error> {
         self.before = Place::of(&self.find(&self.old).await);
+        let old = self.old.key();
+        let left = batches.coordinator.visibility.may_leave(|place| {
+            let is_there = matches!(&self.before, Place::At(at) if same_place(at, &place.location));
+            is_there || place.origin.as_ref() == Some(&old)
+        });
+        left.map_err(Refusal::into_error)
     }
 
     /// Whether the table has been renamed, although its catalog has answered that it has no rename. 503 where that

@@ -118,7 +118,7 @@ async fn by_the_catalog(
     let locking = async {
         let [old, new] = renaming.names.clone();
         let held = renaming.batches.hold_both(old, new).await?;
-        renaming.whereabouts.note().await;
+        renaming.whereabouts.note(&renaming.batches).await?;
         Ok((renaming, held))
     };
     send_locked(locking, |(renaming, held)| renaming.send(held)).await

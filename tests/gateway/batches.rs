@@ -17,6 +17,7 @@ mod rename;
 mod repeat;
 mod second;
 mod seconds;
+mod stray_names;
 mod together;
 mod undo;
 mod waiting;
