@@ -45,6 +45,18 @@ pub struct Asker {
     pub timeout: Duration,
 }
 
+impl Asker {
+    /// The gateway itself, on nobody's behalf.
+    pub fn service(timeout: Duration) -> Self {
+        Self {
+            authority: Authority::Service,
+            context: Context::default(),
+            origin: Origin::default(),
+            timeout,
+        }
+    }
+}
+
 /// A version or a table as a catalog describes it: its own bytes, and what identifies it.
 #[derive(Clone, Debug)]
 pub struct Described {
@@ -113,6 +125,9 @@ pub async fn validate(
             Err(forbidden.of_name(&line.table.table))
         }
         Action::Declare { .. } | Action::Register { .. } => {
+            if let Action::Register { location } = &entry.action {
+                visibility.may_leave(|place| same_place(&place.location, location))?;
+            }
             match table(backend, line, asker).await? {
                 None => Ok(None),
                 Some(_) => Err(Refusal {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::slot::{Subject, What};
 use super::{Line, Visibility};
 use crate::batch::locks::TableKey;
+use crate::batch::names::Place;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
@@ -111,6 +112,22 @@ impl Visibility {
     /// Whether the name of the table may go to another one, or a table may get it.
     pub fn may_rename(&self, table: &TableKey) -> Result<(), Forbidden> {
         self.is_certain(table, |_| true)
+    }
+
+    /// Whether what is at a place may be destroyed, and the place get another name: no batch gives it a second one that is
+    /// not decided, or may come back.
+    pub fn may_leave(&self, is_at: impl Fn(&Place) -> bool) -> Result<(), Refusal> {
+        let Some(name) = self.names.second_name(is_at) else {
+            return Ok(());
+        };
+        Err(match self.may_rename(&name) {
+            Err(forbidden) => forbidden.of_name(&name.table),
+            Ok(()) => Refusal {
+                status: 503,
+                code: Code::ServiceUnavailable,
+                message: "a batch that is not over yet gives the table another name".into(),
+            },
+        })
     }
 
     fn is_certain(
