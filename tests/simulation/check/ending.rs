@@ -176,10 +176,10 @@ impl Check<'_> {
         let is_nobodys = holder.is_none_or(|op| op.done_at().is_none());
         // Another create of it came to nobody knows what.
         let rivals = self.history.ops.iter().filter(|op| {
-            // Of what the catalog numbers itself, it may be any number.
+            // Of what the catalog numbers itself, it may be any number, and nobody can be sure of which branch.
             let of = |entry: &Entry| {
-                (entry.table, entry.branch) == (table, spot.branch)
-                    && matches!(entry.version, number if number == version || number == 0)
+                let is_it = (entry.branch, entry.version) == (spot.branch, version);
+                entry.table == table && (is_it || entry.version == 0)
             };
             // An answer to a batch tells nothing of a create that got none.
             let silent = |entry: &Entry| self.history.mistreated.contains(&entry.author);
