@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
 use crate::batch::log::{Action, Proof, VersionRange};
-use crate::batch::plan::Entry;
+use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Finding, Refusal};
 use crate::batch::visibility::{Line, Visibility};
 use crate::exchange::origin::Origin;
@@ -161,6 +161,18 @@ pub async fn table(
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     match described_table(&answer, backend.sets_managed_versioning()) {
         Some(described) => Ok(Some(described)),
+/// Whether what follows the first version of a share may be made, as far as aborted batches are concerned.
+pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<(), Refusal> {
+    for &index in &plan.shape.shares[share][1..] {
+        let entry = &plan.entries[index];
+        if let Some(version) = entry.version() {
+            let allowed = visibility.may_follow(&entry.line, version);
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index))?;
+        }
+    }
+    Ok(())
+}
+
         None if is_absent(&answer) => Ok(None),
         None => Err(refusal(backend.name(), &answer)),
     }

@@ -112,6 +112,10 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
+            if let Err(refusal) = participant::may_follow(&turn.plan, share, &visibility) {
+                let refusal = Some(refusal);
+                return Event::Validated { share, refusal }.into();
+            }
             for &index in turn.plan.to_validate(share) {
                 let entry = &turn.plan.entries[index];
                 match participant::validate(entry, &visibility, came, &turn.asker).await {
