@@ -54,6 +54,27 @@ pub struct Described {
     pub proof: Proof,
 }
 
+/// Why a catalog did not say all that it was asked for about what is there.
+#[derive(Debug)]
+pub struct Unclear {
+    /// What it said instead.
+    pub refusal: Refusal,
+    /// It has the version, or the table.
+    pub is_there: bool,
+}
+
+impl From<Refusal> for Unclear {
+    fn from(refusal: Refusal) -> Self {
+        let is_there = false;
+        Self { refusal, is_there }
+    }
+}
+
+fn but_there(refusal: Refusal) -> Unclear {
+    let is_there = true;
+    Unclear { refusal, is_there }
+}
+
 /// What a catalog has, compared and as it describes it.
 pub type Found = (Finding, Option<Described>);
 
@@ -185,7 +206,7 @@ pub async fn find(
     proof: Option<&Proof>,
     undoing: bool,
     asker: &Asker,
-) -> Result<Found, Refusal> {
+) -> Result<Found, Unclear> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion {
@@ -206,7 +227,8 @@ pub async fn find(
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // What has versions by now has been built on; taking the name away would lose them.
-            let latest = versions(backend, line, asker).await? == 0;
+            let latest = versions(backend, line, asker).await;
+            let latest = latest.map_err(but_there)? == 0;
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Register { location } => {
@@ -219,7 +241,7 @@ pub async fn find(
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
-            Err(conflict("this entry makes nothing to be found".into()))
+            Err(conflict("this entry makes nothing to be found".into()).into())
         }
     }
 }
@@ -238,7 +260,7 @@ async fn find_version(
     version: u64,
     staged: &Staged<'_>,
     asker: &Asker,
-) -> Result<Found, Refusal> {
+) -> Result<Found, Unclear> {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
@@ -246,10 +268,11 @@ async fn find_version(
     let described = match described(version, &answer) {
         Some(described) => described,
         None if is_absent(&answer) => return Ok((Finding::Absent, None)),
-        None => return Err(refusal(backend.name(), &answer)),
+        None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, asker).await?;
+    let latest = latest(backend, line, asker).await;
+    let latest = latest.map_err(but_there)?;
     let finding = Finding::Present {
         likeness,
         latest: latest == version,

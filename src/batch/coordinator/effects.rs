@@ -15,7 +15,7 @@ use crate::backend::Authority;
 use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::outcomes::Answered;
-use crate::batch::participant::{self, Asker, Created, Removal};
+use crate::batch::participant::{self, Asker, Created, Removal, Unclear};
 use crate::batch::plan::Entry;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
@@ -249,7 +249,14 @@ impl Run {
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
             let (mut finding, described) = match found {
                 Ok(found) => found,
-                Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
+                Err(Unclear { refusal, is_there }) => {
+                    let event = if is_there {
+                        Event::Glimpsed(entry)
+                    } else {
+                        Event::Unanswered(entry)
+                    };
+                    return event.but(entry, refusal);
+                }
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
