@@ -188,11 +188,14 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A create that was let through has succeeded: that version is its writer's, after a restart, too.
+    /// A create that was let through has succeeded: that version is its writer's, after a restart, too. Nobody sees it
+    /// before the log knows, for what has been seen must not be hidden again.
     pub async fn taken(&self, line: &Line, version: u64) {
-        let rest = self.settings().slot_cooldown;
-        self.disclaim(self.visibility.taken(line, version, rest))
-            .await;
+        let claims = self.visibility.claims(line, version);
+        if self.disclaim(claims).await.is_ok() {
+            let rest = self.settings().slot_cooldown;
+            self.visibility.taken(line, version, rest);
+        }
     }
 
     /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
@@ -206,26 +209,25 @@ impl Coordinator {
     pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         let rest = self.settings().slot_cooldown;
         let claims = self.visibility.attempted(table, version, rest);
-        self.disclaim(claims).await;
+        // When the log cannot write, the process is about to end.
+        let _ = self.disclaim(claims).await;
     }
 
     /// The name is about to go to another table, or to none.
     pub async fn renamed(&self, table: &TableKey) {
-        self.disclaim(self.visibility.renamed(table)).await;
+        let _ = self.disclaim(self.visibility.renamed(table)).await;
     }
 
-    async fn disclaim(&self, claims: Vec<Claim>) {
+    async fn disclaim(&self, claims: Vec<Claim>) -> Result<(), LogError> {
         for (id, entry) in claims {
-            // When the log cannot write, the process is about to end.
-            if self.log.note(id, entry, Settled::Theirs).await.is_err() {
-                return;
-            }
+            self.log.note(id, entry, Settled::Theirs).await?;
         }
     }
 }
 
 impl Run {
     /// From INTENT on, the batch is there for people to see and to decide about.
+        Ok(())
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
