@@ -107,6 +107,9 @@ pub struct Run {
     given_up: Arc<AtomicBool>,
     /// What creates were answered with.
     proofs: Vec<Option<Proof>>,
+    /// Its create was answered, and no removal has reached the catalog since, of this life or of an earlier one: nobody
+    /// else can have made what has its number.
+    held: Vec<bool>,
     /// Versions as their catalogs describe them.
     described: Vec<Option<Described>>,
     /// What catalogs last said instead of doing what they were asked for.
@@ -143,6 +146,8 @@ struct Done {
     trouble: Option<(usize, Refusal)>,
     /// A group whose catalog has no batch-create.
     apart: Option<usize>,
+    /// An entry of which a removal has reached its catalog.
+    may_be_gone: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -222,12 +227,12 @@ impl Coordinator {
         for (id, entry) in claims {
             self.log.note(id, entry, Settled::Theirs).await?;
         }
+        Ok(())
     }
 }
 
 impl Run {
     /// From INTENT on, the batch is there for people to see and to decide about.
-        Ok(())
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
@@ -306,6 +311,9 @@ impl Run {
         if let Some(group) = done.apart {
             self.together.fall_apart(group);
         }
+        if let Some(entry) = done.may_be_gone {
+            self.held[entry] = false;
+        }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
             // The log is told that it is over: nothing that is contested from now on may be written after that.
@@ -325,6 +333,7 @@ impl Run {
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
                 self.proofs[entry] = Some(described.proof.clone());
+                self.held[entry] = true;
             }
             self.described[entry] = Some(described);
         }
@@ -403,6 +412,7 @@ impl From<Event> for Done {
             described: None,
             trouble: None,
             apart: None,
+            may_be_gone: None,
         }
     }
 }

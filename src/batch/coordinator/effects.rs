@@ -240,8 +240,7 @@ impl Run {
         let proof = self.proofs[entry].clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        // A catalog that has answered that it created the version has not taken another's for it.
-        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();
+        let rival = self.intent.entries[entry].contested && !self.held[entry];
         let known = self.contested[entry] || rival;
         Box::pin(async move {
             let _call = turn.begins().await;
@@ -281,7 +280,7 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+            let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Deleted(entry).into(),
                 Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
@@ -289,13 +288,20 @@ impl Run {
         })
     }
 
+                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
     fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
         let turn = self.turn(entry, again);
+            };
+            Done {
+                may_be_gone: Some(entry),
+                ..done
         Box::pin(async move {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Removed(entry).into(),
-                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),
+                Removal::Unsent(refusal) | Removal::Refused(refusal) => {
+                    Event::NotRemoved(entry).but(entry, refusal)
+                }
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })
