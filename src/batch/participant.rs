@@ -125,7 +125,6 @@ pub async fn validate(
             // What may not be made now is refused here, before anything is written.
             let allowed = visibility.may_create(line, *version, came);
             allowed.map_err(|forbidden| forbidden.refusal(*version))?;
-            visibility.contest(line, *version);
             Ok(None)
         }
         Action::Declare { .. } | Action::Register { .. } | Action::Deregister
@@ -162,6 +161,18 @@ pub async fn validate(
     }
 }
 
+/// Whether what follows the first version of a share may be made, as far as aborted batches are concerned.
+pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<(), Refusal> {
+    for &index in &plan.shape.shares[share][1..] {
+        let entry = &plan.entries[index];
+        if let Some(version) = entry.version() {
+            let allowed = visibility.may_follow(&entry.line, version);
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index))?;
+        }
+    }
+    Ok(())
+}
+
 fn conflict(message: String) -> Refusal {
     Refusal {
         status: StatusCode::CONFLICT.as_u16(),
@@ -182,18 +193,6 @@ pub async fn table(
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     match described_table(&answer, backend.sets_managed_versioning()) {
         Some(described) => Ok(Some(described)),
-/// Whether what follows the first version of a share may be made, as far as aborted batches are concerned.
-pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<(), Refusal> {
-    for &index in &plan.shape.shares[share][1..] {
-        let entry = &plan.entries[index];
-        if let Some(version) = entry.version() {
-            let allowed = visibility.may_follow(&entry.line, version);
-            allowed.map_err(|forbidden| forbidden.refusal(version).at(index))?;
-        }
-    }
-    Ok(())
-}
-
         None if is_absent(&answer) => Ok(None),
         None => Err(refusal(backend.name(), &answer)),
     }

@@ -150,10 +150,16 @@ impl Run {
                 Arc::make_mut(&mut self.intent).entries[entry].contested = true;
             }
         }
-        let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
-        let intent = Arc::clone(&self.intent);
+        let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
+        let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            log.intend(id, intent).await?;
+            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            for entry in &plan.entries {
+                if let Some(version) = entry.version() {
+                    coordinator.contest(&entry.line, version).await?;
+                }
+            }
+            coordinator.log.intend(id, intent).await?;
             Ok(Event::IntentDurable)
         })
     }
@@ -282,19 +288,19 @@ impl Run {
             let _call = turn.begins().await;
             let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Deleted(entry).into(),
+                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
-            }
-        })
-    }
-
-                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
-    fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
-        let turn = self.turn(entry, again);
             };
             Done {
                 may_be_gone: Some(entry),
                 ..done
+            }
+        })
+    }
+
+    fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, Done> {
+        let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
