@@ -92,12 +92,17 @@ impl State {
                 Phase::Undoing => self.found_in_undo(entry, finding, effects),
                 _ => self.doubt(entry, effects),
             },
-            Event::Unanswered(entry) => match (&self.progress[entry], &self.phase) {
-                (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
-                    effects.push(Effect::Find { entry, again: true });
+            Event::Unanswered(entry) | Event::Glimpsed(entry) => {
+                match (&self.progress[entry], &self.phase) {
+                    (Progress::Checked(check), _) if event == Event::Glimpsed(entry) => {
+                        self.glimpsed(entry, *check, effects);
+                    }
+                    (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
+                        effects.push(Effect::Find { entry, again: true });
+                    }
+                    _ => self.doubt(entry, effects),
                 }
-                _ => self.doubt(entry, effects),
-            },
+            }
             Event::Decided(decision) if matches!(self.phase, Phase::Deciding(_)) => {
                 self.decided(decision, effects);
             }

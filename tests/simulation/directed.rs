@@ -127,6 +127,22 @@ impl Client {
         op
     }
 
+    /// A batch with the next versions of a table; `aborts`: the manifest of the last one is not there.
+    async fn chain_on(&mut self, table: usize, length: u64, aborts: bool) {
+        let first = self.wants(table, false).await;
+        let mut wanted = vec![first.clone()];
+        wanted.extend((1..length).map(|above| Wanted {
+            version: first.version + above,
+            base: None,
+            ..first.clone()
+        }));
+        let op = self.plan(&wanted, true);
+        if aborts {
+            self.lose_last_manifest(op);
+        }
+        self.send_once(op).await;
+    }
+
     /// The version that comes next.
     async fn wants(&mut self, table: usize, branch: bool) -> Wanted {
         let found = self.latest(table, branch).await;

@@ -259,13 +259,16 @@ async fn look_at(
         let wrong = format!("in the end table {table} does not exist and is shown as {saw:?}");
         return (!is_right).then_some(wrong);
     };
-    let mut written = write_on(client, world, table, branch).await;
-    // That a freed number was made again behind the gateway's back it does not know: for as long as that rests, it takes
-    // what stands on it for built on what is gone.
-    let disturbed = world.lock().history.disturbed.contains(&spot);
-    if disturbed && matches!(&written, Some((_, _, Some(Outcome::Definite(409, 14))))) {
+    let mut written = write_on(client, table, branch).await;
+    // That a freed number was made again it does not know where that came behind its back, or by what an earlier life had
+    // let through: for as long as that rests, it takes what stands on it for built on what is gone.
+    let unseen = {
+        let history = &world.lock().history;
+        history.disturbed.contains(&spot) || history.counts.get("crashes of the gateway") > 0
+    };
+    if unseen && matches!(&written, Some((_, _, Some(Outcome::Definite(409, 14))))) {
         sleep(world.scenario.settings.slot_cooldown).await;
-        written = write_on(client, world, table, branch).await;
+        written = write_on(client, table, branch).await;
     }
     let Some((latest, op, outcome)) = written else {
         return Some(format!("in the end table {table} cannot be read"));
@@ -287,7 +290,6 @@ async fn look_at(
 /// cannot be read.
 async fn write_on(
     client: &mut Client,
-    world: &World,
     table: usize,
     branch: bool,
 ) -> Option<(u64, usize, Option<Outcome>)> {

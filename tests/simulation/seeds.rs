@@ -39,7 +39,7 @@ const HAPPENS: [&str; 20] = [
 ];
 
 /// The seeds of a usual run.
-const USUAL: Range<u64> = 0..3_000;
+const USUAL: Range<u64> = 0..10_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = std::env::var("NSGATE_SEEDS") else {

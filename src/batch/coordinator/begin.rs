@@ -88,6 +88,7 @@ impl Run {
             together: Together::new(&plan),
             given_up: Arc::default(),
             proofs: vec![None; entries],
+            held: vec![false; entries],
             described: vec![None; entries],
             trouble: vec![None; entries],
             pauses: vec![0; entries],

@@ -15,7 +15,7 @@ use crate::backend::Authority;
 use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::outcomes::Answered;
-use crate::batch::participant::{self, Asker, Created, Removal};
+use crate::batch::participant::{self, Asker, Created, Removal, Unclear};
 use crate::batch::plan::Entry;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
@@ -112,6 +112,10 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
+            if let Err(refusal) = participant::may_follow(&turn.plan, share, &visibility) {
+                let refusal = Some(refusal);
+                return Event::Validated { share, refusal }.into();
+            }
             for &index in turn.plan.to_validate(share) {
                 let entry = &turn.plan.entries[index];
                 match participant::validate(entry, &visibility, came, &turn.asker).await {
@@ -146,10 +150,16 @@ impl Run {
                 Arc::make_mut(&mut self.intent).entries[entry].contested = true;
             }
         }
-        let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
-        let intent = Arc::clone(&self.intent);
+        let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
+        let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            log.intend(id, intent).await?;
+            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            for entry in &plan.entries {
+                if let Some(version) = entry.version() {
+                    coordinator.contest(&entry.line, version).await?;
+                }
+            }
+            coordinator.log.intend(id, intent).await?;
             Ok(Event::IntentDurable)
         })
     }
@@ -237,8 +247,7 @@ impl Run {
         let proof = self.proofs[entry].clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        // A catalog that has answered that it created the version has not taken another's for it.
-        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();
+        let rival = self.intent.entries[entry].contested && !self.held[entry];
         let known = self.contested[entry] || rival;
         Box::pin(async move {
             let _call = turn.begins().await;
@@ -246,7 +255,14 @@ impl Run {
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
             let (mut finding, described) = match found {
                 Ok(found) => found,
-                Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
+                Err(Unclear { refusal, is_there }) => {
+                    let event = if is_there {
+                        Event::Glimpsed(entry)
+                    } else {
+                        Event::Unanswered(entry)
+                    };
+                    return event.but(entry, refusal);
+                }
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
@@ -271,10 +287,15 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+            let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Deleted(entry).into(),
+                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
+            };
+            Done {
+                may_be_gone: Some(entry),
+                ..done
             }
         })
     }
@@ -285,7 +306,9 @@ impl Run {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Removed(entry).into(),
-                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),
+                Removal::Unsent(refusal) | Removal::Refused(refusal) => {
+                    Event::NotRemoved(entry).but(entry, refusal)
+                }
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })

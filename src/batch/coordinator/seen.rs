@@ -97,6 +97,7 @@ impl Run {
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
         self.reserved[entry] = true;
+        self.held[entry] = false;
         self.resting[entry] = false;
         let visibility = &self.coordinator.visibility;
         // Once somebody else's create went out, it stays so however often ours is undone.

@@ -155,12 +155,14 @@ impl Alone {
             }
         }
         for (index, entry, version) in self.versions() {
-            // What follows another one of the batch is built on that one.
             let mut shares = self.plan.shape.shares.iter();
-            if shares.any(|share| share[0] == index) {
-                let allowed = visibility.may_create(&entry.line, version, came);
-                allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
-            }
+            // What follows another one of the batch is built on that one.
+            let allowed = if shares.any(|share| share[0] == index) {
+                visibility.may_create(&entry.line, version, came)
+            } else {
+                visibility.may_follow(&entry.line, version)
+            };
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
         }
         for (_, entry, version) in self.versions() {
             let contested = self.coordinator.contest(&entry.line, version).await;

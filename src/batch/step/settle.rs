@@ -107,9 +107,8 @@ impl State {
         let Progress::Checked(check) = self.progress[entry] else {
             return self.doubt(entry, effects);
         };
-        // A delete that was answered with success and left it there may still be done.
-        if check.answered && finding != Finding::Absent {
-            self.leaving[entry] = Leaving::Yes;
+        if finding != Finding::Absent {
+            self.is_there(entry, check);
         }
         let settled = match finding {
             Finding::Absent => match self.absent(entry, check) {
@@ -154,6 +153,22 @@ impl State {
             _ => {}
         }
         self.note(entry, settled, effects);
+    }
+
+    /// A delete that was answered with success and left it there may still be done.
+    fn is_there(&mut self, entry: usize, check: Check) {
+        if check.answered {
+            self.leaving[entry] = Leaving::Yes;
+        }
+    }
+
+    /// It is there: what was said before, that it is not, was not so. What else there is to know is asked again.
+    pub(super) fn glimpsed(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
+        self.is_there(entry, check);
+        let missed = false;
+        self.progress[entry] = Progress::Checked(Check { missed, ..check });
+        let again = true;
+        effects.push(Effect::Find { entry, again });
     }
 
     /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old

@@ -190,6 +190,8 @@ pub enum Event {
     Found(usize, Finding),
     /// The catalog did not answer that question.
     Unanswered(usize),
+    /// The catalog has the version, and did not say whether it is the latest.
+    Glimpsed(usize),
     /// The bound on prepare has passed.
     PrepareTimedOut(Refusal),
     /// The decision is durable. The log's first decision wins, so it may be the other one.
@@ -240,7 +242,7 @@ pub enum Effect {
         /// An earlier attempt got no clear answer.
         again: bool,
     },
-    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`
+    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
     Find {
         /// Index of the entry.
         entry: usize,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slot::{Subject, What};
+use super::slot::{Slot, Subject, What};
 use super::{Line, Visibility};
 use crate::batch::locks::TableKey;
 use crate::batch::names::Place;
@@ -104,9 +104,19 @@ impl Visibility {
         }
     }
 
+    /// Whether a create of this version, which a batch builds on one of its own, may go to the catalog: no removal of ours
+    /// may still hit it. What it is built on was not undone.
+    pub fn may_follow(&self, line: &Line, version: u64) -> Result<(), Forbidden> {
+        let on = line.branch.as_deref();
+        self.is_certain(&line.table, |slot| {
+            let removal = matches!(slot.what, What::Uncertain { removal: true, .. });
+            removal && slot.subject.start(on) == Some(version)
+        })
+    }
+
     /// Whether a change of the table may go to its catalog of which that chooses the version.
     pub fn may_change(&self, table: &TableKey) -> Result<(), Forbidden> {
-        self.is_certain(table, |subject| *subject != Subject::Table)
+        self.is_certain(table, |slot| slot.subject != Subject::Table)
     }
 
     /// Whether the name of the table may go to another one, or a table may get it.
@@ -133,12 +143,12 @@ impl Visibility {
     fn is_certain(
         &self,
         table: &TableKey,
-        matters: impl Fn(&Subject) -> bool,
+        matters: impl Fn(&Slot) -> bool,
     ) -> Result<(), Forbidden> {
         let slots = self.tables.get(table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
         let until = slots.filter_map(|slot| match slot.what {
-            What::Uncertain { until, .. } if matters(&slot.subject) => Some(until),
+            What::Uncertain { until, .. } if matters(slot) => Some(until),
             _ => None,
         });
         until.max().map_or(Ok(()), |until| {
