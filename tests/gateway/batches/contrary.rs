@@ -72,10 +72,9 @@ async fn a_rename_of_which_nobody_can_tell_is_not_confirmed() {
     let client = world.client();
     let renamed = tokio::spawn(async move { rename(client, "u").await });
     gate.reached(1).await;
-    let mut store = west.store();
-    store.drop_table(&vec!["west".into(), "t1".into()]).unwrap();
-    store.seed(&["west", "u"], 1);
-    drop(store);
+    let old = vec!["west".into(), "t1".into()];
+    west.store().drop_table(&old).unwrap();
+    west.store().seed(&["west", "u"], 1);
     gate.open();
     let reply = renamed.await.unwrap();
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
