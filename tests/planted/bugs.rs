@@ -164,8 +164,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a name that a batch makes is not hidden",
         file: VISIBILITY,
-        right: "                self.names.hide_made(line.table.clone(), fate);\n",
-        wrong: "",
+        right: "            Action::Declare { .. } => self.names.hide_made(line.table.clone(), fate),",
+        wrong: "            Action::Declare { .. } => {}",
         checkers: &[GATEWAY],
     },
     Bug {
