@@ -248,8 +248,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a removal without an answer is forgotten",
         file: EFFECTS,
-        right: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
-        wrong: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
+        right: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
+        wrong: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -297,7 +297,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity beside a rival",
         file: EFFECTS,
-        right: "        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();",
+        right: "        let rival = self.intent.entries[entry].contested && !self.held[entry];",
         wrong: "        let rival = false;",
         checkers: &[SIMULATION],
     },
