@@ -248,8 +248,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a removal without an answer is forgotten",
         file: EFFECTS,
-        right: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
-        wrong: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
+        right: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
+        wrong: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -297,8 +297,43 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity beside a rival",
         file: EFFECTS,
-        right: "        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();",
+        right: "        let rival = self.intent.entries[entry].contested && !self.held[entry];",
         wrong: "        let rival = false;",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a size is an identity of what was deleted",
+        file: EFFECTS,
+        right: ".contested && !self.held[entry];",
+        wrong: ".contested && self.proofs[entry].is_none();",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a chain goes where a delete may hit",
+        file: "src/batch/visibility/gates.rs",
+        right: "            removal && slot.subject.start(on) == Some(version)\n",
+        wrong: "            removal && slot.subject.start(on) == Some(version) && false\n",
+        checkers: &[VISIBLE, SIMULATION],
+    },
+    Bug {
+        name: "what is seen beside a question that is not answered is forgotten",
+        file: SETTLE,
+        right: "        self.is_there(entry, check);\n        let missed = false;\n",
+        wrong: "        let missed = check.missed;\n",
+        checkers: &[UNIT, WALKS, SIMULATION],
+    },
+    Bug {
+        name: "what is made again is shown before the log knows",
+        file: COORDINATOR,
+        right: "        if self.disclaim(claims).await.is_ok() {\n            let rest = self.settings().slot_cooldown;\n            self.visibility.taken(line, version, rest);\n",
+        wrong: "        let rest = self.settings().slot_cooldown;\n        self.visibility.taken(line, version, rest);\n        if self.disclaim(claims).await.is_ok() {\n",
+        checkers: &[&["--lib", "batch::coordinator"], SIMULATION],
+    },
+    Bug {
+        name: "a number is not contested by a batch that begins",
+        file: EFFECTS,
+        right: "                    coordinator.contest(&entry.line, version).await?;\n",
+        wrong: "                    let _ = (&coordinator, version);\n",
         checkers: &[SIMULATION],
     },
     Bug {
