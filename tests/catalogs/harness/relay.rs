@@ -226,7 +226,7 @@ impl Shared {
     fn begin(&self, request: &Message) -> (Option<Fault>, Delay) {
         let mut state = self.state.lock().unwrap();
         state.pending += 1;
-        state.saw(format!("{} {}", request.start, brief(request)));
+        state.saw(&format!("{} {}", request.start, brief(request)));
         let delays = state.delays.as_mut();
         let delay = delays.map_or(Delay::default(), |delays| delays(request));
         let applying = state
@@ -250,7 +250,7 @@ impl Shared {
             Err(error) => error.to_string(),
         };
         let mut state = self.state.lock().unwrap();
-        state.saw(format!("   {} was answered {said}", request.start));
+        state.saw(&format!("   {} was answered {said}", request.start));
         answer
     }
 
@@ -302,7 +302,7 @@ impl Shared {
 }
 
 impl State {
-    fn saw(&mut self, line: String) {
+    fn saw(&mut self, line: &str) {
         if self.seen.len() == LINES {
             self.seen.pop_front();
         }
