@@ -112,12 +112,16 @@ impl Alone {
             }
             Form::Commit => self.commit(&backend).await,
         };
-        let answer = answer.map_err(|failure| {
-            if failure.may_have_acted() {
-                self.unanswered();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if failure.may_have_acted() {
+                    self.unanswered();
+                }
+                self.attempted().await;
+                return Err(failure.into_error(backend.name()));
             }
-            failure.into_error(backend.name())
-        })?;
+        };
         let supported = !is_unsupported(answer.status, &answer.body);
         if supported && answer.status.is_server_error() {
             self.unanswered();
@@ -133,6 +137,8 @@ impl Alone {
             for (_, entry, version) in self.versions() {
                 self.coordinator.taken(&entry.line, version).await;
             }
+        } else {
+            self.attempted().await;
         }
         Ok(ControlFlow::Break(response))
     }
@@ -179,6 +185,14 @@ impl Alone {
                 _ => None,
             };
             self.coordinator.unanswered(&line.table, version);
+        }
+    }
+
+    /// Whatever was answered, freed versions may have been made again.
+    async fn attempted(&self) {
+        for (_, Entry { line, .. }, version) in self.versions() {
+            let version = Some((line, version));
+            self.coordinator.attempted(&line.table, version).await;
         }
     }
 
