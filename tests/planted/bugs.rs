@@ -374,8 +374,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a version of another size is taken for the one that was made",
         file: "src/batch/participant/create.rs",
-        right: "proof.manifest_size.filter(|shown| *shown != staged)",
-        wrong: "proof.manifest_size.filter(|shown| *shown < staged)",
+        right: ".filter(|shown| *shown != staged)",
+        wrong: ".filter(|shown| *shown < staged)",
         checkers: &[GATEWAY],
     },
     Bug {

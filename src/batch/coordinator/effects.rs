@@ -220,6 +220,13 @@ impl Run {
                 }
                 .at(entry),
             };
+            let created = match created {
+                // A catalog that has never kept a size makes manifests of its own.
+                Created::Strange(_, described) if !tags.keeps_sizes(asked) => {
+                    Created::Yes(described)
+                }
+                created => created,
+            };
             if let Created::Yes(described) = &created {
                 tags.learn(asked, described);
             }
@@ -234,7 +241,7 @@ impl Run {
                     described: described.map(|described| (entry, described)),
                     ..Event::Spoiled(entry, refusal).into()
                 },
-                Created::Strange(refusal) => Event::Strange(entry, refusal).into(),
+                Created::Strange(refusal, _) => Event::Strange(entry, refusal).into(),
                 Created::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 Created::Lost => Event::Lost(entry).into(),
             };
@@ -401,7 +408,7 @@ impl Created {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
             Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
             Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
-            Self::Strange(refusal) => Self::Strange(refusal.at(entry)),
+            Self::Strange(refusal, described) => Self::Strange(refusal.at(entry), described),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
             Self::Yes(_) | Self::Lost => self,
         }

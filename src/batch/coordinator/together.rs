@@ -147,7 +147,7 @@ fn not_sent(outcome: &Created) -> Option<Refusal> {
         Created::Unsent(refusal)
         | Created::Refused(refusal)
         | Created::Spoiled(refusal, _)
-        | Created::Strange(refusal)
+        | Created::Strange(refusal, _)
         | Created::Conflicted(refusal) => Some(refusal.clone()),
         Created::Lost => Some(Refusal {
             status: 503,

@@ -21,8 +21,8 @@ pub enum Created {
     Refused(Refusal),
     /// The catalog made something, but not what was asked for.
     Spoiled(Refusal, Option<Described>),
-    /// The catalog says that it made it, and shows something else, which may be another's.
-    Strange(Refusal),
+    /// The catalog says that it made it, and shows a version of another size, which may be another's.
+    Strange(Refusal, Described),
     /// 409: ours from before, or somebody else's.
     Conflicted(Refusal),
     /// It may have acted.
@@ -40,19 +40,23 @@ impl Created {
         else {
             return self;
         };
-        match &self {
-            Self::Yes(Described { proof, .. })
-                if let Some(shown) = proof.manifest_size.filter(|shown| *shown != staged) =>
+        match self {
+            Self::Yes(described)
+                if let Some(shown) = described
+                    .proof
+                    .manifest_size
+                    .filter(|shown| *shown != staged) =>
             {
-                Self::Strange(Refusal {
+                let refusal = Refusal {
                     status: 409,
                     code: Code::ConcurrentModification,
                     message: format!(
                         "the catalog says that it created version {version}, and shows one of {shown} bytes where {staged} were staged: it may be another writer's. An operator has to decide, see `nsgate batches list`"
                     ),
-                })
+                };
+                Self::Strange(refusal, described)
             }
-            _ => self,
+            other => other,
         }
     }
 }
