@@ -302,6 +302,13 @@ pub const BUGS: &[Bug] = &[
         checkers: &[SIMULATION],
     },
     Bug {
+        name: "a batch-create that is said not to exist has done nothing",
+        file: "src/batch/coordinator/together.rs",
+        right: "Created::Unsent(refusal) => (entry, Created::Refused(refusal)),",
+        wrong: "Created::Unsent(refusal) => (entry, Created::Unsent(refusal)),",
+        checkers: &[SIMULATION],
+    },
+    Bug {
         name: "a size is an identity of what was deleted",
         file: EFFECTS,
         right: ".contested && !self.held[entry];",
