@@ -78,6 +78,17 @@ impl Stuck {
             }
             let spot = inner.spot(scenario, table, entry.branch.is_some());
             stuck.versions.extend(spot.zip(entry.version));
+            // A request of an earlier life may have taken its name away since.
+            let of = (table, entry.branch.is_some(), entry.version);
+            let is_of = |author: &String| {
+                let place = inner.history.place(author);
+                let asked = place.map(|(op, nth)| &inner.history.ops[op].entries[nth]);
+                asked.is_some_and(|it| (it.table, it.branch, Some(it.version)) == of)
+            };
+            let landed = inner.history.landed.iter();
+            let landed = landed.filter(|(author, _)| inner.history.is_coordinated(author));
+            let landed = landed.filter(|(author, _)| is_of(author));
+            stuck.versions.extend(landed.map(|(_, landed)| *landed));
         }
         stuck
     }
@@ -155,7 +166,8 @@ impl Check<'_> {
                 });
                 landed.collect::<Vec<_>>()
             };
-            if let Kind::Coordinated | Kind::Passed = op.kind {
+            // One that was left to a catalog, and not acknowledged, may be taken in part for another batch's.
+            if op.kind == Kind::Coordinated || (op.kind == Kind::Passed && op.done_at().is_some()) {
                 let keys = keys();
                 if let Some(first) = keys.iter().filter_map(|key| known.get(key).copied()).min() {
                     known.extend(keys.into_iter().map(|key| (key, first)));
