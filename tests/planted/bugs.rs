@@ -434,4 +434,18 @@ pub const BUGS: &[Bug] = &[
         wrong: "            if false && second_name::is_given_by(operation) {",
         checkers: &[GATEWAY, SIMULATION],
     },
+    Bug {
+        name: "what stands beyond a gap is shown",
+        file: "src/batch/visibility/quick.rs",
+        right: "is_none_or(|number| number > start)",
+        wrong: "is_none_or(|number| number == start + 1)",
+        checkers: &[VISIBLE],
+    },
+    Bug {
+        name: "what a catalog's own batch made again is refused what stands on it",
+        file: "src/batch/request/alone.rs",
+        right: "        } else {\n            self.attempted().await;",
+        wrong: "        } else {",
+        checkers: &[SIMULATION],
+    },
 ];
