@@ -302,6 +302,13 @@ pub const BUGS: &[Bug] = &[
         checkers: &[SIMULATION],
     },
     Bug {
+        name: "a batch-create that is said not to exist has done nothing",
+        file: "src/batch/coordinator/together.rs",
+        right: "Created::Unsent(refusal) => (entry, Created::Refused(refusal)),",
+        wrong: "Created::Unsent(refusal) => (entry, Created::Unsent(refusal)),",
+        checkers: &[SIMULATION],
+    },
+    Bug {
         name: "a size is an identity of what was deleted",
         file: EFFECTS,
         right: ".contested && !self.held[entry];",
@@ -426,5 +433,19 @@ pub const BUGS: &[Bug] = &[
         right: "            if second_name::is_given_by(operation) {",
         wrong: "            if false && second_name::is_given_by(operation) {",
         checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "what stands beyond a gap is shown",
+        file: "src/batch/visibility/quick.rs",
+        right: "is_none_or(|number| number > start)",
+        wrong: "is_none_or(|number| number == start + 1)",
+        checkers: &[VISIBLE],
+    },
+    Bug {
+        name: "what a catalog's own batch made again is refused what stands on it",
+        file: "src/batch/request/alone.rs",
+        right: "        } else {\n            self.attempted().await;",
+        wrong: "        } else {",
+        checkers: &[SIMULATION],
     },
 ];

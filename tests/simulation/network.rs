@@ -161,6 +161,10 @@ impl Wire {
             if matches!(fault, Fault::Conflict | Fault::RefusedAfter) {
                 inner.history.contested.extend(question.authors());
             }
+            if fault == Fault::RefusedAfter && question.own && question.removes() {
+                let table = (self.catalog, question.table.clone());
+                inner.history.refused.insert(table);
+            }
         }
         let (reply, receiver) = oneshot::channel();
         let puts_later = inner.catalogs[self.catalog].catalog.ways.puts_later;

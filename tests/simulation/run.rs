@@ -260,11 +260,16 @@ async fn look_at(
         return (!is_right).then_some(wrong);
     };
     let mut written = write_on(client, table, branch).await;
-    // That a freed number was made again it does not know where that came behind its back, or by what an earlier life had
-    // let through: for as long as that rests, it takes what stands on it for built on what is gone.
+    // That a freed number was made again it does not know where that came behind its back, by what an earlier life had let
+    // through, or by what is not answered yet: for as long as that rests, it takes what stands on it for built on what is
+    // gone.
     let unseen = {
         let history = &world.lock().history;
-        history.disturbed.contains(&spot) || history.counts.get("crashes of the gateway") > 0
+        let top = stored.last_key_value().and_then(|it| history.op(it.1));
+        let unanswered = top.is_some_and(|op| op.done_at().is_none());
+        unanswered
+            || history.disturbed.contains(&spot)
+            || history.counts.get("crashes of the gateway") > 0
     };
     if unseen && matches!(&written, Some((_, _, Some(Outcome::Definite(409, 14))))) {
         sleep(world.scenario.settings.slot_cooldown).await;

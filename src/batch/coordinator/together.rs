@@ -110,7 +110,16 @@ async fn all(plan: &Plan, group: usize, asker: &Asker) -> Outcome {
                 .map(|(entry, created)| (entry, created.at(entry)))
                 .collect()
         }
-        None => singly(plan, &members, asker).await,
+        // Some catalogs act and refuse: what is not sent by itself may be there all the same.
+        None => {
+            let created = singly(plan, &members, asker).await.into_iter();
+            created
+                .map(|(entry, created)| match created {
+                    Created::Unsent(refusal) => (entry, Created::Refused(refusal)),
+                    created => (entry, created),
+                })
+                .collect()
+        }
     };
     Outcome { created, supported }
 }

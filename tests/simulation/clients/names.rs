@@ -66,9 +66,19 @@ impl Client {
         let is_gone = matches!(self.outcome(op), Some(Outcome::Done(_)));
         // A location that is relative is another place in another catalog.
         let catalog = |table: usize| self.world.scenario.tables[table].catalog;
-        if other == table || (is_gone && catalog(other) == catalog(table)) {
+        let is_given = other == table || (is_gone && catalog(other) == catalog(table));
+        if is_given && !self.has_another_name(catalog(table), other, &location) {
             self.give(other, location).await;
         }
+    }
+
+    /// Whether somebody has given the place of a table a name meanwhile.
+    fn has_another_name(&self, catalog: usize, but: usize, location: &str) -> bool {
+        let inner = self.world.lock();
+        let catalog = &inner.catalogs[catalog].catalog;
+        let there = &self.world.scenario.tables[but].there;
+        let mut names = catalog.names().iter();
+        names.any(|(name, place)| name != there && catalog.location(*place) == location)
     }
 
     /// Gives a table one name more: where it is, is asked for.
