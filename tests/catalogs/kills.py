@@ -182,6 +182,7 @@ class World:
                 self.send(write)
 
     def send(self, write):
+        write.sent += 1
         try:
             status, answer = self.post(BATCH, {"entries": write.entries}, **{"Idempotency-Key": str(write.number)})
         except (OSError, http.client.HTTPException):
@@ -281,6 +282,7 @@ class World:
                 headers = {"Idempotency-Key": str(write.number)}
             else:
                 continue
+            write.sent += 1
             sent = len(body) if random.random() < 0.8 else random.randrange(len(body))
             if sent < len(body):
                 write.told, write.answered = "refused", time.monotonic()

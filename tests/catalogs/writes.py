@@ -56,6 +56,8 @@ class Write:
     answered: float = float("inf")
     entries: list = dataclasses.field(default_factory=list)
     transaction: str | None = None
+    # How often it was sent; one that came to nothing is tried anew.
+    sent: int = 0
     repeatable: bool = False
 
     def __str__(self):
@@ -127,9 +129,14 @@ def judged_transactions(writes, shown, there, described):
     alike = collections.defaultdict(list)
     for write in writes:
         alike[write.versions()].append(write)
+    succeeded = collections.Counter()
     for id, entries in shown.items():
         status = described(id)
-        # Several may have asked for the same versions, and one of them has got them.
+        succeeded[entries] += status == "Succeeded"
+        # Several may have asked for the same versions, and one of them, or one of its tries, has got them.
         done = [write.whole(there) for write in alike[entries]]
-        if not {"Succeeded": any(done), "Failed": not all(done)}.get(status, False):
+        others = not all(done) or any(write.sent > 1 for write in alike[entries])
+        if not {"Succeeded": any(done), "Failed": others}.get(status, False):
             yield f"{id} of {set(entries)} is described as {status}"
+        if succeeded[entries] > 1:
+            yield f"several batches of {set(entries)} are described as Succeeded"
