@@ -9,6 +9,7 @@ mod effects;
 mod look;
 mod open;
 mod resolve;
+mod rest;
 mod seen;
 mod tags;
 mod together;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::locks::{Hold, TableKey};
+use super::locks::{Hold, LockError, TableKey};
 use super::participant::{self, Asker};
 use super::step::Refusal;
 use super::visibility::{Forbidden, Line};
@@ -24,16 +24,36 @@ impl Batches {
             Access::Write => self.coordinator.settings().lock_timeout,
         };
         let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(|error| locked(error, "the table is part of a batch that is not over yet"))
+        hold.map_err(in_batch)
     }
 
     /// Holds a table for a change of which its catalog chooses the version by itself; refused (503) while something that
     /// a batch sent about the table may still arrive there.
     pub async fn hold_for_change(&self, table: TableKey) -> Result<Hold, Error> {
-        let hold = self.hold(table.clone(), Access::Write).await?;
+        let hold = self.hold_at_rest(&table, None).await?;
         let allowed = self.coordinator.visibility.may_change(&table);
         allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
         Ok(hold)
+    }
+
+    /// Holds a table shared for a change that makes a version: this one, or one that the catalog chooses (`None`). Waits,
+    /// besides, while a number rests that it may make.
+    async fn hold_at_rest(
+        &self,
+        table: &TableKey,
+        version: Option<(&Line, u64)>,
+    ) -> Result<Hold, Error> {
+        let coordinator = &self.coordinator;
+        let wait = coordinator.settings().lock_timeout;
+        let patience = coordinator.patience();
+        loop {
+            let hold = coordinator.locks.shared(table.clone(), wait).await;
+            let rests = coordinator.visibility.rests(table, version);
+            let rested = patience.rested(hold.map_err(in_batch)?, rests).await;
+            if let Some(hold) = rested.map_err(in_batch)? {
+                return Ok(hold);
+            }
+        }
     }
 
     /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a
@@ -79,7 +99,9 @@ impl Batches {
     /// built on a version that is gone (409, code 14).
     pub async fn hold_for_create(&self, line: &Line, version: u64) -> Result<Hold, Error> {
         let came = Instant::now();
-        let hold = self.hold(line.table.clone(), Access::Write).await?;
+        let hold = self
+            .hold_at_rest(&line.table, Some((line, version)))
+            .await?;
         let visibility = &self.coordinator.visibility;
         if visibility.is_empty() {
             return Ok(hold);
@@ -136,6 +158,10 @@ impl Batches {
         }
         Ok(())
     }
+}
+
+fn in_batch(error: LockError) -> Error {
+    locked(error, "the table is part of a batch that is not over yet")
 }
 
 impl Forbidden {

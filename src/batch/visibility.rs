@@ -73,12 +73,21 @@ pub enum Watched {
 /// How something that a batch had made is let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Nothing that was sent can still arrive. For so long, creates above it are refused until it is made again.
-    Clean(Duration),
+    /// Nothing that was sent can still arrive.
+    Clean(Pause),
     /// A create may still land, for so long.
     Landing(Duration),
     /// A removal may still arrive, for so long; so may a create.
     Leaving(Duration),
+}
+
+/// What others leave alone of a version that was undone, from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// How long nobody makes its number.
+    pub number: Duration,
+    /// How long creates above it are refused, until it is made again.
+    pub above: Duration,
 }
 
 impl Hidden {
@@ -170,8 +179,9 @@ impl Visibility {
     ) {
         let now = Instant::now();
         let what = match release {
-            Release::Clean(rest) => What::Freed {
-                until: now + rest,
+            Release::Clean(pause) => What::Freed {
+                rests: now + pause.number,
+                until: now + pause.above,
                 claim,
             },
             Release::Landing(rest) | Release::Leaving(rest) => What::Uncertain {

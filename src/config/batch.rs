@@ -19,6 +19,9 @@ pub struct BatchConfig {
     pub lock_timeout: Duration,
     /// How long the catalogs may take to create the versions of one batch.
     pub prepare_timeout: Duration,
+    /// How long nobody makes the number of a version that was undone. Who found that version in storage and built on it
+    /// asks for the next one by then, and is refused.
+    pub undone_rest: Duration,
     /// How long a create above a version that was undone is refused, for it was built on what is gone.
     pub slot_cooldown: Duration,
     /// How long the outcome of a batch is remembered for a repeated request.
@@ -33,6 +36,7 @@ impl Default for BatchConfig {
             max_entries: 1000,
             lock_timeout: Duration::from_secs(10),
             prepare_timeout: Duration::from_secs(20),
+            undone_rest: Duration::from_millis(500),
             slot_cooldown: Duration::from_secs(60),
             remember_outcomes: Duration::from_secs(24 * 3600),
         }
@@ -76,6 +80,12 @@ impl Section for BatchConfig {
             &mut self.prepare_timeout,
             wait(),
             "How long the catalogs may take to create the versions of one batch.",
+        );
+        keys.key(
+            "undone_rest",
+            &mut self.undone_rest,
+            duration(Duration::ZERO, Duration::from_secs(60)),
+            "How long writes wait that would make the number of a version that was undone. A writer that found that version in storage and built on it has to ask by then, to be refused.",
         );
         keys.key(
             "slot_cooldown",

@@ -42,7 +42,7 @@ from writes import Line, Read, Table, Write, judged_reads, judged_transactions, 
 BATCH = "/v1/table/version/batch-create"
 BRANCH = "b"
 # A version that was built on one that was not decided must reach the gateway while the number below it rests.
-FRESH = 2
+FRESH = 1
 PATIENCE = 60
 
 

@@ -121,6 +121,7 @@ impl Scene {
             &json!({
                 "batch": {
                     // Longer than any writer holds on to a version that it built on one that is not decided.
+                    "undone_rest": "1500ms",
                     "slot_cooldown": "4s",
                     "lock_timeout": "700ms",
                     "prepare_timeout": "1300ms",

@@ -448,4 +448,18 @@ pub const BUGS: &[Bug] = &[
         wrong: "        } else {",
         checkers: &[SIMULATION],
     },
+    Bug {
+        name: "the number of an undone version is made again at once",
+        file: "src/batch/visibility/gates.rs",
+        right: "rests.max().filter(|rests| *rests > Instant::now())",
+        wrong: "rests.max().filter(|rests| *rests < Instant::now())",
+        checkers: &[VISIBLE, SIMULATION],
+    },
+    Bug {
+        name: "a batch makes the number of an undone version again at once",
+        file: "src/batch/coordinator/rest.rs",
+        right: "patience.rested(hold, self.rests(plan)).await?",
+        wrong: "patience.rested(hold, self.rests(plan).and(None)).await?",
+        checkers: &[SIMULATION],
+    },
 ];

@@ -213,6 +213,9 @@ impl Client {
         let Some(next) = self.next_in_storage(table) else {
             return;
         };
+        // A slower one is not told from others.
+        let rest = self.world.scenario.settings.undone_rest;
+        sleep(self.random.millis(0, 400).min(rest * 4 / 5)).await;
         let op = self.plan(&[next], false);
         self.world.lock().history.ops[op].raw = true;
         self.send(op, false).await;

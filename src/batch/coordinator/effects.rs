@@ -83,11 +83,10 @@ impl Run {
 
     /// Locks at once, or waits in the waiting room, where the batch takes no other one's place.
     fn lock(&mut self) -> BoxFuture<'static, Done> {
-        let locks = self.coordinator.locks.clone();
-        let tables: Vec<_> = self.plan.tables().collect();
-        let wait = self.coordinator.settings().lock_timeout;
+        let coordinator = Arc::clone(&self.coordinator);
+        let plan = Arc::clone(&self.plan);
         let mut locking: BoxFuture<'static, Done> = Box::pin(async move {
-            match locks.for_batch(tables, wait).await {
+            match coordinator.lock(&plan, true).await {
                 Ok(hold) => Done {
                     hold: Some(hold),
                     ..Event::Locked.into()

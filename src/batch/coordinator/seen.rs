@@ -125,11 +125,10 @@ impl Run {
     fn rest(&self, entry: usize, state: &State) {
         let line = &self.plan.entries[entry].line;
         let visibility = &self.coordinator.visibility;
-        let cooldown = self.coordinator.settings().slot_cooldown;
         let release = match (state.is_leaving(entry), state.is_watched(entry)) {
             (true, _) => Release::Leaving(WATCH),
             (false, true) => Release::Landing(WATCH),
-            (false, false) => Release::Clean(cooldown),
+            (false, false) => Release::Clean(self.coordinator.pause()),
         };
         let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
         match (&subject, state.is_watched(entry)) {
@@ -144,10 +143,10 @@ impl Run {
         {
             visibility.contest(line, version);
         }
-        if let Release::Clean(rest) = release {
+        if let Release::Clean(pause) = release {
             let (visibility, table) = (visibility.clone(), line.table.clone());
             tokio::spawn(async move {
-                sleep(rest + Duration::from_millis(1)).await;
+                sleep(pause.above + Duration::from_millis(1)).await;
                 visibility.sweep(&table);
             });
         }

@@ -81,7 +81,7 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
         let claim = Some((id, entry));
         let release = match settled {
             Settled::Unseen => Release::Landing(REST),
-            _ => Release::Clean(REST),
+            _ => Release::Clean(coordinator.pause()),
         };
         visibility.release(
             &line(name),

@@ -158,7 +158,7 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &Fate) {
 /// What the batch has let go rests as it would if it ran; what may still land is not seen.
 fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
     let visibility = &coordinator.visibility;
-    let cooldown = coordinator.settings().slot_cooldown;
+    let clean = Release::Clean(coordinator.pause());
     let entries = record.intent.entries.iter().zip(&record.settled);
     for (index, (entry, settled)) in entries.enumerate() {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
@@ -168,11 +168,11 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &Fate) {
         let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
         } else {
-            Release::Clean(cooldown)
+            clean
         };
         let line = entry.line();
         let subject = entry.action.subject(&line);
-        if subject == Subject::Name && release == Release::Clean(cooldown) {
+        if subject == Subject::Name && release == clean {
             continue;
         }
         let claim = Some((record.id, index));

@@ -98,9 +98,7 @@ impl Alone {
     async fn run(mut self) -> Result<Left, Error> {
         let backend = Arc::clone(&self.plan.entries[0].backend);
         let came = Instant::now();
-        let Coordinator { locks, .. } = &*self.coordinator;
-        let wait = self.coordinator.settings().lock_timeout;
-        let locking = locks.shared_for_batch(self.plan.tables(), wait);
+        let locking = self.coordinator.lock(&self.plan, false);
         let hold = self.permit.lock(locking).await;
         let message = "a table is part of a batch that is not over yet";
         let hold = hold.map_err(|error| locked(error, message))?;

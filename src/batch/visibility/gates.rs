@@ -1,5 +1,6 @@
 //! What may not go to a catalog now, on account of what aborted batches had made there.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -102,6 +103,24 @@ impl Visibility {
             Some(forbidden) => Err(forbidden),
             None => Ok(()),
         }
+    }
+
+    /// The end of the time in which nobody makes this version, or any of the table that was undone (`None`): whoever built
+    /// on it asks by then for the next one. `None`: it is over.
+    pub fn rests(&self, table: &TableKey, version: Option<(&Line, u64)>) -> Option<Instant> {
+        if self.slots.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let slots = self.tables.get(table)?;
+        let is_one = |slot: &Slot| match version {
+            Some((line, version)) => slot.subject.start(line.branch.as_deref()) == Some(version),
+            None => true,
+        };
+        let rests = slots.iter().filter_map(|slot| match slot.what {
+            What::Freed { rests, .. } if is_one(slot) => Some(rests),
+            _ => None,
+        });
+        rests.max().filter(|rests| *rests > Instant::now())
     }
 
     /// Whether a create of this version, which a batch builds on one of its own, may go to the catalog: no removal of ours

@@ -42,9 +42,11 @@ pub(super) enum What {
     Made,
     /// Hidden from then on.
     Removed,
-    /// It was undone, and nothing that was sent about it can still arrive. Until then, creates above it are refused,
-    /// for they were built on what is gone.
+    /// It was undone, and nothing that was sent about it can still arrive.
     Freed {
+        /// Until then, nobody makes it.
+        rests: Instant,
+        /// Until then, creates above it are refused, for they were built on what is gone.
         until: Instant,
         /// The batch's entry, while the batch is open: after a restart the number is freed again.
         claim: Option<Claim>,
@@ -115,7 +117,11 @@ impl Slot {
         match self.what {
             What::Made => self.fate.is_revealed(),
             What::Removed | What::Uncertain { .. } => false,
-            What::Freed { until, claim } => until <= now && claim.is_none(),
+            What::Freed {
+                rests,
+                until,
+                claim,
+            } => until.max(rests) <= now && claim.is_none(),
             What::Retaken { until, .. } => until <= now,
         }
     }

@@ -4,6 +4,10 @@ use super::*;
 use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
+const PAUSE: Pause = Pause {
+    number: Duration::from_millis(500),
+    above: REST,
+};
 
 /// This version, and what stands on it.
 fn from(version: u64) -> Hidden {
@@ -68,7 +72,7 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
     let before = Instant::now();
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..2 {
-        visibility.release(&line, version(2), &fate, Release::Clean(REST), None);
+        visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
     }
     assert!(visibility.hidden(&line).is_empty());
     let may_create = |number| visibility.may_create(&line, number, Instant::now());
@@ -76,6 +80,11 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
     assert_eq!(may_create(2), Ok(()));
     assert_eq!(may_create(3), BUILT);
     assert_eq!(visibility.may_change(&line.table), Ok(()));
+    assert!(visibility.rests(&line.table, Some((&line, 2))).is_some());
+    assert!(visibility.rests(&line.table, Some((&line, 3))).is_none());
+    assert!(visibility.rests(&line.table, None).is_some());
+    tokio::time::advance(PAUSE.number).await;
+    assert!(visibility.rests(&line.table, None).is_none());
     visibility.taken(&line, 2, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(may_create(3), Ok(()), "it stands on what was made since");
@@ -88,7 +97,7 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
 #[tokio::test(start_paused = true)]
 async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_again() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
-    visibility.release(&line, version(2), &fate, Release::Clean(REST), None);
+    visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
     visibility.attempted(&line.table, None, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
@@ -211,13 +220,7 @@ async fn an_answer_from_before_an_undo_is_asked_for_again() {
     let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
     let asked = visibility.moment(&line);
-    visibility.release(
-        &line,
-        version(2),
-        &fate,
-        Release::Clean(Duration::ZERO),
-        None,
-    );
+    visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
     assert!(visibility.hidden(&line).is_empty());
     assert!(visibility.has_passed(asked));
 }

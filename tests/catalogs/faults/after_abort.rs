@@ -1,6 +1,6 @@
 //! How soon a table is itself again after a batch that was undone cleanly.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use std::thread;
 
@@ -120,4 +120,48 @@ fn what_was_built_on_an_undone_version_takes_no_append() {
 #[test]
 fn what_was_built_on_an_undone_version_takes_no_insert() {
     built_on_an_undone_version("insert");
+}
+
+/// The same writer is slower: it asks when the batch is undone, and another one waits to make that number again. That one
+/// waits for a moment longer, which is all that the first one has.
+fn built_on_a_version_undone_before(meanwhile: &str) {
+    let cooldown = json!({"batch": {"slot_cooldown": "60s", "undone_rest": "5s"}});
+    let Some(scene) = Scene::with(&cooldown) else {
+        return;
+    };
+    let entries = scene.entries(1);
+    let other = scene.other.catch(CREATE);
+    let (reply, built) = scene.meanwhile(&entries, || {
+        other.wait();
+        scene.settles(T, &json!([1, 2]));
+        let built = scene.staged(T, 9, 1);
+        println!("a writer found version 2, and builds {}", built["version"]);
+        other.refuse(400);
+        built
+    });
+    assert!(reply.status >= 400, "{reply:?}");
+    let (told, late) = thread::scope(|threads| {
+        let other = threads.spawn(|| scene.through(meanwhile, T, &[json!(7), json!(3)]));
+        // It is at the gateway by then, or comes later yet.
+        thread::sleep(Duration::from_millis(500));
+        let gateway = &scene.gateway;
+        let late = gateway.post("/v1/table/lab%24t/version/create?delimiter=%24", &built);
+        (other.join().unwrap(), late)
+    });
+    println!("an {meanwhile} meanwhile: {told}");
+    println!("what was built on version 2: {}", late.status);
+    assert_eq!(late.status, 409, "{late:?}");
+    assert_eq!(done(&told)["version"], 2, "{told}");
+    scene.kept(&told, T, 7, 3);
+    scene.hides(T, 1, 4);
+}
+
+#[test]
+fn an_append_waits_for_what_was_built_on_the_version_that_it_makes_again() {
+    built_on_a_version_undone_before("append");
+}
+
+#[test]
+fn an_insert_waits_for_what_was_built_on_the_version_that_it_makes_again() {
+    built_on_a_version_undone_before("insert");
 }
