@@ -5,10 +5,16 @@ new version into storage, and hands over what it would have asked the catalog
 to create: an entry of a batch-create request.
 """
 
+import time
+
 import lance
 import pyarrow as pa
 from lance.namespace import RestNamespace
 from lance_namespace import LanceNamespace
+
+
+# How often a write is staged that was built on a version which nobody has decided on yet.
+TRIES = 50
 
 
 class Staging(LanceNamespace):
@@ -17,6 +23,8 @@ class Staging(LanceNamespace):
     def __init__(self, client):
         self.client = client
         self.entries = []
+        # The latest version when the write began.
+        self.latest = None
 
     def namespace_id(self):
         return self.client.namespace_id()
@@ -25,7 +33,9 @@ class Staging(LanceNamespace):
         return self.client.describe_table(request)
 
     def list_table_versions(self, request):
-        return self.client.list_table_versions(request)
+        answer = self.client.list_table_versions(request)
+        self.latest = max([version.version for version in answer.versions], default=self.latest)
+        return answer
 
     def describe_table_version(self, request):
         return self.client.describe_table_version(request)
@@ -43,11 +53,19 @@ def connect(uri, headers=None):
 
 
 def stage(client, table_id, data):
-    """Writes `data` as the table's next version, unpublished; its entry."""
-    staging = Staging(client)
-    lance.write_dataset(data, namespace_client=staging, table_id=table_id, mode="append")
-    (entry,) = staging.entries
-    return entry
+    """Writes `data` as the table's next version, unpublished; its entry.
+
+    A writer looks into storage, too, and may find there what another batch has
+    made and nobody has decided on yet. What is built on that is staged again.
+    """
+    for _ in range(TRIES):
+        staging = Staging(client)
+        lance.write_dataset(data, namespace_client=staging, table_id=table_id, mode="append")
+        (entry,) = staging.entries
+        if entry["version"] == staging.latest + 1:
+            return entry
+        time.sleep(0.1)
+    raise TimeoutError(f"a batch on {'.'.join(table_id)} is not decided yet; stage again later")
 
 
 def rows(first, count):

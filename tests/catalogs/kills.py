@@ -46,17 +46,6 @@ FRESH = 1
 PATIENCE = 60
 
 
-class Listed(Staging):
-    """Remembers which version was the latest when a write began."""
-
-    latest = None
-
-    def list_table_versions(self, request):
-        answer = super().list_table_versions(request)
-        self.latest = max([version.version for version in answer.versions], default=self.latest)
-        return answer
-
-
 class World:
     def __init__(self, uri, admin, token, seed):
         self.uri, self.admin, self.token = uri, admin, token
@@ -165,11 +154,11 @@ class World:
         begun = time.monotonic()
         try:
             for line, count in write.rows.items():
-                listed = Listed(self.client())
-                self.write(line, write.number, count, listed)
-                (entry,) = listed.entries
+                staging = Staging(self.client())
+                self.write(line, write.number, count, staging)
+                (entry,) = staging.entries
                 write.entries.append(entry)
-                write.repeatable &= entry["version"] == listed.latest + 1
+                write.repeatable &= entry["version"] == staging.latest + 1
         except Exception as error:
             return self.missed("stage", error)
         if write.repeatable or time.monotonic() - begun < FRESH:

@@ -198,9 +198,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "batches lock shared",
-        file: EFFECTS,
-        right: "locks.for_batch(tables, wait).await",
-        wrong: "locks.shared_for_batch(tables, wait).await",
+        file: "src/batch/coordinator/rest.rs",
+        right: "self.locks.for_batch(tables, wait).await",
+        wrong: "self.locks.shared_for_batch(tables, wait).await",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
