@@ -267,6 +267,8 @@ impl Owner<'_> {
                 let _waiting = waiting(backend, request);
                 batches.describe_table(backend, key(), take(request)).await
             }
+            // A name that is away for readers comes back with no batch that they could wait for.
+            Question::Latest if batches.names().is_hidden(key) => Err(self.not_found()),
             // Until the head of the answer: a catalog has chosen the version that it reads when it sends that, and what
             // follows comes from files that do not change. However slowly a client takes it, no batch waits for it.
             Question::Latest => match batches.hold(key(), Access::Read).await {

@@ -229,6 +229,11 @@ async fn readers_see_names_change_in_one_step() {
     assert!(has(world.catalog("west"), "west", "old"));
     assert_eq!(described(&world, "west", "new").await, THERE);
     assert_eq!(described(&world, "west", "old").await, NOT_THERE);
+    // A reader who would wait for the batch waits for nothing: the name does not come back.
+    let count = client
+        .post("/v1/table/west%24old/count_rows", &json!({}))
+        .await;
+    assert_eq!(count.outcome(), NOT_THERE, "{count:?}");
     let after = ["east$old", "east$t1", "west$new", "west$t1"];
     assert_eq!(listed(&world).await, after);
     assert_eq!(visible(&world, "west").await, [2, 3]);
