@@ -65,7 +65,7 @@ use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
-use crate::protocol::identifier::Identifier;
+use crate::protocol::identifier::{Identifier, PathReading};
 use crate::protocol::operation::Operation;
 #[cfg(feature = "dir")]
 use dir::Dir;
@@ -83,6 +83,7 @@ pub struct Backend {
     response_timeout: Duration,
     data_timeout: Duration,
     health: Health,
+    reading: PathReading,
     metrics: Arc<metrics::Backend>,
     kind: Kind,
 }
@@ -156,7 +157,12 @@ impl Backend {
                 return Err("this nsgate was built without the feature `dir`".into());
             }
         };
+        let reading = match &config.implementation {
+            Implementation::Rest(rest) => rest.reading,
+            Implementation::Dir(_) => PathReading::EXACT,
+        };
         Ok(Self {
+            reading,
             metrics,
             catalog: Arc::clone(&name),
             addresses: config.addresses().into_iter().map(Arc::from).collect(),
@@ -180,6 +186,7 @@ impl Backend {
     ) -> Self {
         let name: Arc<str> = Arc::from(name);
         Self {
+            reading: PathReading::EXACT,
             metrics: metrics.backend(&name),
             catalog: Arc::clone(&name),
             addresses: Box::default(),
@@ -294,6 +301,11 @@ impl Backend {
     /// Whether it reads in a request's [`Learned`], and not in its path, what the path names.
     pub fn is_told_what(&self) -> bool {
         !matches!(self.kind, Kind::Rest(_))
+    }
+
+    /// How exactly it reads the paths of requests.
+    pub fn reading(&self) -> PathReading {
+        self.reading
     }
 
     /// How this catalog takes part in batches.

@@ -4,9 +4,11 @@
 //! written once, by the part that learns it. The end comes exactly once: when the response's body ended, or when nobody
 //! is left who could answer.
 
+pub mod caller;
 pub mod learned;
 pub mod origin;
 pub mod peer;
+pub mod places;
 pub mod span;
 mod waits;
 
@@ -40,6 +42,8 @@ pub struct Exchange {
     operation: AtomicU8,
     /// It has one of the places among those that are served.
     served: AtomicBool,
+    /// Where its caller's share of them is counted, counted from 1; 0: nowhere.
+    share: AtomicU16,
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
@@ -106,6 +110,7 @@ impl Exchange {
             watchers,
             operation: AtomicU8::new(0),
             served: AtomicBool::new(false),
+            share: AtomicU16::new(0),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
@@ -140,6 +145,17 @@ impl Exchange {
     /// It was given one of the places among those that are served.
     pub fn served(&self) {
         self.served.store(true, Ordering::Relaxed);
+    }
+
+    /// Its place is counted to its caller, in this slot.
+    fn shares(&self, slot: usize) {
+        let slot = u16::try_from(slot + 1).unwrap_or(0);
+        self.share.store(slot, Ordering::Relaxed);
+    }
+
+    /// Where its place is counted to its caller, if it is.
+    fn share(&self) -> Option<usize> {
+        usize::from(self.share.load(Ordering::Relaxed)).checked_sub(1)
     }
 
     /// This mount owns what it names.

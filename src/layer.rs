@@ -14,4 +14,5 @@ pub mod rate;
 pub mod recognize;
 mod refused;
 pub mod rescue;
+pub mod share;
 pub mod trace;

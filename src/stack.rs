@@ -18,14 +18,16 @@ use crate::layer::metrics::{Metrics, MetricsLayer};
 use crate::layer::rate::{Rate, RateLayer, Rates};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
+use crate::layer::share::{Share, ShareLayer};
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::telemetry::Log;
 pub use current::Current;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
-pub type Stack =
-    Trace<Metrics<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
+pub type Stack = Trace<
+    Metrics<Rescue<Limits<Recognize<Authenticate<Share<Rate<TakeContext<Authorize<Gateway>>>>>>>>>,
+>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -50,6 +52,7 @@ pub struct Parts {
 /// Puts the layers around `gateway`.
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let metrics = MetricsLayer::new(parts.requests);
+    let share = ShareLayer::new(Arc::clone(parts.limits.places()));
     let told = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
         // Before anything can fail, so that every answer carries the request's id.
@@ -64,7 +67,9 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
-        // As soon as it is known whose request it is.
+        // As soon as it is known whose request it is: who takes more than its share must not keep others out.
+        .layer(share)
+        // The same for how often it asks.
         .layer(RateLayer::new(parts.rates))
         // After authentication, because claims win over headers.
         .layer(parts.context)

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
@@ -51,7 +51,7 @@ pub(super) fn read(
     let target = head.path.filter(|path| path.starts_with('/'))?;
     let target = PathAndQuery::from_maybe_shared(bytes.slice_ref(target.as_bytes())).ok()?;
     headers.reserve(head.headers.len());
-    let mut length = None;
+    let (mut length, mut hosts) = (None, 0);
     for (index, field) in head.headers.iter().enumerate() {
         let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
         if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
@@ -60,7 +60,12 @@ pub(super) fn read(
         if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
             return None;
         }
+        hosts += u32::from(name == HOST);
         headers.append(name, value);
+    }
+    // Refused where all requests are that hyper has read.
+    if hosts != 1 {
+        return None;
     }
     known.end();
     let end = begin.checked_add(length.unwrap_or(0))?;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
@@ -90,13 +90,38 @@ where
             return Answering::Made { response };
         }
         let http1 = request.version() < Version::HTTP_2;
-        let (inner, serving) = self.enter(request.map(Body::incoming));
+        let malformed = malformed(&request);
+        let mut request = request.map(Body::incoming);
+        if malformed.is_some() {
+            Learned::more(request.extensions_mut()).malformed = malformed;
+        }
+        let (inner, serving) = self.enter(request);
         Answering::Stack {
             inner,
             serving: Some(serving),
             http1,
         }
     }
+}
+
+/// Why servers could disagree about whom a request is for or where it ends (RFC 9112, sections 3.2 and 6.1), if they
+/// could.
+fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
+    let headers = request.headers();
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        return Some("the request has more than one `Host`: send one");
+    }
+    let is_named = host.is_some() || request.uri().authority().is_some();
+    if !is_named && request.version() != Version::HTTP_10 {
+        return Some("the request has no `Host`, or `:authority` in HTTP/2: send one");
+    }
+    let codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let codings = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_chunked = |coding: &&[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    (codings.filter(is_chunked).count() > 1)
+        .then_some("the body is said to be chunked more than once: say `chunked` once")
 }
 
 impl<F> Future for Answering<F>

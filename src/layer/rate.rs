@@ -1,13 +1,10 @@
 //! Refuses callers that ask more often than they may.
 //!
-//! A caller is the subject of its token, together with who issued it, or the subject of its certificate. Where there is
-//! neither it is the address the connection comes from; of an IPv6 address the first 64 bits, since a single host has
-//! all that follow. A batch is one request: what is in it is bounded by `batch.max_entries`.
+//! Callers are told apart as [`Caller`] has it. A batch is one request: what is in it is bounded by `batch.max_entries`.
 
 mod buckets;
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +19,7 @@ use super::guard::{Guard, Guarded};
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
+use crate::exchange::caller::Caller;
 use crate::protocol::error::Code;
 use buckets::Buckets;
 
@@ -47,14 +44,6 @@ type Limiter<C> = RateLimiter<u64, Buckets, C, NoOpMiddleware<Duration>>;
 
 /// Time since the limiter was made.
 struct Since(Instant);
-
-/// Whose bucket it is.
-#[derive(Hash)]
-enum Caller<'r> {
-    Subject { issuer: &'r str, subject: &'r str },
-    Address(IpAddr),
-    Unknown,
-}
 
 impl RateLayer {
     /// `None`: every caller may ask as often as it likes, and the layer does nothing.
@@ -144,29 +133,6 @@ fn quota(setting: RateLimit) -> Quota {
     Quota::with_period(one)
         .unwrap_or(Quota::per_second(NonZeroU32::MIN))
         .allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
-}
-
-impl<'r> Caller<'r> {
-    fn of(request: &'r Request<Body>) -> Self {
-        let learned = Learned::of(request.extensions());
-        match &learned.principal {
-            Some(principal) if !principal.subject().is_empty() => Self::Subject {
-                issuer: principal.issuer(),
-                subject: principal.subject(),
-            },
-            _ => learned
-                .peer
-                .as_ref()
-                .map_or(Self::Unknown, |peer| Self::at(peer.address().ip())),
-        }
-    }
-
-    fn at(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
-            ip @ IpAddr::V4(_) => ip,
-        })
-    }
 }
 
 impl Clock for Since {

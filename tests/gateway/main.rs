@@ -35,6 +35,7 @@ mod sight;
 mod streaming;
 mod tls;
 mod token;
+mod unambiguous;
 mod world;
 
 use catalog::faults::PATIENCE;

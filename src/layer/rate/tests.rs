@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use http::header::RETRY_AFTER;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
+use crate::exchange::learned::Learned;
 use crate::exchange::peer::Peer;
 use crate::protocol::principal::{Identity, Principal};
 
