@@ -7,6 +7,7 @@ mod direct;
 mod io;
 mod plain;
 mod pulse;
+mod rest;
 mod service;
 mod streams;
 

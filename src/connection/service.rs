@@ -13,6 +13,7 @@ use pin_project_lite::pin_project;
 use tower::Service;
 
 use super::pulse::{Pulse, Serving};
+use super::rest::Rest;
 use crate::backend::Peer;
 use crate::body::{Body, Kept};
 use crate::exchange::learned::Learned;
@@ -36,6 +37,10 @@ pin_project! {
             inner: F,
             serving: Option<Serving>,
             http1: bool,
+            // What is left of the request's body, where that is little.
+            rest: Option<Rest>,
+            // The response, while that is taken in.
+            answer: Option<Response<Body>>,
         },
         /// It was made before.
         Made { response: Option<Response<Outgoing>> },
@@ -91,7 +96,13 @@ where
         }
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
-        let mut request = request.map(Body::incoming);
+        let (head, body) = request.into_parts();
+        let (body, rest) = if http1 {
+            (Body::incoming(body), None)
+        } else {
+            Rest::of(body)
+        };
+        let mut request = Request::from_parts(head, body);
         if malformed.is_some() {
             Learned::more(request.extensions_mut()).malformed = malformed;
         }
@@ -100,6 +111,8 @@ where
             inner,
             serving: Some(serving),
             http1,
+            rest,
+            answer: None,
         }
     }
 }
@@ -131,12 +144,14 @@ where
     type Output = Result<Response<Outgoing>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (inner, serving, http1) = match self.project() {
+        let (inner, serving, http1, rest, answer) = match self.project() {
             Waits::Stack {
                 inner,
                 serving,
                 http1,
-            } => (inner, serving, *http1),
+                rest,
+                answer,
+            } => (inner, serving, *http1, rest, answer),
             // Nobody polls a future again that was ready.
             Waits::Made { response } => {
                 return response
@@ -144,7 +159,16 @@ where
                     .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
             }
         };
-        let Ok(mut response) = ready!(inner.poll(cx));
+        if answer.is_none() {
+            let Ok(response) = ready!(inner.poll(cx));
+            *answer = Some(response);
+        }
+        if let Some(rest) = rest {
+            ready!(rest.poll_over(cx));
+        }
+        let Some(mut response) = answer.take() else {
+            return Poll::Pending;
+        };
         let serving = serving.take();
         if http1 && serving.as_ref().is_some_and(Serving::is_last) {
             let close = HeaderValue::from_static("close");

@@ -170,3 +170,25 @@ async fn no_write_is_lost_or_done_twice_while_connections_go_away() {
     let written = done.load(Ordering::Relaxed) - before;
     assert_eq!(written, CLIENTS * WRITES);
 }
+
+/// Debian 12's curl takes RST_STREAM(NO_ERROR) behind an early answer for an error (92).
+#[tokio::test]
+async fn a_refusal_waits_for_what_little_was_declared() {
+    let world = World::two().await;
+    let address = world.address();
+    let asked = move || {
+        // More than one frame, so that the answer could overtake the rest.
+        let body = format!("{{\"a\":\"{}\"}}", "b".repeat(40_000));
+        let target = format!("http://{address}/v1/table/west%24t1/exists");
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "--http2-prior-knowledge", "-o", "/dev/null"])
+            .args(["-w", "%{http_code}", "-d", &body, &target]);
+        let output = curl.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said)
+    };
+    for _ in 0..30 {
+        let asked = tokio::task::spawn_blocking(asked).await.unwrap();
+        assert_eq!(asked, (Some(0), "401".to_owned()));
+    }
+}
