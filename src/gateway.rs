@@ -3,6 +3,7 @@
 //! What the layers learned comes with the request, as [`Learned`].
 
 mod answer;
+mod arrow;
 mod broad;
 mod commit;
 mod forward;

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
 
+use super::arrow;
 use crate::body::{Body, Collect, CollectError};
 use crate::error::Error;
 use crate::exchange::Exchange;
@@ -57,6 +58,8 @@ pub(super) async fn admit(
 ) -> Result<Said, Error> {
     if !is_read(operation, request.headers()) {
         decodable(request.headers())?;
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = arrow::check(body)?;
         return Ok(Said::default());
     }
     let body = match at_hand(request.body_mut(), limit) {

@@ -1,7 +1,9 @@
 //! What goes to a catalog is what the gateway understood, and nothing that another reader could take for something else.
 
 mod bodies;
+mod lenient;
 mod paths;
+mod second_reader;
 
 use crate::world::{Setup, World};
 
