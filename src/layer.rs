@@ -14,5 +14,4 @@ pub mod rate;
 pub mod recognize;
 mod refused;
 pub mod rescue;
-pub mod share;
 pub mod trace;

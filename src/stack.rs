@@ -18,16 +18,14 @@ use crate::layer::metrics::{Metrics, MetricsLayer};
 use crate::layer::rate::{Rate, RateLayer, Rates};
 use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
-use crate::layer::share::{Share, ShareLayer};
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
 use crate::telemetry::Log;
 pub use current::Current;
 
 /// The whole stack. A concrete type: no layer costs an allocation for being one.
-pub type Stack = Trace<
-    Metrics<Rescue<Limits<Recognize<Authenticate<Share<Rate<TakeContext<Authorize<Gateway>>>>>>>>>,
->;
+pub type Stack =
+    Trace<Metrics<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
 
 /// What the layers are made of.
 pub struct Parts {
@@ -52,7 +50,7 @@ pub struct Parts {
 /// Puts the layers around `gateway`.
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let metrics = MetricsLayer::new(parts.requests);
-    let share = ShareLayer::new(Arc::clone(parts.limits.places()));
+    let places = Arc::clone(parts.limits.places());
     let told = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
         // Before anything can fail, so that every answer carries the request's id.
@@ -67,10 +65,9 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
-        // As soon as it is known whose request it is: who takes more than its share must not keep others out.
-        .layer(share)
-        // The same for how often it asks.
-        .layer(RateLayer::new(parts.rates))
+        // As soon as it is known whose request it is: who asks too often, or takes more than its share of the places,
+        // must not keep others out.
+        .layer(RateLayer::new(parts.rates).sharing(places))
         // After authentication, because claims win over headers.
         .layer(parts.context)
         // Last: a denial is about what is known by now, and nothing that it denies has been begun.

@@ -61,11 +61,15 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// Whether a header of this name does not go on beside the gateway's own.
     fn replaces(&self, name: &str) -> bool {
+        // Most headers are these, and no configuration may give them another meaning.
+        if is_common(name) {
+            return false;
+        }
         if name.starts_with(self.context_prefix) {
             return true;
         }
         if let Some(forwarded) = self.forwarded {
-            return !is_common(name) && !forwarded.iter().any(|one| one.as_str() == name)
+            return !forwarded.iter().any(|one| one.as_str() == name)
                 || is_folded(name) && self.passes_for_one(name);
         }
         is_asserted(name)

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
@@ -60,7 +60,7 @@ pub(super) fn read(
         if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
             return None;
         }
-        hosts += u32::from(name == HOST);
+        hosts += u32::from(field.name.len() == 4 && field.name.eq_ignore_ascii_case("host"));
         headers.append(name, value);
     }
     // Refused where all requests are that hyper has read.

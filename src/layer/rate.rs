@@ -1,4 +1,4 @@
-//! Refuses callers that ask more often than they may.
+//! Refuses callers that ask more often than they may, or that have their share of the requests served at a time.
 //!
 //! Callers are told apart as [`Caller`] has it. A batch is one request: what is in it is bounded by `batch.max_entries`.
 
@@ -20,6 +20,8 @@ use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
 use crate::exchange::caller::Caller;
+use crate::exchange::learned::Learned;
+use crate::exchange::places::Places;
 use crate::protocol::error::Code;
 use buckets::Buckets;
 
@@ -28,7 +30,10 @@ const CALLERS: usize = 1 << 17;
 
 /// Makes [`Rate`]; all that it makes share the buckets.
 #[derive(Clone)]
-pub struct RateLayer(Option<Arc<Rates>>);
+pub struct RateLayer {
+    rates: Option<Arc<Rates>>,
+    places: Option<Arc<Places>>,
+}
 
 /// The service.
 pub type Rate<S> = Guarded<S, RateLayer>;
@@ -48,7 +53,17 @@ struct Since(Instant);
 impl RateLayer {
     /// `None`: every caller may ask as often as it likes, and the layer does nothing.
     pub fn new(rates: Option<Arc<Rates>>) -> Self {
-        Self(rates)
+        let places = None;
+        Self { rates, places }
+    }
+
+    /// The same, where a caller may not have more of these places than its share either.
+    #[must_use]
+    pub fn sharing(self, places: Arc<Places>) -> Self {
+        Self {
+            places: Some(places),
+            ..self
+        }
     }
 }
 
@@ -62,13 +77,30 @@ impl<S> Layer<S> for RateLayer {
 
 impl Guard for RateLayer {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        if let Some(rates) = &self.0
+        if let Some(places) = &self.places
+            && places.is_scarce()
+        {
+            share(places, request)?;
+        }
+        if let Some(rates) = &self.rates
             && let Err(wait) = rates.take(&Caller::of(request))
         {
             return Err(rates.refuse(wait));
         }
         Ok(())
     }
+}
+
+/// Counts a request to its caller, or refuses it where that one has its share already.
+fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
+    let exchange = Learned::of(request.extensions()).exchange.as_ref();
+    if exchange.is_none_or(|exchange| places.count(&Caller::of(request), exchange)) {
+        return Ok(());
+    }
+    Err(Error::unavailable(
+        "this caller has as many requests under way as one may have: try again when some have ended",
+    )
+    .retry_after(1))
 }
 
 impl Rates {

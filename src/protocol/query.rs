@@ -118,6 +118,10 @@ impl<'a> Query<'a> {
 
     /// Whether the delimiter is the one that catalogs have by themselves, however it is spelled.
     pub fn is_default_delimiter(&self) -> bool {
+        // What clients send as a rule.
+        if matches!(self.raw, "" | "delimiter=%24") {
+            return true;
+        }
         let delimiter = self.delimiter();
         delimiter.is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER)
     }

@@ -10,7 +10,6 @@ use http::header::RETRY_AFTER;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::exchange::learned::Learned;
 use crate::exchange::peer::Peer;
 use crate::protocol::principal::{Identity, Principal};
 
