@@ -25,6 +25,7 @@ mod request;
 mod second_name;
 pub mod step;
 pub mod visibility;
+mod whereabouts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +39,9 @@ pub use locks::{Free, Hold, TableKey};
 pub use names::{Level, Names};
 pub use participant::is_unsupported;
 pub use rename::{RenameCall, RenameEnd};
-pub use request::{BatchCall, Caller, Form};
-pub use visibility::Line;
+pub use request::{BatchCall, Caller, Form, json};
+pub use visibility::{Epoch, Line};
+pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;
 use crate::config::BatchConfig;
@@ -287,7 +289,7 @@ impl step::Refusal {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
         match status {
-            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after(1),
+            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after_as_said(),
             _ => error,
         }
     }

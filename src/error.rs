@@ -116,6 +116,13 @@ impl Error {
         self
     }
 
+    /// Says `Retry-After` with the seconds that the message names, as `in 900 s`; 1 where it names none.
+    #[must_use]
+    pub fn retry_after_as_said(self) -> Self {
+        let seconds = seconds_in(&self.0.message).unwrap_or(1);
+        self.retry_after(seconds)
+    }
+
     /// Adds the `WWW-Authenticate` challenge (RFC 6750, section 3).
     #[must_use]
     pub fn challenge(mut self, challenge: HeaderValue) -> Self {
@@ -168,6 +175,19 @@ impl Error {
     }
 }
 
+/// The seconds after which something is possible, as a message names them.
+fn seconds_in(message: &str) -> Option<u64> {
+    let mut words = message.split([' ', ',', ';', ':']);
+    while words.by_ref().any(|word| word == "in") {
+        let mut rest = words.clone();
+        let number = rest.next().and_then(|word| word.parse().ok());
+        if number.is_some() && matches!(rest.next(), Some("s" | "s.")) {
+            return number;
+        }
+    }
+    None
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
@@ -188,5 +208,32 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds_in;
+
+    #[test]
+    fn the_seconds_in_a_message_are_found() {
+        for (message, seconds) in [
+            (
+                "version 2 was undone with its batch: it can be created in 900 s",
+                Some(900),
+            ),
+            (
+                "this change is possible in 7 s; see `nsgate batches list`",
+                Some(7),
+            ),
+            ("a table in in 60 s", Some(60)),
+            ("in 5 tables, in 3 s.", Some(3)),
+            ("in 900 seats", None),
+            ("in s", None),
+            ("900 s", None),
+            ("", None),
+        ] {
+            assert_eq!(seconds_in(message), seconds, "{message}");
+        }
     }
 }

@@ -107,14 +107,15 @@ pub struct Run {
     given_up: Arc<AtomicBool>,
     /// What creates were answered with.
     proofs: Vec<Option<Proof>>,
+    /// Its create was answered, and no removal has reached the catalog since, of this life or of an earlier one: nobody
+    /// else can have made what has its number.
+    held: Vec<bool>,
     /// Versions as their catalogs describe them.
     described: Vec<Option<Described>>,
     /// What catalogs last said instead of doing what they were asked for.
     trouble: Vec<Option<String>>,
     /// How often each entry's catalog has been asked again.
     pauses: Vec<u32>,
-    /// The entries of which a create got no clear answer.
-    lost: Vec<bool>,
     /// When a removal last got no clear answer.
     removal_lost: Option<Instant>,
     /// Freed numbers that rest.
@@ -143,6 +144,8 @@ struct Done {
     trouble: Option<(usize, Refusal)>,
     /// A group whose catalog has no batch-create.
     apart: Option<usize>,
+    /// An entry of which a removal has reached its catalog.
+    may_be_gone: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -188,11 +191,14 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A create that was let through has succeeded: that version is its writer's, after a restart, too.
+    /// A create that was let through has succeeded: that version is its writer's, after a restart, too. Nobody sees it
+    /// before the log knows, for what has been seen must not be hidden again.
     pub async fn taken(&self, line: &Line, version: u64) {
-        let rest = self.settings().slot_cooldown;
-        self.disclaim(self.visibility.taken(line, version, rest))
-            .await;
+        let claims = self.visibility.claims(line, version);
+        if self.disclaim(claims).await.is_ok() {
+            let rest = self.settings().slot_cooldown;
+            self.visibility.taken(line, version, rest);
+        }
     }
 
     /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
@@ -206,21 +212,20 @@ impl Coordinator {
     pub async fn attempted(&self, table: &TableKey, version: Option<(&Line, u64)>) {
         let rest = self.settings().slot_cooldown;
         let claims = self.visibility.attempted(table, version, rest);
-        self.disclaim(claims).await;
+        // When the log cannot write, the process is about to end.
+        let _ = self.disclaim(claims).await;
     }
 
     /// The name is about to go to another table, or to none.
     pub async fn renamed(&self, table: &TableKey) {
-        self.disclaim(self.visibility.renamed(table)).await;
+        let _ = self.disclaim(self.visibility.renamed(table)).await;
     }
 
-    async fn disclaim(&self, claims: Vec<Claim>) {
+    async fn disclaim(&self, claims: Vec<Claim>) -> Result<(), LogError> {
         for (id, entry) in claims {
-            // When the log cannot write, the process is about to end.
-            if self.log.note(id, entry, Settled::Theirs).await.is_err() {
-                return;
-            }
+            self.log.note(id, entry, Settled::Theirs).await?;
         }
+        Ok(())
     }
 }
 
@@ -304,6 +309,9 @@ impl Run {
         if let Some(group) = done.apart {
             self.together.fall_apart(group);
         }
+        if let Some(entry) = done.may_be_gone {
+            self.held[entry] = false;
+        }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
             // The log is told that it is over: nothing that is contested from now on may be written after that.
@@ -323,6 +331,7 @@ impl Run {
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
                 self.proofs[entry] = Some(described.proof.clone());
+                self.held[entry] = true;
             }
             self.described[entry] = Some(described);
         }
@@ -332,7 +341,6 @@ impl Run {
 
     fn count(&mut self, event: &Event) {
         match event {
-            Event::Lost(entry) => self.lost[*entry] = true,
             Event::RemovalLost(_) => self.removal_lost = Some(Instant::now()),
             Event::Locked => self.lap(Phase::Lock),
             Event::IntentDurable => {
@@ -342,9 +350,6 @@ impl Run {
             }
             Event::Decided(decision) => {
                 self.permit.decided();
-                if *decision == Decision::Commit {
-                    self.keep_names();
-                }
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
                 self.undoing = *decision == Decision::Abort;
@@ -401,6 +406,7 @@ impl From<Event> for Done {
             described: None,
             trouble: None,
             apart: None,
+            may_be_gone: None,
         }
     }
 }

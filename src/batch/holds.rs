@@ -7,12 +7,11 @@ use tokio::time::Instant;
 
 use super::locks::{Hold, TableKey};
 use super::participant::{self, Asker};
+use super::step::Refusal;
 use super::visibility::{Forbidden, Line};
 use super::{Batches, READ_WAIT, busy, locked, unwritten};
-use crate::backend::{Authority, Backend};
+use crate::backend::Backend;
 use crate::error::Error;
-use crate::exchange::origin::Origin;
-use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 
@@ -70,6 +69,9 @@ impl Batches {
             let allowed = visibility.may_drop(|table| table.is_below(&key));
             allowed.map_err(|forbidden| forbidden.unchangeable(&key))?;
         }
+        let is_below = |table: &TableKey| table.is_below(&key);
+        let left = visibility.may_leave(|place| place.origin.as_ref().is_some_and(is_below));
+        left.map_err(Refusal::into_error)?;
         Ok(hold)
     }
 
@@ -124,12 +126,7 @@ impl Batches {
             return Ok(());
         }
         for (line, version) in visibility.landing(table) {
-            let asker = Asker {
-                authority: Authority::Service,
-                context: Context::default(),
-                origin: Origin::default(),
-                timeout: READ_WAIT,
-            };
+            let asker = Asker::service(READ_WAIT);
             let lacks = participant::lacks_version(backend, &line, version, &asker).await;
             if !lacks {
                 return Err(busy(

@@ -3,79 +3,30 @@
 //! A batch holds its tables exclusively and the namespaces above them shared; whoever changes a table, or lets the
 //! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
 //! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
+//! A batch that waits for longer than a moment lets others pass now and then, for half of its time: it has begun nothing.
 //! Waiting is bounded (`queues`): one locked table cannot use up what requests for other tables need.
 
 mod queues;
+mod table_key;
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 pub use queues::Free;
-use queues::{Queue, Queues};
+use queues::{Place, Queue, Queues};
+pub use table_key::TableKey;
 
-/// A table, as its catalog knows it: two mounts of one table share the key. So do names that are the same once they are
-/// joined by `$`, for some catalogs keep them so.
-#[derive(Clone, Debug)]
-pub struct TableKey {
-    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): mostly the backend's name.
-    pub backend: Arc<str>,
-    /// The catalog's own identifier.
-    pub table: Identifier,
-}
-
-impl TableKey {
-    /// What makes it this key and no other one.
-    fn known_by(&self) -> (&str, Cow<'_, str>) {
-        (&self.backend, self.table.split(DEFAULT_DELIMITER))
-    }
-
-    /// Whether the table is in a namespace, or in one below it.
-    pub fn is_below(&self, namespace: &Self) -> bool {
-        let (backend, table) = self.known_by();
-        let (of, above) = namespace.known_by();
-        let is_in = || {
-            table
-                .strip_prefix(&*above)
-                .is_some_and(|rest| rest.starts_with('\0'))
-        };
-        backend == of && (namespace.table.is_root() || is_in())
-    }
-}
-
-impl PartialEq for TableKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.known_by() == other.known_by()
-    }
-}
-
-impl Eq for TableKey {}
-
-impl Hash for TableKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.known_by().hash(state);
-    }
-}
-
-impl PartialOrd for TableKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TableKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.known_by().cmp(&other.known_by())
-    }
-}
+/// How long a new batch holds its tables, or a place before all later comers, while it waits for others: less than
+/// reads wait for.
+const STAND: Duration = Duration::from_millis(500);
+/// How long it then stands aside.
+const ASIDE: Duration = Duration::from_millis(500);
 
 /// The locks of one gateway. Waiting is first come, first served (tokio's `RwLock` is fair).
 #[derive(Clone, Default)]
@@ -138,14 +89,32 @@ impl Locks {
         self.shared.queues.leave_places(free);
     }
 
-    /// Holds tables exclusively, for a new batch.
+    /// Holds tables exclusively, for a new batch. Where that takes long, it holds none of them from time to time, so that
+    /// a long operation on one does not keep everybody from all; in the last half of `wait` it stands firm.
     pub async fn for_batch(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
         wait: Duration,
     ) -> Result<Hold, LockError> {
-        self.take(of_batch(tables), wait, Some(Queue::Batches))
-            .await
+        let wanted = of_batch(tables);
+        let (begun, mut place, mut waited) = (Instant::now(), None, false);
+        loop {
+            let is_patient = begun.elapsed() + STAND + ASIDE <= wait / 2;
+            let deadline = if is_patient {
+                Instant::now() + STAND
+            } else {
+                begun + wait
+            };
+            match self.attempt(&wanted, deadline, &mut place).await {
+                Err(LockError::TimedOut) if is_patient => sleep(ASIDE).await,
+                Err(error) => return Err(error),
+                Ok(mut hold) => {
+                    hold.waited |= waited;
+                    return Ok(hold);
+                }
+            }
+            waited = true;
+        }
     }
 
     /// Holds tables exclusively again, for a batch that has something left to do there: however many others wait.
@@ -217,23 +186,14 @@ impl Locks {
         wait: Duration,
         queue: Option<Queue>,
     ) -> Result<Hold, LockError> {
-        let State { held, queues } = &*self.shared;
+        let queues = &self.shared.queues;
         let wanted = wanted.into_iter();
         let mut deadline = None;
-        let mut hold = Hold {
-            guards: Vec::with_capacity(wanted.size_hint().0),
-            locks: self.clone(),
-            waited: false,
-        };
+        let mut hold = Hold::with_room(self, wanted.size_hint().0);
         for (key, mode) in wanted {
-            let lock = Arc::clone(&held.entry(key.clone()).or_default());
-            let at_once = match mode {
-                Mode::Shared => Arc::clone(&lock).try_read_owned().map(Locked::Shared),
-                Mode::Exclusive => Arc::clone(&lock).try_write_owned().map(Locked::Exclusive),
-            };
-            let taken = match at_once {
+            let taken = match self.at_once(&key, mode) {
                 Ok(taken) => taken,
-                Err(_) => {
+                Err(lock) => {
                     hold.waited = true;
                     let place = queue.map(|queue| queues.join(queue, &key)).transpose();
                     let Ok(_place) = place else {
@@ -241,23 +201,77 @@ impl Locks {
                         self.forget(&key);
                         return Err(LockError::Crowded);
                     };
-                    let waiting = async {
-                        match mode {
-                            Mode::Shared => Locked::Shared(lock.read_owned().await),
-                            Mode::Exclusive => Locked::Exclusive(lock.write_owned().await),
-                        }
-                    };
                     // Nobody has waited before the first wait.
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
-                    let taken = timeout_at(deadline, waiting).await;
-                    taken
-                        .map_err(|_| self.forget(&key))
-                        .map_err(|()| LockError::TimedOut)?
+                    self.wait_for(&key, lock, mode, deadline).await?
                 }
             };
             hold.guards.push(Guard { key, _lock: taken });
         }
         Ok(hold)
+    }
+
+    /// The same for a new batch, which keeps its `place` in the queue when it has waited in vain until `deadline`.
+    async fn attempt<'a>(
+        &'a self,
+        wanted: &'a [(Key, Mode)],
+        deadline: Instant,
+        place: &mut Option<Place<'a>>,
+    ) -> Result<Hold, LockError> {
+        let mut hold = Hold::with_room(self, wanted.len());
+        for (key, mode) in wanted {
+            let taken = match self.at_once(key, *mode) {
+                Ok(taken) => taken,
+                Err(lock) => {
+                    hold.waited = true;
+                    if place.as_ref().is_none_or(|place| !place.is_for(key)) {
+                        *place = None;
+                        *place = match self.shared.queues.join(Queue::Batches, key) {
+                            Ok(place) => Some(place),
+                            Err(crowded) => {
+                                drop(lock);
+                                self.forget(key);
+                                return Err(crowded);
+                            }
+                        };
+                    }
+                    self.wait_for(key, lock, *mode, deadline).await?
+                }
+            };
+            let key = key.clone();
+            hold.guards.push(Guard { key, _lock: taken });
+        }
+        Ok(hold)
+    }
+
+    /// A lock that nobody is in the way of; otherwise the one to wait for.
+    fn at_once(&self, key: &Key, mode: Mode) -> Result<Locked, Arc<RwLock<()>>> {
+        let lock = Arc::clone(&self.shared.held.entry(key.clone()).or_default());
+        let taken = match mode {
+            Mode::Shared => Arc::clone(&lock).try_read_owned().map(Locked::Shared),
+            Mode::Exclusive => Arc::clone(&lock).try_write_owned().map(Locked::Exclusive),
+        };
+        taken.map_err(|_| lock)
+    }
+
+    async fn wait_for(
+        &self,
+        key: &Key,
+        lock: Arc<RwLock<()>>,
+        mode: Mode,
+        deadline: Instant,
+    ) -> Result<Locked, LockError> {
+        let waiting = async {
+            match mode {
+                Mode::Shared => Locked::Shared(lock.read_owned().await),
+                Mode::Exclusive => Locked::Exclusive(lock.write_owned().await),
+            }
+        };
+        let taken = timeout_at(deadline, waiting).await;
+        taken.map_err(|_| {
+            self.forget(key);
+            LockError::TimedOut
+        })
     }
 
     /// Drops a lock that nobody holds or waits for.
@@ -270,8 +284,12 @@ impl Locks {
 impl Hold {
     /// Nothing held.
     pub fn none(locks: &Locks) -> Self {
+        Self::with_room(locks, 0)
+    }
+
+    fn with_room(locks: &Locks, guards: usize) -> Self {
         Self {
-            guards: Vec::new(),
+            guards: Vec::with_capacity(guards),
             locks: locks.clone(),
             waited: false,
         }

@@ -6,6 +6,7 @@
 
 mod buckets;
 pub mod filter;
+mod places;
 mod reads;
 
 pub use reads::Level;
@@ -18,6 +19,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::batch::fate::Fate;
 use crate::batch::locks::TableKey;
 use buckets::Buckets;
+pub use places::Place;
 
 /// Changes that are remembered for readers whose catalog has not answered yet.
 const RECENT: usize = 65_536;
@@ -59,6 +61,8 @@ struct State {
     recent: VecDeque<Change>,
     /// The moment of the last change that is not among the recent ones any more.
     forgotten: u64,
+    /// Places that batches register under second names.
+    places: Vec<Place>,
 }
 
 /// What one batch does to one name.
@@ -88,6 +92,7 @@ impl Names {
 
     /// Hides a name that a batch removes, as soon as `fate` is revealed.
     pub fn hide_removed(&self, table: TableKey, fate: &Fate) {
+        self.write().originates(&table, fate);
         self.add(table, fate, true);
     }
 
@@ -194,6 +199,7 @@ impl Names {
     }
 
     fn drop_slot(&self, state: &mut State, table: &TableKey, fate: &Fate) {
+        state.forget_place(table, fate);
         let Some(slots) = state.slots.get_mut(table) else {
             return;
         };

@@ -142,6 +142,35 @@ impl Outcomes {
         }
     }
 
+    /// Finds the batch that a request joins, and begins none; `None`: the request would be the first.
+    pub async fn known(&self, request: &RequestKey) -> Result<Option<Admission>, LogError> {
+        loop {
+            let running = self.running.get(&request.key);
+            let mut over = match running.as_deref() {
+                Some(Slot::Lookup(over)) => over.clone(),
+                Some(Slot::Batch(outcome)) => {
+                    let holds = outcome.holds_key(request.has_key);
+                    return Ok(holds.then(|| request.join(outcome)));
+                }
+                None => break,
+            };
+            drop(running);
+            // It is only ever closed.
+            let _ = over.changed().await;
+        }
+        if !request.has_key {
+            return Ok(None);
+        }
+        let finished = self.finished.get(&request.key);
+        if let Some(finished) = finished.filter(|finished| self.is_fresh(finished)) {
+            return Ok(Some(request.join(&finished)));
+        }
+        let found = self.log.find_by_key(&request.key).await?;
+        let found = found.and_then(|record| self.recorded(&record));
+        let holder = found.filter(|outcome| outcome.holds_key(true));
+        Ok(holder.map(|outcome| request.join(&outcome)))
+    }
+
     /// What memory says to a request.
     fn recall_key(
         &self,

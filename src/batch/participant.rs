@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Answer, Ask, Authority, Backend, Failure};
 use crate::batch::log::{Action, Proof, VersionRange};
-use crate::batch::plan::Entry;
+use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Finding, Refusal};
 use crate::batch::visibility::{Line, Visibility};
 use crate::exchange::origin::Origin;
@@ -45,6 +45,18 @@ pub struct Asker {
     pub timeout: Duration,
 }
 
+impl Asker {
+    /// The gateway itself, on nobody's behalf.
+    pub fn service(timeout: Duration) -> Self {
+        Self {
+            authority: Authority::Service,
+            context: Context::default(),
+            origin: Origin::default(),
+            timeout,
+        }
+    }
+}
+
 /// A version or a table as a catalog describes it: its own bytes, and what identifies it.
 #[derive(Clone, Debug)]
 pub struct Described {
@@ -52,6 +64,27 @@ pub struct Described {
     pub raw: Box<RawValue>,
     /// What identifies the object.
     pub proof: Proof,
+}
+
+/// Why a catalog did not say all that it was asked for about what is there.
+#[derive(Debug)]
+pub struct Unclear {
+    /// What it said instead.
+    pub refusal: Refusal,
+    /// It has the version, or the table.
+    pub is_there: bool,
+}
+
+impl From<Refusal> for Unclear {
+    fn from(refusal: Refusal) -> Self {
+        let is_there = false;
+        Self { refusal, is_there }
+    }
+}
+
+fn but_there(refusal: Refusal) -> Unclear {
+    let is_there = true;
+    Unclear { refusal, is_there }
 }
 
 /// What a catalog has, compared and as it describes it.
@@ -104,7 +137,6 @@ pub async fn validate(
             // What may not be made now is refused here, before anything is written.
             let allowed = visibility.may_create(line, *version, came);
             allowed.map_err(|forbidden| forbidden.refusal(*version))?;
-            visibility.contest(line, *version);
             Ok(None)
         }
         Action::Declare { .. } | Action::Register { .. } | Action::Deregister
@@ -113,6 +145,9 @@ pub async fn validate(
             Err(forbidden.of_name(&line.table.table))
         }
         Action::Declare { .. } | Action::Register { .. } => {
+            if let Action::Register { location } = &entry.action {
+                visibility.may_leave(|place| same_place(&place.location, location))?;
+            }
             match table(backend, line, asker).await? {
                 None => Ok(None),
                 Some(_) => Err(Refusal {
@@ -139,6 +174,18 @@ pub async fn validate(
             }
         }
     }
+}
+
+/// Whether what follows the first version of a share may be made, as far as aborted batches are concerned.
+pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<(), Refusal> {
+    for &index in &plan.shape.shares[share][1..] {
+        let entry = &plan.entries[index];
+        if let Some(version) = entry.version() {
+            let allowed = visibility.may_follow(&entry.line, version);
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index))?;
+        }
+    }
+    Ok(())
 }
 
 fn conflict(message: String) -> Refusal {
@@ -173,7 +220,7 @@ pub async fn find(
     proof: Option<&Proof>,
     undoing: bool,
     asker: &Asker,
-) -> Result<Found, Refusal> {
+) -> Result<Found, Unclear> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion {
@@ -194,7 +241,8 @@ pub async fn find(
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // What has versions by now has been built on; taking the name away would lose them.
-            let latest = versions(backend, line, asker).await? == 0;
+            let latest = versions(backend, line, asker).await;
+            let latest = latest.map_err(but_there)? == 0;
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Register { location } => {
@@ -207,7 +255,7 @@ pub async fn find(
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
-            Err(conflict("this entry makes nothing to be found".into()))
+            Err(conflict("this entry makes nothing to be found".into()).into())
         }
     }
 }
@@ -226,7 +274,7 @@ async fn find_version(
     version: u64,
     staged: &Staged<'_>,
     asker: &Asker,
-) -> Result<Found, Refusal> {
+) -> Result<Found, Unclear> {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
@@ -234,10 +282,11 @@ async fn find_version(
     let described = match described(version, &answer) {
         Some(described) => described,
         None if is_absent(&answer) => return Ok((Finding::Absent, None)),
-        None => return Err(refusal(backend.name(), &answer)),
+        None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, asker).await?;
+    let latest = latest(backend, line, asker).await;
+    let latest = latest.map_err(but_there)?;
     let finding = Finding::Present {
         likeness,
         latest: latest == version,

@@ -4,6 +4,8 @@
 //! in between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the
 //! catalog had answered may be there in part: the catalog is asked again.
 
+mod described;
+
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, EXPIRES, HeaderName,

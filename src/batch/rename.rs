@@ -9,12 +9,12 @@ use http::{Response, StatusCode};
 
 use super::locks::Hold;
 use super::log::Action;
-use super::outcomes::{Answered, Fingerprint};
+use super::outcomes::{Admission, Answered, Fingerprint, Outcome, RequestKey};
 use super::participant::{self, Asker};
 use super::plan::{Entry, Plan};
-use super::request::{Caller, json};
+use super::request::{Caller, different, json};
 use super::step::Refusal;
-use super::{Batches, Line, TableKey, locked};
+use super::{Batches, Line, TableKey, locked, unread};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
@@ -78,21 +78,41 @@ impl Batches {
         let tables = vec![old.key(), new.key()];
         let planned = planned(old, new, asker);
         let outcome = self.coordinate(&caller, fingerprint, tables, planned);
-        let outcome = outcome.await?;
-        match &*outcome.wait().await {
-            Answered::Committed(_) => {
-                let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
-                Ok(json(StatusCode::OK, body.to_string()))
+        answer(&*outcome.await?).await
+    }
+
+    /// The answer to a rename that the gateway has done before, or is doing, for the same request; `None`: there is none.
+    pub async fn repeated_rename(
+        &self,
+        RenameCall { old, new, caller }: &RenameCall,
+    ) -> Result<Option<Response<Body>>, Error> {
+        let key = caller.idempotency_key.as_deref();
+        let request = RequestKey::new(&caller.name, key, fingerprint(old, new));
+        match self.outcomes.known(&request).await.map_err(unread)? {
+            None => Ok(None),
+            Some(Admission::Different) => Err(different()),
+            Some(Admission::Join(outcome) | Admission::First(outcome)) => {
+                answer(&outcome).await.map(Some)
             }
-            Answered::Refused { refusal, .. } => {
-                let error = refusal.clone().into_error();
-                Err(error.reworded(|message| unnumbered(message).to_owned()))
-            }
-            Answered::Unknown => Err(Error::unavailable(
-                "the rename is not decided yet; ask for its transaction",
-            )
-            .with_transaction(outcome.id.to_string())),
         }
+    }
+}
+
+/// The answer to a rename, once there is one.
+async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
+    match &*outcome.wait().await {
+        Answered::Committed(_) => {
+            let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
+            Ok(json(StatusCode::OK, body.to_string()))
+        }
+        Answered::Refused { refusal, .. } => {
+            let error = refusal.clone().into_error();
+            Err(error.reworded(|message| unnumbered(message).to_owned()))
+        }
+        Answered::Unknown => Err(Error::unavailable(
+            "the rename is not decided yet; ask for its transaction",
+        )
+        .with_transaction(outcome.id.to_string())),
     }
 }
 
@@ -105,7 +125,7 @@ impl RenameEnd {
         }
     }
 
-    fn line(&self) -> Line {
+    pub(super) fn line(&self) -> Line {
         Line::new(self.key(), None)
     }
 }

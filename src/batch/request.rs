@@ -12,7 +12,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use http::{Response, StatusCode};
 
-pub(super) use answer::json;
+pub use answer::json;
 
 use super::coordinator::Run;
 use super::log::{Action, Intent, VersionRange};
@@ -105,10 +105,7 @@ impl Batches {
         let name = || self.coordinator.ids.next();
         let admitted = self.outcomes.admit(&request, tables, name).await;
         let outcome = match admitted.map_err(unread)? {
-            Admission::Different => {
-                let message = "this Idempotency-Key was used before, with other entries";
-                return Err(Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY));
-            }
+            Admission::Different => return Err(different()),
             Admission::Join(outcome) => return Ok(outcome),
             Admission::First(outcome) => outcome,
         };
@@ -165,6 +162,12 @@ impl Batches {
             origin: caller.origin.clone(),
         }
     }
+}
+
+/// The answer to a key that came with something else before.
+pub(super) fn different() -> Error {
+    let message = "this Idempotency-Key was used before, with other entries";
+    Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 impl Form {

@@ -6,9 +6,11 @@ use futures_util::future::join_all;
 use percent_encoding::percent_decode_str;
 
 use super::log::Action;
-use super::participant::{self, Asker};
+use super::names::Place;
+use super::participant::{self, Asker, same_place};
 use super::plan::Plan;
-use super::{Batches, Caller, Line, TableKey, busy};
+use super::step::Refusal;
+use super::{Batches, Caller, Line, READ_WAIT, TableKey, busy};
 use crate::backend::Backend;
 use crate::error::Error;
 
@@ -25,7 +27,15 @@ impl Batches {
         location: &str,
         caller: &Caller,
     ) -> Result<(), Error> {
-        let mut tables = self.coordinator.visibility.tables_of(backend.catalog());
+        let visibility = &self.coordinator.visibility;
+        let catalog = backend.catalog();
+        let named = visibility.may_leave(|place| {
+            let is_known = place.is_in(catalog) && are_alike(&place.location, location);
+            place.origin.as_ref() != Some(table)
+                && (is_known || same_place(&place.location, location))
+        });
+        named.map_err(Refusal::into_error)?;
+        let mut tables = visibility.tables_of(catalog);
         tables.remove(table);
         if tables.len() > LOOKED_AT {
             return Err(busy(
@@ -52,6 +62,25 @@ impl Batches {
         Ok(())
     }
 
+    /// Refuses (503) to destroy a table, or to give it another name, while a batch gives its place a second name that is
+    /// not decided or may come back. To be asked while the table is held.
+    pub async fn may_leave(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
+        let visibility = &self.coordinator.visibility;
+        let left = visibility.may_leave(|place| place.origin.as_ref() == Some(table));
+        left.map_err(Refusal::into_error)?;
+        let is_near = |place: &Place| place.is_in(backend.catalog());
+        if visibility.names.second_name(is_near).is_none() {
+            return Ok(());
+        }
+        // It may be another name of that place.
+        let found = at(backend, table.clone(), &Asker::service(READ_WAIT)).await?;
+        let Some(location) = found else {
+            return Ok(());
+        };
+        let left = visibility.may_leave(|place| same_place(&place.location, &location));
+        left.map_err(Refusal::into_error)
+    }
+
     /// The same for the names that a batch declares.
     pub(super) async fn may_declare(&self, plan: &Plan, caller: &Caller) -> Result<(), Error> {
         for (index, entry) in plan.entries.iter().enumerate() {
@@ -74,7 +103,8 @@ async fn at(backend: &Backend, table: TableKey, asker: &Asker) -> Result<Option<
     let line = Line::new(table, None);
     let found = participant::table(backend, &line, asker).await;
     let found = found.map_err(|refusal| {
-        let words = "it cannot be told whether the table at `location` is part of a batch that is not over yet";
+        let words =
+            "it cannot be told whether a batch that is not over yet is on the place of the table";
         busy(words).with_cause(refusal.message)
     })?;
     Ok(found.and_then(|found| found.proof.location))

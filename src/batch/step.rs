@@ -28,7 +28,7 @@ mod words;
 
 use crate::protocol::error::Code;
 use prepare::Created;
-use state::{Check, Leaving, Phase, Progress};
+use state::{Check, Phase, Progress};
 
 pub use state::State;
 pub use words::{
@@ -80,6 +80,9 @@ impl State {
             Event::Spoiled(entry, refusal) => {
                 self.create_answered(entry, Created::Wrong(refusal), effects);
             }
+            Event::Strange(entry, refusal) => {
+                self.create_answered(entry, Created::Strange(refusal), effects);
+            }
             Event::Conflicted(entry, refusal) => {
                 self.create_answered(entry, Created::Conflict(refusal), effects);
             }
@@ -89,12 +92,17 @@ impl State {
                 Phase::Undoing => self.found_in_undo(entry, finding, effects),
                 _ => self.doubt(entry, effects),
             },
-            Event::Unanswered(entry) => match (&self.progress[entry], &self.phase) {
-                (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
-                    effects.push(Effect::Find { entry, again: true });
+            Event::Unanswered(entry) | Event::Glimpsed(entry) => {
+                match (&self.progress[entry], &self.phase) {
+                    (Progress::Checked(check), _) if event == Event::Glimpsed(entry) => {
+                        self.glimpsed(entry, *check, effects);
+                    }
+                    (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
+                        effects.push(Effect::Find { entry, again: true });
+                    }
+                    _ => self.doubt(entry, effects),
                 }
-                _ => self.doubt(entry, effects),
-            },
+            }
             Event::Decided(decision) if matches!(self.phase, Phase::Deciding(_)) => {
                 self.decided(decision, effects);
             }
@@ -132,21 +140,12 @@ impl State {
                     self.proceed(effects);
                 }
             }
-            Event::Landed(entry) if self.progress[entry] == Progress::Watched => {
+            Event::Landed(entry) if self.is_watched(entry) && !self.is_kept(entry) => {
                 let share = self.share_of(entry);
                 self.unlocked[share] = false;
                 self.check(entry, Check::ours(true), effects);
             }
-            Event::WatchOver(entry) if self.progress[entry] == Progress::Watched => {
-                self.leaving[entry] = Leaving::No;
-                let settled = if self.is_made(entry) {
-                    Settled::Theirs
-                } else {
-                    Settled::Removed
-                };
-                self.progress[entry] = Progress::Freeing(settled);
-                effects.push(Effect::Note(entry, settled));
-            }
+            Event::WatchOver(entry) if self.is_watched(entry) => self.watch_over(entry, effects),
             Event::Resolved(decision) => self.resolved(decision, effects),
             Event::Ended if self.phase == Phase::Closing => self.phase = Phase::Ended,
             _ => {}

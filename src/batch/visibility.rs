@@ -7,6 +7,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -30,7 +31,7 @@ mod strays;
 mod tables;
 
 pub use gates::Forbidden;
-pub use shown::Moment;
+pub use shown::{Epoch, Moment};
 pub use slot::{Claim, Subject};
 
 /// The line of versions of one table.
@@ -48,6 +49,8 @@ pub struct Visibility {
     /// The names of tables that are hidden.
     pub names: Names,
     tables: Arc<DashMap<TableKey, Vec<Slot>>>,
+    /// The number of slots of all tables.
+    slots: Arc<AtomicUsize>,
     shown: Shown,
     strays: Strays,
 }
@@ -115,6 +118,21 @@ impl Visibility {
         self.shown.moment(line)
     }
 
+    /// The present moment of all lines.
+    pub fn epoch(&self) -> Epoch {
+        self.shown.epoch()
+    }
+
+    /// Whether anything of the line was shown since.
+    pub fn has_shown(&self, since: Epoch, line: impl FnOnce() -> Line) -> bool {
+        self.shown.has_shown(since, line)
+    }
+
+    /// Whether anything of the table is remembered. Costs nearly nothing while nothing is of any.
+    pub fn has(&self, table: impl FnOnce() -> TableKey) -> bool {
+        self.slots.load(Ordering::Acquire) > 0 && self.tables.contains_key(&table())
+    }
+
     /// Whether an answer from after this moment may hold a part of a batch, or what was undone since: ask again.
     pub fn has_passed(&self, moment: Moment) -> bool {
         self.shown.has_passed(moment)
@@ -168,25 +186,15 @@ impl Visibility {
         let mut slots = self.tables.entry(line.table.clone()).or_default();
         match slots.iter_mut().find(|slot| slot.is(&subject, fate)) {
             Some(slot) => slot.what = what,
-            None => slots.push(Slot {
-                subject,
-                fate: fate.clone(),
-                what,
-            }),
+            None => {
+                slots.push(Slot {
+                    subject,
+                    fate: fate.clone(),
+                    what,
+                });
+                self.slots.fetch_add(1, Ordering::Release);
+            }
         }
-    }
-
-    /// Has a table keep its name, for so long, and no other get it: a create of a committed batch that got no answer may act
-    /// once more, should there be another table of that name.
-    pub fn keep_name(&self, table: &TableKey, lasts: Duration) {
-        let (fate, line) = (Fate::default(), Line::new(table.clone(), None));
-        let release = Release::Leaving(lasts);
-        self.release(&line, Subject::Table, &fate, release, None);
-        let (visibility, table) = (self.clone(), table.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(lasts).await;
-            visibility.unwatch(&table, &Subject::Table, &fate);
-        });
     }
 
     /// Whether what may still land is still nobody else's.
@@ -244,8 +252,10 @@ impl Visibility {
                     self.hide_removed(line.clone(), versions, fate);
                 }
             }
-            Action::Declare { .. } | Action::Register { .. } => {
-                self.names.hide_made(line.table.clone(), fate);
+            Action::Declare { .. } => self.names.hide_made(line.table.clone(), fate),
+            Action::Register { location } => {
+                let table = line.table.clone();
+                self.names.hide_registered(table, location, fate);
             }
             Action::Deregister => self.names.hide_removed(line.table.clone(), fate),
         }
@@ -294,6 +304,7 @@ impl Visibility {
             what,
         };
         self.tables.entry(table).or_default().push(slot);
+        self.slots.fetch_add(1, Ordering::Release);
     }
 
     fn change(&self, line: &Line, change: impl FnMut(&mut Slot)) {
@@ -307,7 +318,10 @@ impl Visibility {
             for slot in slots.iter().filter(|slot| slot.is_hiding() && !keep(slot)) {
                 self.overtake(&slot.line(table));
             }
+            let before = slots.len();
             slots.retain(&keep);
+            let forgotten = before - slots.len();
+            self.slots.fetch_sub(forgotten, Ordering::Release);
             slots.is_empty()
         });
     }

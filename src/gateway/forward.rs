@@ -16,7 +16,7 @@ use super::send::{send, waiting};
 use super::{Shared, broad, hold, operation_of, outgoing, room, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
-use crate::batch::{Batches, Level};
+use crate::batch::{Batches, Epoch, Level};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -84,16 +84,21 @@ where
         there,
     };
     let since = owner.since(shared, operation)?;
-    let response = match Way::of(operation, detailed) {
+    let epoch = (operation == Operation::DescribeTable).then(|| shared.batches.read_epoch());
+    let response = match owner.way(shared, operation, detailed) {
         // As `send` does, without a future of its own.
         None => {
             let waiting = waiting(backend, request);
             let outcome = backend.pass(request).await;
             drop(waiting);
             owner.check(shared, since)?;
+            let stirred = epoch.filter(|epoch| owner.is_stirred(shared, *epoch));
             match outcome {
-                Ok(response) if !changes => return Ok(response),
-                Ok(response) => response,
+                Ok(response) if stirred.is_none() && !changes => return Ok(response),
+                Ok(response) => match stirred {
+                    Some(since) => Box::pin(owner.check_described(shared, since, response)).await?,
+                    None => response,
+                },
                 Err(failure) => return Err(failure.into_error(backend.name())),
             }
         }
@@ -147,6 +152,8 @@ enum Question {
     Tables,
     /// The latest version, which no batch may change meanwhile.
     Latest,
+    /// A table of which batches have a say in versions: the answer may tell the latest, unasked.
+    Table,
 }
 
 impl Way {
@@ -167,6 +174,38 @@ impl Way {
 }
 
 impl Owner<'_> {
+    /// How the catalog is asked. Batches matter to a describe where they have a say in the table's versions.
+    fn way(&self, shared: &Shared, operation: Operation, detailed: bool) -> Option<Way> {
+        let way = Way::of(operation, detailed);
+        if operation != Operation::DescribeTable || way.is_some() {
+            return way;
+        }
+        let is_near = shared
+            .batches
+            .is_near(|| hold::key(self.backend, self.there));
+        is_near.then_some(Way::Reading(Question::Table))
+    }
+
+    /// Whether batches have come near the table since.
+    fn is_stirred(&self, shared: &Shared, since: Epoch) -> bool {
+        let key = || hold::key(self.backend, self.there);
+        shared.batches.is_stirred(since, key)
+    }
+
+    /// The answer to a describe that was sent before they had.
+    async fn check_described(
+        &self,
+        shared: &Shared,
+        since: Epoch,
+        answer: Response<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let key = hold::key(self.backend, self.there);
+        let checked = shared
+            .batches
+            .check_described(self.backend, key, since, answer);
+        checked.await
+    }
+
     /// Since when [`Owner::check`] must look whether batches have changed names; `None`: it need not. A name that is
     /// not there for readers is not found, whatever the catalog has. What takes the table's lock looks once it has it.
     fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<Moment>, Error> {
@@ -223,6 +262,10 @@ impl Owner<'_> {
             Question::Tables => {
                 let _waiting = waiting(backend, request);
                 list_tables(batches, backend, there, take(request)).await
+            }
+            Question::Table => {
+                let _waiting = waiting(backend, request);
+                batches.describe_table(backend, key(), take(request)).await
             }
             // Until the head of the answer: a catalog has chosen the version that it reads when it sends that, and what
             // follows comes from files that do not change. However slowly a client takes it, no batch waits for it.

@@ -24,7 +24,13 @@ pub(super) async fn for_change(
 ) -> Result<Hold, Error> {
     match operation {
         _ if operation.lock() == Lock::Namespace => batches.hold_namespace(backend, there).await,
-        _ if is_about_name(operation) => batches.hold_for_name(key(backend, there)).await,
+        _ if is_about_name(operation) => {
+            let held = batches.hold_for_name(key(backend, there)).await?;
+            if may_destroy(operation) {
+                batches.may_leave(backend, &key(backend, there)).await?;
+            }
+            Ok(held)
+        }
         _ => batches.hold_for_change(key(backend, there)).await,
     }
 }
@@ -43,6 +49,11 @@ fn is_about_name(operation: Operation) -> bool {
             | Op::DropTable
             | Op::Unlisted(_)
     )
+}
+
+/// Whether it may take a table's data away, and not only its name.
+fn may_destroy(operation: Operation) -> bool {
+    matches!(operation, Operation::DropTable | Operation::Unlisted(_))
 }
 
 /// A table as the locks know it.

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ACCEPT_ENCODING;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::locked::{is_unclear, send_locked};
 use super::send::waiting;
 use super::{Shared, World, commit, operation_of, outgoing, payload};
 use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
-use crate::batch::{Batches, Hold, RenameCall, RenameEnd, TableKey, is_unsupported};
+use crate::batch::{
+    Batches, Hold, RenameCall, RenameEnd, TableKey, Whereabouts, is_unsupported, json,
+};
 use crate::body::Body;
 use crate::error::Error;
 use crate::exchange::learned::Learned;
@@ -62,6 +64,10 @@ pub(super) async fn rename(
         let message = format!("{id} and {} are the same table", call.new.asked);
         return Err(Error::invalid(message));
     }
+    // What a key was answered with stands, whatever the catalog could do or may not do now.
+    if let Some(response) = shared.batches.repeated_rename(&call).await? {
+        return Ok(response);
+    }
     if let Some(response) = by_the_catalog(shared, &call, Request::from_parts(head, body)).await? {
         return Ok(response);
     }
@@ -91,9 +97,10 @@ fn end(world: &World, asked: Identifier) -> Result<RenameEnd, Error> {
 /// Has the only catalog rename; `None`: it cannot, or there are two.
 async fn by_the_catalog(
     shared: &Shared,
-    RenameCall { old, new, .. }: &RenameCall,
+    call: &RenameCall,
     mut request: Request<Body>,
 ) -> Result<Option<Response<Body>>, Error> {
+    let RenameCall { old, new, .. } = call;
     let (batches, backend) = (&shared.batches, &old.backend);
     if backend.name() != new.backend.name() || !batches.may_rename(backend) {
         return Ok(None);
@@ -110,7 +117,8 @@ async fn by_the_catalog(
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let renaming = Renaming {
+    let mut renaming = Renaming {
+        whereabouts: batches.whereabouts(call),
         batches: Arc::clone(batches),
         backend: Arc::clone(&old.backend),
         names: [old.key(), new.key()],
@@ -120,6 +128,7 @@ async fn by_the_catalog(
     let locking = async {
         let [old, new] = renaming.names.clone();
         let held = renaming.batches.hold_both(old, new).await?;
+        renaming.whereabouts.note(&renaming.batches).await?;
         Ok((renaming, held))
     };
     send_locked(locking, |(renaming, held)| renaming.send(held)).await
@@ -131,6 +140,7 @@ struct Renaming {
     backend: Arc<Backend>,
     /// The old one and the new one.
     names: [TableKey; 2],
+    whereabouts: Whereabouts,
     request: Request<Body>,
     /// For an answer that must be read.
     timeout: Duration,
@@ -163,6 +173,10 @@ impl Renaming {
             failure.into_error(backend.name())
         })?;
         if is_unsupported(head.status, &body) {
+            let has_moved = self.whereabouts.has_moved().await;
+            if has_moved.inspect_err(|_| unanswered())? {
+                return Ok(Some(json(StatusCode::OK, "{}")));
+            }
             self.batches.cannot_rename(backend);
             return Ok(None);
         }

@@ -210,7 +210,9 @@ impl Scene {
 
 impl std::fmt::Display for Scene {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "the lake was asked {:#?}", self.relay.seen())
+        let seen = self.relay.seen();
+        let last = &seen[seen.len().saturating_sub(200)..];
+        write!(to, "the lake was asked {last:#?}")
     }
 }
 

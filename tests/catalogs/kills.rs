@@ -192,7 +192,10 @@ impl Scene {
         let stuck = self.settle();
         let report = self.world.order(&json!(["judge", last, stuck]));
         let wrong = report["wrong"].as_array().unwrap();
-        assert!(wrong.is_empty(), "after {killed}: {wrong:#?}");
+        if !wrong.is_empty() {
+            self.tell(wrong);
+            panic!("after {killed}: {wrong:#?}");
+        }
         for (what, count) in report["counts"].as_object().unwrap() {
             *self.counts.entry(what.clone()).or_default() += count.as_u64().unwrap();
         }
@@ -203,6 +206,22 @@ impl Scene {
         }
         self.settle();
         killed
+    }
+
+    /// Prints what passed between the gateway and the catalogs about the tables that are named in what is wrong.
+    fn tell(&self, wrong: &[Value]) {
+        let wrong = Value::from(wrong.to_vec()).to_string();
+        let names = wrong.split(|it: char| !it.is_alphanumeric() && it != '_');
+        let tables: BTreeSet<&str> = names
+            .filter(|name| name.starts_with('t') && name.contains('_'))
+            .collect();
+        for (backend, relay) in CATALOGS.iter().zip(&self.relays) {
+            for line in relay.seen() {
+                if tables.iter().any(|table| line.contains(table)) {
+                    println!("{backend}: {line}");
+                }
+            }
+        }
     }
 
     /// Waits, not for ever, until some batch is under way, and then until a moment of it: most of the time none is.

@@ -2,6 +2,8 @@
 
 mod commit;
 mod conditions;
+mod contrary;
+mod described;
 mod full;
 mod hidden;
 mod late;
@@ -14,6 +16,8 @@ mod refuse;
 mod rename;
 mod repeat;
 mod second;
+mod seconds;
+mod stray_names;
 mod together;
 mod undo;
 mod waiting;

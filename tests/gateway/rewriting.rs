@@ -129,7 +129,9 @@ async fn identifiers_in_a_request_are_translated_and_nothing_else() {
         .ok();
     let expected =
         r#"{"new_namespace_id":["x","y","n"],"id":["x","y","t1"],"new_table_name":"team"}"#;
-    assert_eq!(world.catalog("west").only().body, expected);
+    let seen = world.catalog("west").seen_of("rename_table");
+    assert_eq!(seen.len(), 1, "{seen:#?}");
+    assert_eq!(seen[0].body, expected);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::catalog::Maker;
 use crate::invariants::Invariant;
 use crate::planted::Protocol;
 use crate::setup::{Assumption, Flaw};
+use crate::visibility::Slot;
 use crate::world::{Flight, Late, Told, World, refusal};
 
 /// What takes no time.
@@ -145,7 +146,8 @@ impl World {
         }
         let lifted = self.setup.lifted == Some(Assumption::WatchOutlives);
         let short = self.setup.flaw == Some(Flaw::WatchShort) || lifted;
-        if !short && self.slots[entry].is_uncertain() {
+        let waits = self.slots[entry].is_uncertain() || self.slots[entry] == Slot::Kept;
+        if !short && waits {
             let group = self.setup.plan.together(entry)[0];
             let over = [Late::Create(group), Late::Put(group)];
             let removals = [Late::Delete(entry), Late::Remove(entry)];

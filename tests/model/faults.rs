@@ -246,6 +246,9 @@ impl World {
             }
         };
         for &entry in landed {
+            let table = self.place_of(entry).0;
+            let alien = self.tables[table].at(0) == Some(Maker::Alien);
+            self.must(Invariant::CreatesMissOthers, !alien);
             let let_go = self.log.settled[entry].is_some_and(Settled::is_uncertain);
             self.facts[entry].landed |= self.facts[entry].seen_absent || let_go;
         }

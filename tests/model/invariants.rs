@@ -23,6 +23,7 @@ pub enum Invariant {
     UnlocksUndone,
     AllAtOnce,
     RemovalsMissOthers,
+    CreatesMissOthers,
     NothingIsLost,
     NothingOnWhatIsGone,
     WhatIsToldIsShown,
@@ -34,7 +35,7 @@ pub enum Invariant {
 const LONG: u8 = 120;
 
 impl Invariant {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::OneDecision,
         Self::CommitIsProven,
         Self::IntentFirst,
@@ -44,6 +45,7 @@ impl Invariant {
         Self::UnlocksUndone,
         Self::AllAtOnce,
         Self::RemovalsMissOthers,
+        Self::CreatesMissOthers,
         Self::NothingIsLost,
         Self::NothingOnWhatIsGone,
         Self::WhatIsToldIsShown,
@@ -66,6 +68,9 @@ impl Invariant {
             }
             Self::AllAtOnce => "I8 all of a batch is seen together",
             Self::RemovalsMissOthers => "I9 no removal of ours hits what was made after it",
+            Self::CreatesMissOthers => {
+                "I10 no create of ours acts on another table that got the name"
+            }
             Self::NothingIsLost => "nothing acknowledged is lost",
             Self::NothingOnWhatIsGone => "nothing acknowledged stands on what was undone",
             Self::WhatIsToldIsShown => "what was acknowledged is not hidden",

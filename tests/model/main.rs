@@ -53,7 +53,7 @@ const fn faults(crashes: u8, messages: u8, refusals: u8, lies: u8) -> Faults {
 }
 
 /// Each has something more than a batch alone; together they meet everything.
-const SMALL: [Bound; 14] = [
+const SMALL: [Bound; 15] = [
     Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0)),
     Bound::of("a reader", Plan::Versions, faults(0, 0, 0, 0)).reader(),
     Bound::of("a removal, a message", Plan::Mixed, faults(0, 1, 0, 0)),
@@ -115,6 +115,12 @@ const SMALL: [Bound; 14] = [
     Bound::of(
         "a move, a message, a crash, a name",
         Plan::Moved,
+        faults(1, 1, 0, 0),
+    )
+    .renamer(),
+    Bound::of(
+        "a chain, a message, a crash, a name",
+        Plan::Chain,
         faults(1, 1, 0, 0),
     )
     .renamer(),

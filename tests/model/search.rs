@@ -283,6 +283,7 @@ impl Model for Bound {
             holds::<11>,
             holds::<12>,
             holds::<13>,
+            holds::<14>,
         ];
         let always = Invariant::ALL.iter().zip(holds);
         always

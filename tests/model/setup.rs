@@ -65,6 +65,8 @@ pub enum Flaw {
     ChangesPass,
     /// A change of a name goes through.
     RenamesPass,
+    /// The same, of a table whose batch is committed.
+    KeptRenamed,
     /// A create of a number that a removal may hit goes through.
     LeavingPasses,
     /// A create that waited while its base was made again goes through.

@@ -28,6 +28,8 @@ pub enum Slot {
     Landing { contested: bool },
     /// The same, and a removal of ours may arrive: nobody makes it.
     Leaving { contested: bool },
+    /// It is committed, and another create of it may act: the table keeps its name.
+    Kept,
 }
 
 impl Slot {
@@ -147,7 +149,10 @@ impl World {
 
     /// A change of the name goes through.
     pub fn may_rename(&self, table: usize) -> bool {
-        self.is_certain(table) || self.setup.flaw == Some(Flaw::RenamesPass)
+        let kept = self.slots_of(table).any(|(_, _, slot)| slot == Slot::Kept);
+        let kept = kept && self.setup.flaw != Some(Flaw::KeptRenamed);
+        let certain = self.is_certain(table) && !kept;
+        certain || self.setup.flaw == Some(Flaw::RenamesPass)
     }
 
     /// Versions that must not be there when a catalog has counted.
@@ -313,6 +318,9 @@ impl World {
                     }
                 }
             }
+            if self.state().is_some_and(|state| state.is_kept(entry)) {
+                self.slots[entry] = Slot::Kept;
+            }
         }
         self.locked[share] = false;
     }
@@ -330,6 +338,9 @@ impl World {
     }
 
     pub fn unwatch(&mut self, entry: usize) {
+        if self.slots[entry] == Slot::Kept {
+            self.slots[entry] = Slot::Open;
+        }
         if self.slots[entry].is_uncertain() {
             self.show(entry);
             self.forgo_writer(self.place_of(entry).0);

@@ -164,8 +164,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a name that a batch makes is not hidden",
         file: VISIBILITY,
-        right: "                self.names.hide_made(line.table.clone(), fate);\n",
-        wrong: "",
+        right: "            Action::Declare { .. } => self.names.hide_made(line.table.clone(), fate),",
+        wrong: "            Action::Declare { .. } => {}",
         checkers: &[GATEWAY],
     },
     Bug {
@@ -248,8 +248,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a removal without an answer is forgotten",
         file: EFFECTS,
-        right: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
-        wrong: "                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
+        right: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::RemovalLost(entry)",
+        wrong: "                    Event::NotRemoved(entry).but(entry, refusal)\n                }\n                Removal::Lost(refusal) => Event::NotRemoved(entry)",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -297,8 +297,50 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity beside a rival",
         file: EFFECTS,
-        right: "        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();",
+        right: "        let rival = self.intent.entries[entry].contested && !self.held[entry];",
         wrong: "        let rival = false;",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a batch-create that is said not to exist has done nothing",
+        file: "src/batch/coordinator/together.rs",
+        right: "Created::Unsent(refusal) => (entry, Created::Refused(refusal)),",
+        wrong: "Created::Unsent(refusal) => (entry, Created::Unsent(refusal)),",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a size is an identity of what was deleted",
+        file: EFFECTS,
+        right: ".contested && !self.held[entry];",
+        wrong: ".contested && self.proofs[entry].is_none();",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a chain goes where a delete may hit",
+        file: "src/batch/visibility/gates.rs",
+        right: "            removal && slot.subject.start(on) == Some(version)\n",
+        wrong: "            removal && slot.subject.start(on) == Some(version) && false\n",
+        checkers: &[VISIBLE, SIMULATION],
+    },
+    Bug {
+        name: "what is seen beside a question that is not answered is forgotten",
+        file: SETTLE,
+        right: "        self.is_there(entry, check);\n        let missed = false;\n",
+        wrong: "        let missed = check.missed;\n",
+        checkers: &[UNIT, WALKS, SIMULATION],
+    },
+    Bug {
+        name: "what is made again is shown before the log knows",
+        file: COORDINATOR,
+        right: "        if self.disclaim(claims).await.is_ok() {\n            let rest = self.settings().slot_cooldown;\n            self.visibility.taken(line, version, rest);\n",
+        wrong: "        let rest = self.settings().slot_cooldown;\n        self.visibility.taken(line, version, rest);\n        if self.disclaim(claims).await.is_ok() {\n",
+        checkers: &[&["--lib", "batch::coordinator"], SIMULATION],
+    },
+    Bug {
+        name: "a number is not contested by a batch that begins",
+        file: EFFECTS,
+        right: "                    coordinator.contest(&entry.line, version).await?;\n",
+        wrong: "                    let _ = (&coordinator, version);\n",
         checkers: &[SIMULATION],
     },
     Bug {
@@ -318,9 +360,30 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a late registration is not looked for",
         file: "src/batch/coordinator/watch.rs",
-        right: "        if self.plan.entries[entry].action.kind() == Kind::Removed {",
-        wrong: "        if self.plan.entries[entry].action.kind() == Kind::Removed\n            || self.plan.entries[entry].version().is_none()\n        {",
+        right: "self.plan.entries[entry].action.kind() == Kind::Removed {",
+        wrong: "self.plan.entries[entry].version().is_none() {",
         checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "what is committed keeps its name for one life of the gateway",
+        file: STATE,
+        right: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: true },",
+        wrong: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: false },",
+        checkers: &[UNIT, MODEL, SIMULATION],
+    },
+    Bug {
+        name: "the name of what is committed is given away",
+        file: SEEN,
+        right: "            if state.is_kept(entry) {",
+        wrong: "            if state.is_kept(entry) && self.id.is_nil() {",
+        checkers: &[SIMULATION],
+    },
+    Bug {
+        name: "a version of another size is taken for the one that was made",
+        file: "src/batch/participant/create.rs",
+        right: ".filter(|shown| *shown != staged)",
+        wrong: ".filter(|shown| *shown < staged)",
+        checkers: &[GATEWAY],
     },
     Bug {
         name: "a refusal is believed without a look",
@@ -370,5 +433,19 @@ pub const BUGS: &[Bug] = &[
         right: "            if second_name::is_given_by(operation) {",
         wrong: "            if false && second_name::is_given_by(operation) {",
         checkers: &[GATEWAY, SIMULATION],
+    },
+    Bug {
+        name: "what stands beyond a gap is shown",
+        file: "src/batch/visibility/quick.rs",
+        right: "is_none_or(|number| number > start)",
+        wrong: "is_none_or(|number| number == start + 1)",
+        checkers: &[VISIBLE],
+    },
+    Bug {
+        name: "what a catalog's own batch made again is refused what stands on it",
+        file: "src/batch/request/alone.rs",
+        right: "        } else {\n            self.attempted().await;",
+        wrong: "        } else {",
+        checkers: &[SIMULATION],
     },
 ];

@@ -86,6 +86,7 @@ impl Copy {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
         let root = target.join("planted");
+        fs::create_dir_all(&root).unwrap();
         for part in PARTS {
             copy(&Path::new(ROOT).join(part), &root.join(part));
         }

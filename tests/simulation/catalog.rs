@@ -38,6 +38,8 @@ pub struct Ways {
     pub told: bool,
     /// A staged manifest stays where it is when a version has been made of it.
     pub keeps_staged: bool,
+    /// It takes what was staged for another table.
+    pub takes_any_staged: bool,
     /// It has a rename of its own.
     pub renames: bool,
     /// It registers only places that are named as they are below its root.

@@ -10,6 +10,7 @@
 //!   that its writer saw; and every name leads where its clients and committed renames have put it.
 
 mod ending;
+mod stuck;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,9 @@ use nsgate::batch::step::Decision;
 
 use crate::catalog::Spot;
 use crate::history::{Attempt, History, Kind, Op, Outcome, Read, Saw};
-use crate::scenario::{Scenario, backend_name};
+use crate::scenario::Scenario;
 use crate::world::Inner;
+pub use stuck::Stuck;
 
 /// What is wrong with a history; empty if nothing is.
 pub fn history(inner: &Inner, scenario: &Scenario, open: &[OpenBatch]) -> Vec<String> {
@@ -47,40 +49,6 @@ struct Check<'a> {
     scenario: &'a Scenario,
     stuck: Stuck,
     wrong: Vec<String>,
-}
-
-/// What waits for a person or for what may still arrive.
-pub struct Stuck {
-    /// Names of tables, all of them.
-    pub tables: BTreeSet<usize>,
-    /// Where those lead, and their branches.
-    pub spots: BTreeSet<Spot>,
-    /// The versions of their batches.
-    pub versions: BTreeSet<(Spot, u64)>,
-}
-
-impl Stuck {
-    pub fn of(inner: &Inner, scenario: &Scenario, open: &[OpenBatch]) -> Self {
-        let mut stuck = Self {
-            tables: BTreeSet::new(),
-            spots: BTreeSet::new(),
-            versions: BTreeSet::new(),
-        };
-        for entry in open.iter().flat_map(|batch| &batch.entries) {
-            let mut tables = scenario.tables.iter();
-            let table = tables.position(|table| {
-                backend_name(table.catalog) == &*entry.backend && table.there == entry.table
-            });
-            let Some(table) = table else { continue };
-            stuck.tables.insert(table);
-            for branch in [false, true] {
-                stuck.spots.extend(inner.spot(scenario, table, branch));
-            }
-            let spot = inner.spot(scenario, table, entry.branch.is_some());
-            stuck.versions.extend(spot.zip(entry.version));
-        }
-        stuck
-    }
 }
 
 /// A version and its author, in a line.
@@ -155,7 +123,8 @@ impl Check<'_> {
                 });
                 landed.collect::<Vec<_>>()
             };
-            if let Kind::Coordinated | Kind::Passed = op.kind {
+            // One that was left to a catalog, and not acknowledged, may be taken in part for another batch's.
+            if op.kind == Kind::Coordinated || (op.kind == Kind::Passed && op.done_at().is_some()) {
                 let keys = keys();
                 if let Some(first) = keys.iter().filter_map(|key| known.get(key).copied()).min() {
                     known.extend(keys.into_iter().map(|key| (key, first)));

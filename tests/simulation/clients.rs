@@ -10,6 +10,7 @@ mod writing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nsgate::batch::step::Settled;
 use tokio::time::sleep;
 
 pub use server::Change;
@@ -278,6 +279,11 @@ impl Client {
         let inner = self.world.lock();
         let last = inner.history.ops[op].attempts.last();
         last.map(|attempt| attempt.outcome.clone())
+    }
+
+    /// What the log knows of an entry of the batch that began as the `nth`.
+    pub fn settled(&self, nth: usize, entry: usize) -> Option<Settled> {
+        self.world.lock().ledger.records()[nth].settled[entry]
     }
 
     /// Whether an operation is one that the gateway only passes on.

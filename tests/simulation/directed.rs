@@ -21,7 +21,7 @@ use crate::clients::{Change, Client, Wanted};
 use crate::history::Outcome;
 use crate::network::Fault;
 use crate::run::{Ended, Script, simulate_with, watch_panics};
-use crate::scenario::{Faults, Planned, Scenario};
+use crate::scenario::{At, Crash, Faults, Planned, Scenario};
 
 /// The tables of all of them: two of the first catalog with two versions each, one of the second one, and a name of
 /// the first one that leads nowhere.
@@ -125,6 +125,22 @@ impl Client {
         }
         self.send_once(op).await;
         op
+    }
+
+    /// A batch with the next versions of a table; `aborts`: the manifest of the last one is not there.
+    async fn chain_on(&mut self, table: usize, length: u64, aborts: bool) {
+        let first = self.wants(table, false).await;
+        let mut wanted = vec![first.clone()];
+        wanted.extend((1..length).map(|above| Wanted {
+            version: first.version + above,
+            base: None,
+            ..first.clone()
+        }));
+        let op = self.plan(&wanted, true);
+        if aborts {
+            self.lose_last_manifest(op);
+        }
+        self.send_once(op).await;
     }
 
     /// The version that comes next.

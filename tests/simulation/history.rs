@@ -33,6 +33,10 @@ pub struct History {
     pub disturbed: BTreeSet<Spot>,
     /// Authors whose creates something happened to on the way: what was answered need not be what was done.
     pub mistreated: BTreeSet<String>,
+    /// Tables, as their catalogs spell them, of which a removal of the gateway's was done and refused.
+    pub refused: BTreeSet<(usize, String)>,
+    /// Tables whose name was to change, or to be given, by requests that got no clear answer.
+    pub adrift: BTreeSet<usize>,
     /// Authors who were told that somebody else had been first: nobody can prove to be somebody after that.
     pub contested: BTreeSet<String>,
     pub counts: Counts,

@@ -23,12 +23,16 @@ use crate::world::{Inner, World};
 pub use fault::Fault;
 use fault::REFUSALS;
 
+type Subject = (String, Option<String>, Option<u64>);
+
 /// Counts messages.
 #[derive(Default)]
 pub struct Network {
     pub messages: u64,
     /// Of which table of which catalog something untrue has been said: it is said once.
     lied: BTreeSet<(usize, String, Fault)>,
+    /// Of what something untrue was said last; nothing else that is untrue is said of it before the truth is.
+    lying: BTreeSet<(usize, Subject)>,
     /// When the last of all messages arrives.
     pub arrived: Duration,
     /// How many messages each of the planned faults could have happened to.
@@ -157,6 +161,10 @@ impl Wire {
             if matches!(fault, Fault::Conflict | Fault::RefusedAfter) {
                 inner.history.contested.extend(question.authors());
             }
+            if fault == Fault::RefusedAfter && question.own && question.removes() {
+                let table = (self.catalog, question.table.clone());
+                inner.history.refused.insert(table);
+            }
         }
         let (reply, receiver) = oneshot::channel();
         let puts_later = inner.catalogs[self.catalog].catalog.ways.puts_later;
@@ -274,6 +282,10 @@ impl Parcel {
             _ => {}
         }
         let reply = self.acted().await?;
+        if matches!(self.answers, Answers::Truly) && self.question.looks() {
+            let subject = (self.catalog, self.question.subject());
+            self.world.lock().network.lying.remove(&subject);
+        }
         Ok(match self.answers {
             Answers::Broken => return Err(Failure::Lost("reset".into())),
             Answers::Error { .. } => refusal(500, 18, "disk on fire"),

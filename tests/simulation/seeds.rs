@@ -38,12 +38,8 @@ const HAPPENS: [&str; 20] = [
     "writes without a definite answer",
 ];
 
-/// What a hazard is called that the check finds no reason for, and how many there are. Nothing is lost by one, and not
-/// every reason is known to the check: they are bounded, to one in 500 simulations.
-const NEEDLESS: &str = "waits for a person without need";
-const ASKED: &str = "persons asked without need";
 /// The seeds of a usual run.
-const USUAL: Range<u64> = 0..3_000;
+const USUAL: Range<u64> = 0..10_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = std::env::var("NSGATE_SEEDS") else {
@@ -85,12 +81,7 @@ fn every_seed_keeps_the_promises() {
                     if seed >= seeds.end || found.lock().unwrap().1.is_some() {
                         break;
                     }
-                    let mut ended = simulate(scenario(seed), &metrics, false);
-                    let all = ended.wrong.len();
-                    if !survey {
-                        ended.wrong.retain(|it| !it.contains(NEEDLESS));
-                    }
-                    counts.add(ASKED, (all - ended.wrong.len()) as u64);
+                    let ended = simulate(scenario(seed), &metrics, false);
                     counts.merge(&ended.counts);
                     if survey {
                         let mut kinds = kinds.lock().unwrap();
@@ -118,9 +109,6 @@ fn every_seed_keeps_the_promises() {
         println!("seed {seed} breaks a promise; NSGATE_SEED={seed} replays it:");
         panic!("{}", wrong.join("\n"));
     }
-    let asked = counts.get(ASKED);
-    let bound = (seeds.end - seeds.start) / 500 + 1;
-    assert!(asked <= bound, "{asked} {ASKED}, more than {bound}");
     let kinds = Fault::ALL.map(Fault::name);
     let never = HAPPENS
         .iter()

@@ -59,11 +59,8 @@ impl Run {
             run.undoing = decision == Decision::Abort;
         }
         run.hide();
-        // What an earlier life has asked for, and whether it was answered, the log does not say.
-        run.lost.fill(true);
         if decision == Some(Decision::Commit) {
             run.reveal();
-            run.keep_names();
         }
         run
     }
@@ -91,10 +88,10 @@ impl Run {
             together: Together::new(&plan),
             given_up: Arc::default(),
             proofs: vec![None; entries],
+            held: vec![false; entries],
             described: vec![None; entries],
             trouble: vec![None; entries],
             pauses: vec![0; entries],
-            lost: vec![false; entries],
             removal_lost: None,
             reserved: vec![false; entries],
             resting: vec![false; entries],

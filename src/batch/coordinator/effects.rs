@@ -15,7 +15,7 @@ use crate::backend::Authority;
 use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
 use crate::batch::outcomes::Answered;
-use crate::batch::participant::{self, Asker, Created, Removal};
+use crate::batch::participant::{self, Asker, Created, Removal, Unclear};
 use crate::batch::plan::Entry;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Likeness, Refusal, Settled, State,
@@ -54,8 +54,8 @@ impl Run {
             Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
             Effect::Show(entry) => self.show(entry),
             Effect::Reserve(entry) => self.reserve(entry),
-            Effect::Watch(entry) => pending.push(self.watch(entry)),
-            Effect::Free(entry) => self.unwatch(entry),
+            Effect::Watch(entry) => pending.push(self.watch(entry, state)),
+            Effect::Free(entry) => self.unwatch(entry, state),
             Effect::Note(entry, settled) => {
                 let settled = self.as_noted(entry, settled);
                 let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
@@ -112,6 +112,10 @@ impl Run {
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
+            if let Err(refusal) = participant::may_follow(&turn.plan, share, &visibility) {
+                let refusal = Some(refusal);
+                return Event::Validated { share, refusal }.into();
+            }
             for &index in turn.plan.to_validate(share) {
                 let entry = &turn.plan.entries[index];
                 match participant::validate(entry, &visibility, came, &turn.asker).await {
@@ -146,10 +150,16 @@ impl Run {
                 Arc::make_mut(&mut self.intent).entries[entry].contested = true;
             }
         }
-        let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
-        let intent = Arc::clone(&self.intent);
+        let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
+        let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            log.intend(id, intent).await?;
+            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            for entry in &plan.entries {
+                if let Some(version) = entry.version() {
+                    coordinator.contest(&entry.line, version).await?;
+                }
+            }
+            coordinator.log.intend(id, intent).await?;
             Ok(Event::IntentDurable)
         })
     }
@@ -210,6 +220,13 @@ impl Run {
                 }
                 .at(entry),
             };
+            let created = match created {
+                // A catalog that has never kept a size makes manifests of its own.
+                Created::Strange(_, described) if !tags.keeps_sizes(asked) => {
+                    Created::Yes(described)
+                }
+                created => created,
+            };
             if let Created::Yes(described) = &created {
                 tags.learn(asked, described);
             }
@@ -224,6 +241,7 @@ impl Run {
                     described: described.map(|described| (entry, described)),
                     ..Event::Spoiled(entry, refusal).into()
                 },
+                Created::Strange(refusal, _) => Event::Strange(entry, refusal).into(),
                 Created::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
                 Created::Lost => Event::Lost(entry).into(),
             };
@@ -236,8 +254,7 @@ impl Run {
         let proof = self.proofs[entry].clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        // A catalog that has answered that it created the version has not taken another's for it.
-        let rival = self.intent.entries[entry].contested && self.proofs[entry].is_none();
+        let rival = self.intent.entries[entry].contested && !self.held[entry];
         let known = self.contested[entry] || rival;
         Box::pin(async move {
             let _call = turn.begins().await;
@@ -245,7 +262,14 @@ impl Run {
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
             let (mut finding, described) = match found {
                 Ok(found) => found,
-                Err(refusal) => return Event::Unanswered(entry).but(entry, refusal),
+                Err(Unclear { refusal, is_there }) => {
+                    let event = if is_there {
+                        Event::Glimpsed(entry)
+                    } else {
+                        Event::Unanswered(entry)
+                    };
+                    return event.but(entry, refusal);
+                }
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
@@ -270,10 +294,15 @@ impl Run {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+            let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Deleted(entry).into(),
+                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
+            };
+            Done {
+                may_be_gone: Some(entry),
+                ..done
             }
         })
     }
@@ -284,7 +313,9 @@ impl Run {
             let _call = turn.begins().await;
             match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
                 Removal::Done => Event::Removed(entry).into(),
-                Removal::Refused(refusal) => Event::NotRemoved(entry).but(entry, refusal),
+                Removal::Unsent(refusal) | Removal::Refused(refusal) => {
+                    Event::NotRemoved(entry).but(entry, refusal)
+                }
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })
@@ -377,6 +408,7 @@ impl Created {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
             Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
             Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
+            Self::Strange(refusal, described) => Self::Strange(refusal.at(entry), described),
             Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
             Self::Yes(_) | Self::Lost => self,
         }

@@ -42,14 +42,6 @@ impl Run {
         }
     }
 
-    /// What was committed and asked for more than once keeps its name until no create of it can act again.
-    pub(super) fn keep_names(&self) {
-        for (entry, _) in self.lost.iter().enumerate().filter(|(_, lost)| **lost) {
-            let table = &self.plan.entries[entry].line.table;
-            self.coordinator.visibility.keep_name(table, WATCH);
-        }
-    }
-
     /// The batch has no say any more in what readers see of the entry.
     pub(super) fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
@@ -105,6 +97,7 @@ impl Run {
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
         self.reserved[entry] = true;
+        self.held[entry] = false;
         self.resting[entry] = false;
         let visibility = &self.coordinator.visibility;
         // Once somebody else's create went out, it stays so however often ours is undone.
@@ -172,6 +165,17 @@ impl Run {
                     self.resting[entry] = true;
                 }
                 (false, _) => self.forget(entry),
+            }
+            if state.is_kept(entry) {
+                let line = &self.plan.entries[entry].line;
+                let visibility = &self.coordinator.visibility;
+                visibility.release(
+                    line,
+                    Subject::Table,
+                    &self.fate,
+                    Release::Leaving(WATCH),
+                    None,
+                );
             }
         }
         let table = &self.plan.line(share).table;

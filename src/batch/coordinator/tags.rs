@@ -5,19 +5,26 @@
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
 
 use crate::batch::log::Action;
 use crate::batch::participant::Described;
 use crate::batch::plan::Entry;
 
-/// For each catalog whether it has kept every tag so far, where that is known.
+/// For each catalog whether it has kept every tag so far, where that is known; and those that have kept a size.
 #[derive(Clone, Default)]
-pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>);
+pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>, Arc<DashSet<Arc<str>>>);
 
 impl Tags {
     /// A create was answered with what it made.
     pub(super) fn learn(&self, entry: &Entry, made: &Described) {
+        if let Action::CreateVersion { manifest_size, .. } = &entry.action
+            && manifest_size.is_some()
+            && *manifest_size == made.proof.manifest_size
+            && !self.keeps_sizes(entry)
+        {
+            self.1.insert(Arc::clone(&entry.line.table.backend));
+        }
         let Some((staged, shown)) = both(entry, Some(made)) else {
             return;
         };
@@ -26,6 +33,11 @@ impl Tags {
         if self.0.get(catalog).is_none_or(|known| *known && !keeps) {
             self.0.insert(Arc::clone(catalog), keeps);
         }
+    }
+
+    /// Whether the entry's catalog has shown a version with the size of the manifest that was staged for it.
+    pub(super) fn keeps_sizes(&self, entry: &Entry) -> bool {
+        self.1.contains(&entry.line.table.backend)
     }
 
     /// Whether the tag of what was found says that it is not what was staged, as far as the catalog is known.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+
+use super::stand_ins::Nothing;
 use super::*;
 use crate::batch::TableKey;
 use crate::batch::log::disk::DiskLog;
@@ -39,6 +42,22 @@ fn line(name: &str) -> Line {
         table: Identifier::from_names([name]).unwrap(),
     };
     Line::new(table, None)
+}
+
+#[tokio::test]
+async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
+    for (breaks_over, hidden) in [("", false), ("a note", true)] {
+        let log = Arc::new(Nothing { breaks_over });
+        let metrics = Metrics::new().batch().clone();
+        let coordinator = Coordinator::new(log, BatchConfig::default(), metrics);
+        let (visibility, fate, line) = (&coordinator.visibility, Fate::default(), line("t"));
+        let subject = Subject::version(None, 2);
+        let claim = Some((BatchId::now_v7(), 0));
+        visibility.release(&line, subject, &fate, Release::Landing(REST), claim);
+        let noted = coordinator.taken(&line, 2).now_or_never();
+        assert_eq!(noted.is_none(), hidden);
+        assert_eq!(visibility.hidden(&line).contains(2), hidden);
+    }
 }
 
 /// It is contested once the other's create goes out, where ours may land still, and the other's once that has succeeded.

@@ -110,7 +110,16 @@ async fn all(plan: &Plan, group: usize, asker: &Asker) -> Outcome {
                 .map(|(entry, created)| (entry, created.at(entry)))
                 .collect()
         }
-        None => singly(plan, &members, asker).await,
+        // Some catalogs act and refuse: what is not sent by itself may be there all the same.
+        None => {
+            let created = singly(plan, &members, asker).await.into_iter();
+            created
+                .map(|(entry, created)| match created {
+                    Created::Unsent(refusal) => (entry, Created::Refused(refusal)),
+                    created => (entry, created),
+                })
+                .collect()
+        }
     };
     Outcome { created, supported }
 }
@@ -147,6 +156,7 @@ fn not_sent(outcome: &Created) -> Option<Refusal> {
         Created::Unsent(refusal)
         | Created::Refused(refusal)
         | Created::Spoiled(refusal, _)
+        | Created::Strange(refusal, _)
         | Created::Conflicted(refusal) => Some(refusal.clone()),
         Created::Lost => Some(Refusal {
             status: 503,

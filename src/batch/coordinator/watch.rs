@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep_until};
 use super::{Done, Run};
 use crate::batch::participant;
 use crate::batch::plan::Entry;
-use crate::batch::step::{Event, Finding, Kind};
-use crate::batch::visibility::Watched;
+use crate::batch::step::{Event, Finding, Kind, State};
+use crate::batch::visibility::{Subject, Watched};
 
 /// How long: a request that is older has been given up by everything it may be waiting in.
 pub const WATCH: Duration = Duration::from_secs(15 * 60);
@@ -22,10 +22,10 @@ const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 impl Run {
     /// Looks for the entry now and then, for as long as it may land; then again with its table locked. What only a
-    /// removal may still hit is left alone for as long.
-    pub(super) fn watch(&mut self, entry: usize) -> BoxFuture<'static, Done> {
+    /// removal may still hit is left alone for as long, and so is what is committed.
+    pub(super) fn watch(&mut self, entry: usize, state: &State) -> BoxFuture<'static, Done> {
         let over = Instant::now() + WATCH;
-        if self.plan.entries[entry].action.kind() == Kind::Removed {
+        if state.is_kept(entry) || self.plan.entries[entry].action.kind() == Kind::Removed {
             return Box::pin(async move {
                 sleep_until(over).await;
                 Event::WatchOver(entry).into()
@@ -101,11 +101,29 @@ impl Run {
     }
 
     /// Nothing that was sent can arrive any more: the number, or the name, is free.
-    pub(super) fn unwatch(&self, entry: usize) {
-        let table = &self.plan.entries[entry].line.table;
+    pub(super) fn unwatch(&self, entry: usize, state: &State) {
         let visibility = &self.coordinator.visibility;
-        visibility.unwatch(table, &self.subject(entry), &self.fate);
-        if self.plan.entries[entry].action.is_about_name() {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        let is_removal = action.kind() == Kind::Removed;
+        let committed = !is_removal && self.fate.is_revealed();
+        let subject = if committed {
+            Subject::Table
+        } else {
+            self.subject(entry)
+        };
+        // Several entries of a batch may keep one name.
+        let keeps = |other: usize| {
+            let Entry {
+                line: of, action, ..
+            } = &self.plan.entries[other];
+            let keeps =
+                state.is_kept(other) || (state.is_watched(other) && action.subject(of) == subject);
+            other != entry && of.table == line.table && keeps
+        };
+        if subject != Subject::Table || !(0..self.plan.entries.len()).any(keeps) {
+            visibility.unwatch(&line.table, &subject, &self.fate);
+        }
+        if action.is_about_name() && !committed {
             self.forget(entry);
         }
     }

@@ -84,6 +84,13 @@ impl Queue {
     }
 }
 
+impl Place<'_> {
+    /// Whether it is one of those who wait for `key`.
+    pub(super) fn is_for(&self, key: &Key) -> bool {
+        self.key == key
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut state = self.queues.state();

@@ -128,3 +128,105 @@ async fn a_wait_that_was_given_up_as_its_turn_came_leaves_nothing_for_long() {
     assert_eq!(locks.len(), 2, "the table and the root above it stay held");
     assert!(locks.shared(key(&["t"]), SHORT).await.is_err());
 }
+
+/// Reads wait no longer than this for a table.
+const READ: Duration = Duration::from_secs(2);
+const BATCH: Duration = Duration::from_secs(10);
+
+/// A batch that waits for `tables`.
+fn waits(
+    locks: &Locks,
+    tables: &[&str],
+) -> tokio::task::JoinHandle<(Result<Hold, LockError>, Duration)> {
+    let (locks, begun) = (locks.clone(), Instant::now());
+    let tables: Vec<TableKey> = tables.iter().map(|table| key(&[table])).collect();
+    tokio::spawn(async move {
+        let held = locks.for_batch(tables, BATCH).await;
+        (held, begun.elapsed())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_pass_a_batch_that_waits_for_a_long_one_for_half_of_its_time() {
+    let locks = Locks::default();
+    let long = locks.shared(key(&["u"]), SHORT).await.unwrap();
+    let batches = [waits(&locks, &["t", "u", "v"]), waits(&locks, &["t", "u"])];
+    let begun = Instant::now();
+    tokio::task::yield_now().await;
+    while begun.elapsed() < BATCH / 2 - STAND {
+        for table in ["t", "u", "v"] {
+            let came = Instant::now();
+            let read = locks.shared(key(&[table]), READ).await;
+            assert!(read.is_ok(), "{table} after {:?}", begun.elapsed());
+            assert!(came.elapsed() <= STAND, "{:?}", came.elapsed());
+        }
+        sleep(STAND / 5).await;
+    }
+    sleep(STAND + ASIDE).await;
+    let late = locks.shared(key(&["u"]), READ).await;
+    assert!(late.is_err(), "now the batches are first");
+    drop(long);
+    for batch in batches {
+        let (held, _) = batch.await.unwrap();
+        assert!(held.unwrap().waited());
+    }
+    assert!(locks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_gets_its_table_from_reads_that_never_end_all_at_once() {
+    for (lasts, at_most) in [(STAND / 2, STAND), (READ, BATCH / 2 + READ)] {
+        let locks = Locks::default();
+        let first = locks.shared(key(&["t"]), SHORT).await.unwrap();
+        let mut batch = waits(&locks, &["t"]);
+        tokio::task::yield_now().await;
+        let reads = async {
+            tokio::spawn(async move {
+                sleep(lasts).await;
+                drop(first);
+            });
+            loop {
+                let locks = locks.clone();
+                tokio::spawn(async move {
+                    if let Ok(read) = locks.shared(key(&["t"]), READ).await {
+                        sleep(lasts).await;
+                        drop(read);
+                    }
+                });
+                sleep(lasts / 3).await;
+            }
+        };
+        let (taken, after) = tokio::select! {
+            taken = &mut batch => taken.unwrap(),
+            () = reads => unreachable!("they go on"),
+        };
+        assert!(taken.is_ok() && after <= at_most, "{lasts:?}: {after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_stands_aside_keeps_its_place_in_the_queue() {
+    let locks = Locks::default();
+    let long = locks.shared(key(&["t"]), SHORT).await.unwrap();
+    let batches: Vec<_> = (0..64).map(|_| waits(&locks, &["t"])).collect();
+    sleep(STAND + ASIDE / 2).await;
+    let crowded = locks.for_batch([key(&["t"])], BATCH).await;
+    assert_eq!(crowded.map(drop), Err(LockError::Crowded));
+    drop(long);
+    for batch in batches {
+        let (held, after) = batch.await.unwrap();
+        assert!(held.is_ok() && after <= 2 * (STAND + ASIDE), "{after:?}");
+    }
+    assert!(locks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_waits_no_longer_than_its_time() {
+    let locks = Locks::default();
+    let long = locks.shared(key(&["t"]), SHORT).await.unwrap();
+    let (held, after) = waits(&locks, &["t"]).await.unwrap();
+    assert_eq!(held.map(drop), Err(LockError::TimedOut));
+    assert!(after >= BATCH && after < BATCH + SHORT, "{after:?}");
+    drop(long);
+    assert!(locks.is_empty());
+}

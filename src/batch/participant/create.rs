@@ -7,6 +7,7 @@ use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
 use crate::protocol::commit::understood;
+use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
@@ -21,10 +22,44 @@ pub enum Created {
     Refused(Refusal),
     /// The catalog made something, but not what was asked for.
     Spoiled(Refusal, Option<Described>),
+    /// The catalog says that it made it, and shows a version of another size, which may be another's.
+    Strange(Refusal, Described),
     /// 409: ours from before, or somebody else's.
     Conflicted(Refusal),
     /// It may have acted.
     Lost,
+}
+
+impl Created {
+    /// The outcome, unless a version that is said to be made has another size than the one that was staged.
+    fn of(self, entry: &Entry) -> Self {
+        let Action::CreateVersion {
+            version,
+            manifest_size: Some(staged),
+            ..
+        } = entry.action
+        else {
+            return self;
+        };
+        match self {
+            Self::Yes(described)
+                if let Some(shown) = described
+                    .proof
+                    .manifest_size
+                    .filter(|shown| *shown != staged) =>
+            {
+                let refusal = Refusal {
+                    status: 409,
+                    code: Code::ConcurrentModification,
+                    message: format!(
+                        "the catalog says that it created version {version}, and shows one of {shown} bytes where {staged} were staged: it may be another writer's. An operator has to decide, see `nsgate batches list`"
+                    ),
+                };
+                Self::Strange(refusal, described)
+            }
+            other => other,
+        }
+    }
 }
 
 /// Asks for what the entry makes.
@@ -43,7 +78,7 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
                 Some(version) => described(version, &answer),
                 None => described_table(&answer, backend.sets_managed_versioning()),
             };
-            created(backend.name(), described, &answer)
+            created(backend.name(), described, &answer).of(entry)
         }
         Err(failure) if !failure.may_have_acted() => {
             Created::Unsent(unreachable(backend, &failure))
@@ -70,12 +105,15 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
         return all(created(backend.name(), None, &answer));
     }
     let versions = entries.iter().filter_map(|entry| entry.version());
-    Some(
-        described_together(versions, &answer)
-            .map_or(vec![Created::Lost; entries.len()], |described| {
-                described.into_iter().map(Created::Yes).collect()
-            }),
-    )
+    Some(described_together(versions, &answer).map_or(
+        vec![Created::Lost; entries.len()],
+        |described| {
+            let made = described.into_iter().map(Created::Yes);
+            made.zip(entries)
+                .map(|(made, entry)| made.of(entry))
+                .collect()
+        },
+    ))
 }
 
 /// Sends a catalog's own batch-create.

@@ -15,7 +15,9 @@ use crate::protocol::operation::Operation;
 pub enum Removal {
     /// It says that it did, or that there is nothing of the kind.
     Done,
-    /// A definite no, or it was never reached.
+    /// It was never reached.
+    Unsent(Refusal),
+    /// A definite no.
     Refused(Refusal),
     /// It may do it yet.
     Lost(Refusal),
@@ -69,7 +71,7 @@ fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
         Err(failure) if failure.may_have_acted() => {
             return Removal::Lost(silent(backend, &failure));
         }
-        Err(failure) => return Removal::Refused(silent(backend, &failure)),
+        Err(failure) => return Removal::Unsent(silent(backend, &failure)),
     };
     let refusal = || refusal(backend.name(), &answer);
     match answer.status {

@@ -113,12 +113,16 @@ impl Alone {
             }
             Form::Commit => self.commit(&backend).await,
         };
-        let answer = answer.map_err(|failure| {
-            if failure.may_have_acted() {
-                self.unanswered();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if failure.may_have_acted() {
+                    self.unanswered();
+                }
+                self.attempted().await;
+                return Err(failure.into_error(backend.name()));
             }
-            failure.into_error(backend.name())
-        })?;
+        };
         let supported = !is_unsupported(answer.status, &answer.body);
         if supported && answer.status.is_server_error() {
             self.unanswered();
@@ -134,6 +138,8 @@ impl Alone {
             for (_, entry, version) in self.versions() {
                 self.coordinator.taken(&entry.line, version).await;
             }
+        } else {
+            self.attempted().await;
         }
         Ok(ControlFlow::Break(response))
     }
@@ -156,12 +162,14 @@ impl Alone {
             }
         }
         for (index, entry, version) in self.versions() {
-            // What follows another one of the batch is built on that one.
             let mut shares = self.plan.shape.shares.iter();
-            if shares.any(|share| share[0] == index) {
-                let allowed = visibility.may_create(&entry.line, version, came);
-                allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
-            }
+            // What follows another one of the batch is built on that one.
+            let allowed = if shares.any(|share| share[0] == index) {
+                visibility.may_create(&entry.line, version, came)
+            } else {
+                visibility.may_follow(&entry.line, version)
+            };
+            allowed.map_err(|forbidden| forbidden.refusal(version).at(index).into_error())?;
         }
         for (_, entry, version) in self.versions() {
             let contested = self.coordinator.contest(&entry.line, version).await;
@@ -178,6 +186,14 @@ impl Alone {
                 _ => None,
             };
             self.coordinator.unanswered(&line.table, version);
+        }
+    }
+
+    /// Whatever was answered, freed versions may have been made again.
+    async fn attempted(&self) {
+        for (_, Entry { line, .. }, version) in self.versions() {
+            let version = Some((line, version));
+            self.coordinator.attempted(&line.table, version).await;
         }
     }
 

@@ -141,7 +141,8 @@ fn unwritable(error: serde_json::Error) -> Error {
     Error::internal("the answer cannot be written", error)
 }
 
-pub(in crate::batch) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+/// An answer in JSON.
+pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");

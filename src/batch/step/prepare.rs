@@ -12,6 +12,8 @@ pub(super) enum Created {
     No(Refusal),
     /// Something was made, but not what was asked for.
     Wrong(Refusal),
+    /// Something is there, and may be another's.
+    Strange(Refusal),
     Conflict(Refusal),
     Unknown,
 }
@@ -78,6 +80,10 @@ impl State {
             Created::Wrong(refusal) => {
                 self.failure.get_or_insert(refusal);
                 Progress::Ours { lost }
+            }
+            Created::Strange(refusal) => {
+                self.failure.get_or_insert(refusal);
+                Progress::Strange { lost }
             }
             Created::Never(refusal) if !lost => {
                 self.failure.get_or_insert(refusal);

@@ -65,6 +65,11 @@ impl State {
                     self.check(entry, Check::doubtful(false), effects);
                     return false;
                 }
+                Progress::Strange { lost } => {
+                    self.lost[entry] = lost;
+                    self.note(entry, Settled::Hazard(Hazard::Unproven), effects);
+                    return false;
+                }
                 Progress::Ours { lost } => {
                     self.check(entry, Check::ours(lost), effects);
                     return false;
@@ -102,9 +107,8 @@ impl State {
         let Progress::Checked(check) = self.progress[entry] else {
             return self.doubt(entry, effects);
         };
-        // A delete that was answered with success and left it there may still be done.
-        if check.answered && finding != Finding::Absent {
-            self.leaving[entry] = Leaving::Yes;
+        if finding != Finding::Absent {
+            self.is_there(entry, check);
         }
         let settled = match finding {
             Finding::Absent => match self.absent(entry, check) {
@@ -149,6 +153,22 @@ impl State {
             _ => {}
         }
         self.note(entry, settled, effects);
+    }
+
+    /// A delete that was answered with success and left it there may still be done.
+    fn is_there(&mut self, entry: usize, check: Check) {
+        if check.answered {
+            self.leaving[entry] = Leaving::Yes;
+        }
+    }
+
+    /// It is there: what was said before, that it is not, was not so. What else there is to know is asked again.
+    pub(super) fn glimpsed(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
+        self.is_there(entry, check);
+        let missed = false;
+        self.progress[entry] = Progress::Checked(Check { missed, ..check });
+        let again = true;
+        effects.push(Effect::Find { entry, again });
     }
 
     /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old
@@ -222,16 +242,37 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// The tombstones of a share that has been unlocked.
+    /// What a share that has been unlocked leaves to watch for: what was let go and may come back or be removed again, and
+    /// what is committed and may be made once more.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
-            if let Progress::Settled(settled) = self.progress[entry]
-                && settled.is_uncertain()
-            {
+            let uncertain = match self.progress[entry] {
+                Progress::Settled(settled) => settled.is_uncertain(),
+                Progress::Ours { lost } => lost && self.phase == Phase::Finishing,
+                _ => false,
+            };
+            if uncertain {
                 self.progress[entry] = Progress::Watched;
                 effects.push(Effect::Watch(entry));
             }
         }
+    }
+
+    /// Nothing that was sent about the entry can arrive any more.
+    pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
+        if self.is_kept(entry) {
+            self.progress[entry] = Progress::Ours { lost: false };
+            effects.push(Effect::Free(entry));
+            return self.proceed(effects);
+        }
+        self.leaving[entry] = Leaving::No;
+        let settled = if self.is_made(entry) {
+            Settled::Theirs
+        } else {
+            Settled::Removed
+        };
+        self.progress[entry] = Progress::Freeing(settled);
+        effects.push(Effect::Note(entry, settled));
     }
 
     /// A person has decided. Without an effect there is nothing that waits for this.

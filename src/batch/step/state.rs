@@ -65,6 +65,8 @@ pub(super) enum Progress {
     },
     /// Proven created by us.
     Ours { lost: bool },
+    /// A catalog said that it created it, and showed something else.
+    Strange { lost: bool },
     /// It may or may not exist, or be ours.
     Doubtful { lost: bool },
     /// Undo asks the catalog what is there.
@@ -154,6 +156,7 @@ impl State {
                     lost: true,
                     refusal: None,
                 },
+                (None, Some(Decision::Commit)) if made => Progress::Ours { lost: true },
                 (None, _) => Progress::Never,
             };
             // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
@@ -196,10 +199,13 @@ impl State {
             Progress::Never => "waiting",
             Progress::Refused => "refused",
             Progress::Asked { .. } => "creating",
-            Progress::Sought { .. } | Progress::Doubtful { .. } => "unclear",
+            Progress::Sought { .. } | Progress::Doubtful { .. } | Progress::Strange { .. } => {
+                "unclear"
+            }
             Progress::Ours { .. } => "created",
             Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
             Progress::Deleting(_) => "deleting",
+            Progress::Watched if self.is_kept(entry) => "created, keeps its name",
             Progress::Watched if self.is_leaving(entry) => "gone, resting",
             Progress::Watched => "gone, watched",
             Progress::Freeing(_) => "gone",
@@ -234,6 +240,11 @@ impl State {
     /// Something that was sent for this entry may still arrive, and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
         self.progress[entry] == Progress::Watched
+    }
+
+    /// It was made and committed, and another create of it may still act: its table keeps its name, and no other gets it.
+    pub fn is_kept(&self, entry: usize) -> bool {
+        self.phase == Phase::Finishing && self.is_made(entry) && self.is_watched(entry)
     }
 
     /// A removal of this entry was sent and may still arrive.

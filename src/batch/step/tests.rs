@@ -285,8 +285,33 @@ fn recovery_commits_only_what_is_all_there() {
     let settled = [Some(Settled::Gone), None];
     let (_, effects) = State::recovered(shape.clone(), Some(Decision::Abort), &settled);
     assert_eq!(effects, [Reserve(0), Unlock(0), find(1)]);
-    let (_, effects) = State::recovered(shape, Some(Decision::Commit), &[None, None]);
-    assert!(effects.contains(&Reveal) && effects.contains(&LogEnd));
+    let (state, effects) = State::recovered(shape, Some(Decision::Commit), &[None, None]);
+    assert_eq!(effects, [Reveal, Unlock(0), Watch(0), Unlock(1), Watch(1)]);
+    assert!(state.is_watching() && state.is_kept(0) && state.is_kept(1));
+}
+
+#[test]
+fn what_is_committed_keeps_its_name_while_another_create_of_it_may_act() {
+    let created = Event::Found(0, Finding::Absent);
+    let (state, _) = run(
+        preparing(),
+        [
+            Event::Lost(0),
+            created,
+            Event::Created(0),
+            Event::Created(1),
+        ],
+    );
+    let (state, effects) = step(state, Event::Decided(Decision::Commit));
+    let answered = Answer(super::Answer::Committed);
+    assert_eq!(effects, [Reveal, answered, Unlock(0), Watch(0), Unlock(1)]);
+    assert!(state.is_kept(0) && !state.is_kept(1) && state.is_watching());
+    // It stays, whatever it is told.
+    let (state, effects) = step(state, Event::Landed(0));
+    assert_eq!(effects, []);
+    let (state, effects) = step(state, Event::WatchOver(0));
+    assert_eq!(effects, [Free(0), LogEnd]);
+    assert!(step(state, Event::Ended).0.is_ended());
 }
 
 #[test]
@@ -364,7 +389,8 @@ fn an_aborted_batch_removes_nothing_and_recovery_goes_on_removing() {
     let settled = [None, None, Some(Settled::Removed), None];
     let (_, effects) = State::recovered(mixed(), Some(Decision::Commit), &settled);
     let again = false;
-    let expected = [Reveal, Unlock(0), Unlock(1), Remove { entry: 3, again }];
+    let removed = Remove { entry: 3, again };
+    let expected = [Reveal, Unlock(0), Watch(0), Unlock(1), Watch(1), removed];
     assert_eq!(effects, expected);
 }
 

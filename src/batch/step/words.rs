@@ -180,6 +180,8 @@ pub enum Event {
     Refused(usize, Refusal),
     /// The catalog made something, but not what was asked for.
     Spoiled(usize, Refusal),
+    /// The catalog answered that it created the version, and shows another one than was staged.
+    Strange(usize, Refusal),
     /// The catalog answered 409: created by us before, or by somebody else.
     Conflicted(usize, Refusal),
     /// No answer, or one that does not say whether the catalog acted.
@@ -188,6 +190,8 @@ pub enum Event {
     Found(usize, Finding),
     /// The catalog did not answer that question.
     Unanswered(usize),
+    /// The catalog has the version, and did not say whether it is the latest.
+    Glimpsed(usize),
     /// The bound on prepare has passed.
     PrepareTimedOut(Refusal),
     /// The decision is durable. The log's first decision wins, so it may be the other one.
@@ -230,7 +234,7 @@ pub enum Effect {
     Hide,
     /// Start the clock of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`, `Strange`,
     /// `Conflicted`, `Lost`
     Create {
         /// Index of the entry.
@@ -238,7 +242,7 @@ pub enum Effect {
         /// An earlier attempt got no clear answer.
         again: bool,
     },
-    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`
+    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
     Find {
         /// Index of the entry.
         entry: usize,

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slot::{Subject, What};
+use super::slot::{Slot, Subject, What};
 use super::{Line, Visibility};
 use crate::batch::locks::TableKey;
+use crate::batch::names::Place;
 use crate::batch::step::Refusal;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
@@ -103,9 +104,19 @@ impl Visibility {
         }
     }
 
+    /// Whether a create of this version, which a batch builds on one of its own, may go to the catalog: no removal of ours
+    /// may still hit it. What it is built on was not undone.
+    pub fn may_follow(&self, line: &Line, version: u64) -> Result<(), Forbidden> {
+        let on = line.branch.as_deref();
+        self.is_certain(&line.table, |slot| {
+            let removal = matches!(slot.what, What::Uncertain { removal: true, .. });
+            removal && slot.subject.start(on) == Some(version)
+        })
+    }
+
     /// Whether a change of the table may go to its catalog of which that chooses the version.
     pub fn may_change(&self, table: &TableKey) -> Result<(), Forbidden> {
-        self.is_certain(table, |subject| *subject != Subject::Table)
+        self.is_certain(table, |slot| slot.subject != Subject::Table)
     }
 
     /// Whether the name of the table may go to another one, or a table may get it.
@@ -113,15 +124,31 @@ impl Visibility {
         self.is_certain(table, |_| true)
     }
 
+    /// Whether what is at a place may be destroyed, and the place get another name: no batch gives it a second one that is
+    /// not decided, or may come back.
+    pub fn may_leave(&self, is_at: impl Fn(&Place) -> bool) -> Result<(), Refusal> {
+        let Some(name) = self.names.second_name(is_at) else {
+            return Ok(());
+        };
+        Err(match self.may_rename(&name) {
+            Err(forbidden) => forbidden.of_name(&name.table),
+            Ok(()) => Refusal {
+                status: 503,
+                code: Code::ServiceUnavailable,
+                message: "a batch that is not over yet gives the table another name".into(),
+            },
+        })
+    }
+
     fn is_certain(
         &self,
         table: &TableKey,
-        matters: impl Fn(&Subject) -> bool,
+        matters: impl Fn(&Slot) -> bool,
     ) -> Result<(), Forbidden> {
         let slots = self.tables.get(table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
         let until = slots.filter_map(|slot| match slot.what {
-            What::Uncertain { until, .. } if matters(&slot.subject) => Some(until),
+            What::Uncertain { until, .. } if matters(slot) => Some(until),
             _ => None,
         });
         until.max().map_or(Ok(()), |until| {

@@ -4,8 +4,8 @@
 //! `"version"` before a colon is always a member's name, and an object is one of the list if a bracket or a comma
 //! stands before it. Where the form is another, or nothing would be left, [`super::filter`] reads the page.
 //!
-//! Where everything above a version is hidden, the next one is looked for as well: versions have no gaps there, so that
-//! a list with any above it has that one, and is read.
+//! Where everything above a version is hidden, each number in the list is looked at: one that is above it may stand
+//! beyond a gap, and then the page is read.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -51,8 +51,11 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
     let list = list(body)?;
     let mut objects: Vec<Range<usize>> = Vec::new();
     let few = few(hidden)?;
-    if few.is_open && !is_whole(&body[list.end..]) {
-        return None;
+    if let Some(start) = few.open {
+        // The next page may hold more of them.
+        if !is_whole(&body[list.end..]) || may_exceed(&body[list.clone()], start) {
+            return None;
+        }
     }
     for number in few.numbers {
         let digits = number.to_string();
@@ -65,8 +68,6 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
             };
             let object = begin(body, name)?..end(body, name)?;
             match body[..object.start].trim_ascii_end().last()? {
-                // There may be more above it.
-                b'[' | b',' if few.last == Some(number) => return None,
                 b'[' | b',' => objects.push(object),
                 // An object within one of the list.
                 b':' => {}
@@ -113,38 +114,54 @@ fn list(body: &[u8]) -> Option<Range<usize>> {
 /// The versions to look for.
 struct Few {
     numbers: Vec<u64>,
-    /// Everything above one of them is hidden, too.
-    is_open: bool,
-    /// The last that is looked for of those.
-    last: Option<u64>,
+    /// All of this one and above are hidden.
+    open: Option<u64>,
 }
 
 /// The versions to look for, if they are few.
 fn few(hidden: &Hidden) -> Option<Few> {
-    let lowest = |range: &&RangeInclusive<u64>| *range.end() == u64::MAX;
-    let open = hidden
-        .0
-        .iter()
-        .filter(lowest)
-        .map(|range| *range.start())
-        .min();
-    let last = open.map(|start| start.saturating_add(1));
-    let mut numbers: Vec<u64> = Vec::new();
+    let is_open = |range: &&RangeInclusive<u64>| *range.end() == u64::MAX;
+    let open = hidden.0.iter().filter(is_open).map(|range| *range.start());
+    let open = open.min();
+    let mut numbers: Vec<u64> = open.into_iter().collect();
     for range in &hidden.0 {
-        let end = (*range.end()).min(last.unwrap_or(u64::MAX));
-        let count = end.saturating_sub(*range.start()).saturating_add(1);
-        if numbers.len() as u64 + count > FEW {
+        let (start, end) = (*range.start(), *range.end());
+        if open.is_some_and(|open| start >= open) {
+            continue;
+        }
+        let count = end.saturating_sub(start).saturating_add(1);
+        if (numbers.len() as u64).saturating_add(count) > FEW {
             return None;
         }
-        numbers.extend(*range.start()..=end);
+        numbers.extend(start..=end);
     }
     numbers.sort_unstable();
     numbers.dedup();
-    (numbers.len() as u64 <= FEW).then_some(Few {
-        numbers,
-        is_open: open.is_some(),
-        last,
+    Some(Few { numbers, open })
+}
+
+/// Whether a version in the list may be above `start`.
+fn may_exceed(list: &[u8], start: u64) -> bool {
+    let mut names = memmem::find_iter(list, KEY);
+    names.any(|name| {
+        let value = list[name + KEY.len()..].trim_ascii_start();
+        let Some(value) = value.strip_prefix(b":") else {
+            return false;
+        };
+        number(value.trim_ascii_start()).is_none_or(|number| number > start)
     })
+}
+
+/// The number that a member's value is, if it is spelled plainly.
+fn number(value: &[u8]) -> Option<u64> {
+    let length = value.iter().take_while(|byte| byte.is_ascii_digit());
+    let (digits, rest) = value.split_at(length.count());
+    let plain = matches!(
+        rest.first(),
+        Some(b',' | b'}' | b' ' | b'\t' | b'\r' | b'\n')
+    );
+    let digits = std::str::from_utf8(digits).ok().filter(|_| plain)?;
+    digits.parse().ok()
 }
 
 /// Whether what follows the list names no further page.

@@ -9,7 +9,20 @@ use crate::batch::place::place;
 /// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share
 /// counters.
 #[derive(Clone)]
-pub(super) struct Shown(Arc<[AtomicU64]>);
+pub(super) struct Shown(Arc<Inner>);
+
+struct Inner {
+    /// All of them.
+    times: AtomicU64,
+    counters: Box<[Counter]>,
+}
+
+#[derive(Default)]
+struct Counter {
+    times: AtomicU64,
+    /// The last of them among all.
+    last: AtomicU64,
+}
 
 /// What was shown of a line up to a moment.
 #[derive(Clone, Copy, Debug)]
@@ -18,29 +31,49 @@ pub struct Moment {
     count: u64,
 }
 
+/// What was shown of all lines up to a moment: cheaper to take than a [`Moment`].
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch(u64);
+
 impl Shown {
     pub(super) fn moment(&self, line: &Line) -> Moment {
         let counter = self.counter(line);
-        let count = self.0[counter].load(Ordering::Acquire);
+        let count = self.0.counters[counter].times.load(Ordering::Acquire);
         Moment { counter, count }
     }
 
     pub(super) fn has_passed(&self, Moment { counter, count }: Moment) -> bool {
-        self.0[counter].load(Ordering::Acquire) != count
+        self.0.counters[counter].times.load(Ordering::Acquire) != count
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.0.times.load(Ordering::Acquire))
+    }
+
+    /// Whether anything of the line was shown since.
+    pub(super) fn has_shown(&self, since: Epoch, line: impl FnOnce() -> Line) -> bool {
+        let counter = || &self.0.counters[self.counter(&line())];
+        self.epoch().0 != since.0 && counter().last.load(Ordering::Acquire) > since.0
     }
 
     pub(super) fn overtake(&self, line: &Line) {
-        self.0[self.counter(line)].fetch_add(1, Ordering::AcqRel);
+        let counter = &self.0.counters[self.counter(line)];
+        let number = self.0.times.fetch_add(1, Ordering::AcqRel) + 1;
+        counter.last.fetch_max(number, Ordering::AcqRel);
+        counter.times.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The place of a line's counter: the same in every process, for a simulation must repeat itself.
     pub(super) fn counter(&self, line: &Line) -> usize {
-        place(line, self.0.len())
+        place(line, self.0.counters.len())
     }
 }
 
 impl Default for Shown {
     fn default() -> Self {
-        Self((0..1024).map(|_| AtomicU64::new(0)).collect())
+        Self(Arc::new(Inner {
+            times: AtomicU64::default(),
+            counters: (0..1024).map(|_| Counter::default()).collect(),
+        }))
     }
 }

@@ -133,6 +133,10 @@ async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
     assert_eq!(may_create(&branch, 2), Err(Forbidden::Uncertain(REST)));
     assert_eq!(may_create(&branch, 3), BUILT);
     assert_eq!(may_create(&main, 2), Ok(()), "another line of versions");
+    let may_follow = |line: &Line, number| visibility.may_follow(line, number);
+    assert_eq!(may_follow(&branch, 2), Err(Forbidden::Uncertain(REST)));
+    assert_eq!(may_follow(&branch, 3), Ok(()), "what is below is its own");
+    assert_eq!(may_follow(&main, 2), Ok(()));
     let uncertain = Err(Forbidden::Uncertain(REST));
     assert_eq!(visibility.may_change(&main.table), uncertain);
     assert_eq!(visibility.may_rename(&main.table), uncertain);

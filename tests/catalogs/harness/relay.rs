@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, sleep};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::PATIENCE;
 pub use caught::Caught;
@@ -16,6 +16,9 @@ pub use message::Message;
 
 /// Connections that a relay keeps open at a time; one more is closed at once.
 const CONNECTIONS: usize = 1024;
+/// Lines that a relay remembers of what passed, and the bytes of each body in them.
+const LINES: usize = 20_000;
+const BRIEF: usize = 400;
 
 /// What becomes of a request instead of being passed on.
 #[derive(Clone, Debug)]
@@ -64,7 +67,7 @@ struct State {
     connections: usize,
     /// Requests that came and are not over, but for those that are caught.
     pending: usize,
-    /// The targets of the last requests.
+    /// The last requests and answers.
     seen: VecDeque<String>,
 }
 
@@ -160,7 +163,7 @@ impl Relay {
         assert_eq!(pending, 0, "requests are still under way");
     }
 
-    /// The targets of the last requests, for the message of a test that fails.
+    /// The last requests and answers, for the message of a test that fails.
     pub fn seen(&self) -> Vec<String> {
         let state = self.shared.state.lock().unwrap();
         state.seen.iter().cloned().collect()
@@ -223,10 +226,7 @@ impl Shared {
     fn begin(&self, request: &Message) -> (Option<Fault>, Delay) {
         let mut state = self.state.lock().unwrap();
         state.pending += 1;
-        if state.seen.len() == 200 {
-            state.seen.pop_front();
-        }
-        state.seen.push_back(request.start.clone());
+        state.saw(&format!("{} {}", request.start, brief(request)));
         let delays = state.delays.as_mut();
         let delay = delays.map_or(Delay::default(), |delays| delays(request));
         let applying = state
@@ -243,6 +243,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Notes what became of a request at the catalog.
+    fn note(&self, request: &Message, answer: io::Result<Message>) -> io::Result<Message> {
+        let said = match &answer {
+            Ok(answer) => format!("{} {}", answer.start, brief(answer)),
+            Err(error) => error.to_string(),
+        };
+        let mut state = self.state.lock().unwrap();
+        state.saw(&format!("   {} was answered {said}", request.start));
+        answer
+    }
+
     /// What the gateway hears; `None` where its connection is to be closed.
     fn answer(
         &self,
@@ -252,7 +263,7 @@ impl Shared {
         own: &mut Option<BufReader<TcpStream>>,
     ) -> io::Result<Option<Message>> {
         sleep(delay.request);
-        let alone = || deliver(self.catalog, request);
+        let alone = || self.note(request, deliver(self.catalog, request));
         let answer = match fault {
             Some(Fault::Drop) => None,
             Some(Fault::LoseAnswer) => alone().map(|_| None)?,
@@ -264,7 +275,7 @@ impl Shared {
             Some(Fault::ActAndRefuse(status)) => {
                 alone().map(|_| Some(Message::refusal(*status)))?
             }
-            _ if delay.request.is_zero() => Some(self.exchange(request, own)?),
+            _ if delay.request.is_zero() => Some(self.note(request, self.exchange(request, own))?),
             _ => Some(alone()?),
         };
         sleep(delay.answer);
@@ -288,6 +299,24 @@ impl Shared {
         }
         Ok(answer)
     }
+}
+
+impl State {
+    fn saw(&mut self, line: &str) {
+        if self.seen.len() == LINES {
+            self.seen.pop_front();
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        self.seen
+            .push_back(format!("{:.3} {line}", now.as_secs_f64()));
+    }
+}
+
+/// The beginning of a body that is text.
+fn brief(message: &Message) -> String {
+    let content = message.content();
+    let text = String::from_utf8_lossy(&content[..content.len().min(BRIEF)]);
+    text.chars().filter(|it| !it.is_control()).collect()
 }
 
 impl Rule {

@@ -28,14 +28,19 @@ async fn undone(settings: &str) -> World {
 
 /// Waits until so many batches are watched.
 async fn watches(world: &World, batches: f64) {
-    let watching = "nsgate_batches_open{state=\"watching\"}";
-    let watches = async {
-        while world.metric(watching).await != batches {
+    open(world, "watching", batches).await;
+}
+
+/// Waits until so many batches are open in this state.
+async fn open(world: &World, state: &str, batches: f64) {
+    let sample = format!("nsgate_batches_open{{state=\"{state}\"}}");
+    let waits = async {
+        while world.metric(&sample).await != batches {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let watched = tokio::time::timeout(PATIENCE, watches).await;
-    assert!(watched.is_ok(), "never {batches} batches that are watched");
+    let waited = tokio::time::timeout(PATIENCE, waits).await;
+    assert!(waited.is_ok(), "never {batches} batches that are {state}");
 }
 
 /// What was staged becomes version 2, as if the catalog had taken its time.
@@ -149,6 +154,8 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
             ),
         };
         world.client().post(target, &body).await.ok();
+        // One that is killed before it has written its end is watched afterwards.
+        open(&world, "committed", 0.0).await;
         world.kill();
         world.restart().await;
         assert_eq!(visible(&world, "east").await, [1, 2], "alone: {alone}");
@@ -177,6 +184,7 @@ async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
     let east = json!({"entries": [stage(&world, "east", 2)]});
     let client = world.client().header("idempotency-key", "east");
     client.post(BATCH, &east).await.ok();
+    open(&world, "committed", 0.0).await;
     for start in 1..=3 {
         world.kill();
         world.restart().await;

@@ -118,3 +118,40 @@ async fn a_version_that_may_be_somebody_elses_is_not_deleted() {
     assert!(world.catalog("east").seen_of(DELETE).is_empty());
     assert_eq!(stored(&world, "east"), [1, 2]);
 }
+
+/// A catalog that takes a version that is there for the one that it was asked to make.
+#[tokio::test]
+async fn an_answer_that_shows_another_size_is_nobodys_proof() {
+    let world = world("").await;
+    // What the catalog shows is what was staged, as far as it is known.
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    let gate = world.catalog("east").hold("create_table_version");
+    let theirs =
+        r#"{"version":{"version":3,"manifest_path":"their/3","manifest_size":9,"e_tag":"\"t\""}}"#;
+    let taken = Fault::Instead(200, theirs);
+    world.catalog("east").fail("create_table_version", taken);
+    let batch = start(world.client(), pair(&world, 3));
+    gate.reached(1).await;
+    let id = ["east".to_owned(), "t1".to_owned()];
+    world
+        .catalog("east")
+        .store()
+        .put(&id, 3, "nine byte".into());
+    gate.open();
+    let reply = batch.await.unwrap();
+    assert_eq!(reply.outcome(), (409, Some(14)), "{reply:?}");
+    assert!(
+        reply.words().contains("one of 9 bytes where 6 were staged"),
+        "{reply:?}"
+    );
+    until("west is undone", || stored(&world, "west") == [1, 2]).await;
+    let waits = async {
+        while world.metric("nsgate_batch_hazards").await < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(crate::catalog::faults::PATIENCE, waits).await;
+    waited.expect("an operator is asked");
+    assert!(world.catalog("east").seen_of(DELETE).is_empty());
+    assert_eq!(stored(&world, "east"), [1, 2, 3]);
+}

@@ -1,6 +1,6 @@
 //! What waits for a locked table takes nothing that requests for other tables need.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
@@ -139,4 +139,32 @@ async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
     while let Some(reply) = asked.next().await {
         assert!([404, 409].contains(&reply.status), "{reply:?}");
     }
+}
+
+/// A query whose catalog takes its time holds its table; a batch that waits for it holds nobody up meanwhile.
+#[tokio::test]
+async fn reads_go_on_while_a_batch_waits_for_a_long_query() {
+    let world = Setup::two().start().await.seeded();
+    let gate = world.catalog("west").hold("query_table");
+    let client = world.client();
+    let query = tokio::spawn(async move {
+        let query = "/v1/table/west%24t1/query";
+        client.post(query, &json!({})).await
+    });
+    gate.reached(1).await;
+    let batch = start(world.client(), pair(&world, 2));
+    // Longer than reads wait, and not as long as the batch lets them pass.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        for table in ["west", "east"] {
+            let count = format!("/v1/table/{table}%24t1/count_rows");
+            let counted = world.client().post(&count, &json!({})).await;
+            assert_eq!(counted.ok().json(), 1);
+        }
+    }
+    gate.open();
+    query.await.unwrap().ok();
+    batch.await.unwrap().ok();
+    let count = "/v1/table/west%24t1/count_rows";
+    assert_eq!(world.client().post(count, &json!({})).await.ok().json(), 2);
 }

@@ -6,7 +6,7 @@ use super::{
     DELETE, REFUSED, admin, built_on, complained, first, hazard, nsgate, over, printed, shows,
 };
 use crate::batches::{BATCH, pair, start, stored, visible, world};
-use crate::catalog::faults::Fault;
+use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
 use crate::world::World;
 
@@ -143,6 +143,32 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
     assert!(said.starts_with("decided, and done"), "{said}");
     assert_eq!(stored(&world, "west"), [1]);
     assert_over(&world, &id, "deleted").await;
+}
+
+/// Until it cannot arrive any more; to have it deleted is possible at any time.
+#[tokio::test]
+async fn what_a_lost_delete_may_still_take_away_cannot_be_kept() {
+    let world = world("lock_timeout: 200ms").await;
+    let west = world.catalog("west");
+    let gate = west.hold(DELETE);
+    west.fail(DELETE, Fault::Instead(500, BROKEN));
+    world.catalog("east").fail("create_table_version", REFUSED);
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    let table = vec!["west".to_owned(), "t1".to_owned()];
+    west.store().put(&table, 3, "built on it".into());
+    gate.open();
+    assert_eq!(batch.await.unwrap().status, 400);
+    let id = hazard(&world).await;
+    let said = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
+    assert!(
+        said.contains("may still reach the catalog and take away what you keep: decide in"),
+        "{said}"
+    );
+    let _ = west.store().delete_versions(&table, &[(3, 4)]);
+    let said = printed(&world, &["resolve", &id, "--abort"]).await;
+    assert!(said.starts_with("decided, and done"), "{said}");
+    assert_eq!(stored(&world, "west"), [1]);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ const fn flawed(name: &'static str, breaks: Invariant, bound: Bound, flaw: Flaw)
     }
 }
 
-pub const BUGS: [Bug; 21] = [
+pub const BUGS: [Bug; 22] = [
     hears(
         "a lost delete is taken for a refused one",
         RemovalsMissOthers,
@@ -176,6 +176,12 @@ pub const BUGS: [Bug; 21] = [
         NothingIsLost,
         MESSAGE.renamer(),
         Flaw::RenamesPass,
+    ),
+    flawed(
+        "a table gives its name away while a create of what is committed may act again",
+        CreatesMissOthers,
+        MESSAGE.plan(Plan::Chain).renamer(),
+        Flaw::KeptRenamed,
     ),
     flawed(
         "who has made a number that was let go does not have it",

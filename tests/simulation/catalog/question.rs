@@ -57,9 +57,23 @@ impl Question {
         )
     }
 
+    /// Whether the gateway looks on its own account whether something is there.
+    pub fn looks(&self) -> bool {
+        let of = [Operation::DescribeTableVersion, Operation::DescribeTable];
+        self.own && of.contains(&self.operation)
+    }
+
     /// Whether it takes something away, or gives a name: what comes of it late does harm.
     pub fn matters(&self) -> bool {
         self.removes() || self.operation == Operation::RegisterTable
+    }
+
+    /// What the gateway asks about on its own account: the table, the branch, and the version if it is about one.
+    pub fn subject(&self) -> (String, Option<String>, Option<u64>) {
+        let asked = self.asked().unwrap_or_default();
+        let first = asked.ranges.first();
+        let first = first.and_then(|range| u64::try_from(range.start_version).ok());
+        (self.table.clone(), asked.branch, asked.version.or(first))
     }
 
     /// Whose staged manifests it names, or who wrote it.

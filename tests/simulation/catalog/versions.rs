@@ -22,7 +22,7 @@ impl Catalog {
         };
         let (spot, versions) = self.table(table, asked.branch.as_deref())?;
         let staged = self.staged.get(path);
-        let staged = staged.filter(|(_, place)| *place == spot.place);
+        let staged = staged.filter(|(_, place)| *place == spot.place || self.ways.takes_any_staged);
         if let Some(existing) = versions.get(&version) {
             return Err(match staged {
                 Some((staged, _)) if staged.author == existing.author => {

@@ -1,7 +1,7 @@
 //! What must be true when all is settled.
 
-use nsgate::batch::OpenBatch;
-use nsgate::batch::log::{Action, Record, Verdict};
+use nsgate::batch::log::{Action, IntentEntry, Record, Verdict};
+use nsgate::batch::{OpenBatch, OpenEntry};
 
 use super::Check;
 use crate::catalog::Tags;
@@ -45,7 +45,7 @@ impl Check<'_> {
             }
             let committed = self.history.committed.contains_key(author);
             let waits = self.stuck.versions.contains(&(spot, *version));
-            if op.kind == Kind::Coordinated && !committed && !waits {
+            if op.kind == Kind::Coordinated && !committed && !waits && !self.is_adrift(spot) {
                 self.fail(format!("{author} is there, and was never committed"));
             }
             let below = stored.get(&(version - 1));
@@ -63,6 +63,12 @@ impl Check<'_> {
         }
     }
 
+    /// Whether a line has no name any more, which a request that outlived its gateway may have taken: nobody looks there.
+    fn is_adrift(&self, spot: Spot) -> bool {
+        let mut places = self.inner.catalogs[spot.catalog].catalog.names().values();
+        self.history.counts.get("crashes of the gateway") > 0 && !places.any(|it| *it == spot.place)
+    }
+
     /// Whether the version that somebody built on was decided in the end; one that lists raw storage cannot know.
     fn is_base_decided(&self, entry: &Entry) -> bool {
         entry.base.as_ref().is_none_or(|base| {
@@ -74,6 +80,15 @@ impl Check<'_> {
     pub(super) fn names(&mut self) {
         for (number, depot) in self.inner.catalogs.iter().enumerate() {
             for (place, names) in by_place(depot.catalog.names()) {
+                // What was dropped under one name is there under none, whatever is left of them.
+                let (catalog, branch) = (number, false);
+                if !depot.catalog.has(Spot {
+                    catalog,
+                    place,
+                    branch,
+                }) {
+                    continue;
+                }
                 let location = depot.catalog.location(place);
                 for name in &names {
                     self.name((number, name), &location, names.len());
@@ -129,10 +144,15 @@ impl Check<'_> {
     /// A person is needed only where the gateway cannot know what to do:
     ///
     /// - nothing that a catalog shows can be compared with what the writer said of its manifest;
-    /// - the size is all that can be compared, and another create of that number got no answer;
+    /// - the size is all that can be compared, and another create of that number got no answer, or was asked for by a
+    ///   batch since; or a change of the table's name did, for another table may have had the name;
     /// - somebody who does not ask the gateway, or whose request got no answer, has built on it.
     pub(super) fn hazards(&mut self, open: &[OpenBatch]) {
-        for entry in open.iter().flat_map(|batch| &batch.entries) {
+        let entries = open.iter().flat_map(|batch| {
+            let entries = batch.entries.iter();
+            entries.map(|entry| (&batch.id, entry))
+        });
+        for (batch, entry) in entries {
             let (Some(hazard), Some(version)) = (entry.hazard, entry.version) else {
                 continue;
             };
@@ -145,7 +165,10 @@ impl Check<'_> {
             let Some(spot) = self.inner.spot(self.scenario, table, branch) else {
                 continue;
             };
-            if self.is_justified(table, (spot, version)) {
+            let own = self.own_op(batch);
+            if self.is_justified(table, (spot, version), own)
+                || self.is_asked_for_since(batch, entry)
+            {
                 continue;
             }
             let stored = self.inner.stored(spot);
@@ -155,7 +178,45 @@ impl Check<'_> {
         }
     }
 
-    fn is_justified(&self, table: usize, (spot, version): (Spot, u64)) -> bool {
+    /// Whether a batch that began later was to make that version.
+    fn is_asked_for_since(&self, batch: &str, entry: &OpenEntry) -> bool {
+        let records = self.inner.ledger.records().iter();
+        let mut later = records.skip_while(|record| record.id.to_string() != *batch);
+        later.next();
+        later.flat_map(|record| &record.intent.entries).any(|other| {
+            let is_version = matches!(other.action, Action::CreateVersion { version, .. } if Some(version) == entry.version);
+            is_version
+                && (&other.backend, &other.branch) == (&entry.backend, &entry.branch)
+                && other.table.to_string() == entry.table
+        })
+    }
+
+    /// The only operation that a batch can have been begun for.
+    fn own_op(&self, batch: &str) -> Option<usize> {
+        let mut records = self.inner.ledger.records().iter();
+        let record = records.find(|record| record.id.to_string() == *batch)?;
+        let is_of = |entry: &Entry, other: &IntentEntry| {
+            let is_version = matches!(other.action, Action::CreateVersion { version, .. } if version == entry.version);
+            let is_table = self
+                .scenario
+                .is_table(entry.table, &other.backend, &other.table);
+            is_version && is_table && entry.branch == other.branch.is_some()
+        };
+        let ops = self.history.ops.iter().enumerate().filter(|(_, op)| {
+            let entries = &record.intent.entries;
+            let is_one = |entry: &Entry| entries.iter().any(|other| is_of(entry, other));
+            let asked = !matches!(op.kind, Kind::Behind | Kind::Names | Kind::Server { .. });
+            asked && op.entries.len() == entries.len() && op.entries.iter().all(is_one)
+        });
+        let ops: Vec<usize> = ops.map(|(number, _)| number).collect();
+        match ops[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    /// `own`: the operation that the batch was begun for, where that is certain.
+    fn is_justified(&self, table: usize, (spot, version): (Spot, u64), own: Option<usize>) -> bool {
         let stored = self.inner.stored(spot);
         let is_open = |op: &Op| {
             let mut attempts = op.attempts.iter();
@@ -175,22 +236,30 @@ impl Check<'_> {
             .and_then(|author| self.history.op(author));
         let is_nobodys = holder.is_none_or(|op| op.done_at().is_none());
         // Another create of it came to nobody knows what.
-        let rivals = self.history.ops.iter().filter(|op| {
-            // Of what the catalog numbers itself, it may be any number.
+        let rivals = self.history.ops.iter().enumerate().filter(|(number, op)| {
+            // An attempt before this one is another batch.
+            let is_own = own == Some(*number) && (op.keyed || op.attempts.len() < 2);
+            // Of what the catalog numbers itself, it may be any number, and nobody can be sure of which branch.
             let of = |entry: &Entry| {
-                (entry.table, entry.branch) == (table, spot.branch)
-                    && matches!(entry.version, number if number == version || number == 0)
+                let is_it = (entry.branch, entry.version) == (spot.branch, version);
+                entry.table == table && (is_it || entry.version == 0)
             };
             // An answer to a batch tells nothing of a create that got none.
             let silent = |entry: &Entry| self.history.mistreated.contains(&entry.author);
             let mut entries = op.entries.iter().filter(|entry| of(entry));
-            entries.any(|entry| is_open(op) || silent(entry))
+            !is_own && entries.any(|entry| is_open(op) || silent(entry))
         });
-        let rivals = rivals.count();
         let ways = self.scenario.catalogs[self.scenario.tables[table].catalog];
         let proves = ways.tags == Tags::Kept && self.scenario.staging.tells_tag;
         // Whatever an earlier life had let through may land for a while, and sizes prove nothing then.
         let crashed = !proves && self.history.counts.get("crashes of the gateway") > 0;
+        // One was deleted before and the delete refused: it may be seen again, for all that its catalog says.
+        let there = &self.scenario.tables[table].there;
+        let doubted = !proves
+            && self
+                .history
+                .refused
+                .contains(&(spot.catalog, there.clone()));
         // A tag that differs where all have been kept so far is not taken for the batch's.
         let changed = ways.tags == Tags::Mixed;
         let author = |version: u64| stored.get(&version);
@@ -207,8 +276,10 @@ impl Check<'_> {
         !self.scenario.is_comparable(table)
             || self.history.disturbed.contains(&spot)
             || (contested && is_nobodys)
-            || rivals > 1
+            || rivals.count() > 0
+            || self.history.adrift.contains(&table)
             || crashed
+            || doubted
             || changed
             || built_on
             || own_chain

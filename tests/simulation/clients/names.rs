@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Client;
 use super::asking::{field, path};
 use crate::front::{Call, Reply};
-use crate::history::{Entry, Kind, Op};
+use crate::history::{Entry, Kind, Op, Outcome};
 
 impl Client {
     pub(super) async fn change_names(&mut self) {
@@ -47,6 +47,9 @@ impl Client {
         let body = json!({"new_table_name": name, "new_namespace_id": namespace});
         let op = self.about_names();
         self.ask_about(op, table, "rename", &body.to_string()).await;
+        if self.outcome(op) == Some(Outcome::Unknown) {
+            self.world.lock().history.adrift.insert(other);
+        }
         op
     }
 
@@ -55,10 +58,27 @@ impl Client {
         let Some(location) = self.location(table).await else {
             return;
         };
-        self.about(table, "deregister", "{}").await;
+        let op = self.about_names();
+        self.ask_about(op, table, "deregister", "{}").await;
         let other = self.another_name(table);
         let other = *self.random.pick(&[table, other]);
-        self.give(other, location).await;
+        // A table has one name: another one is given only where the first is known to be gone.
+        let is_gone = matches!(self.outcome(op), Some(Outcome::Done(_)));
+        // A location that is relative is another place in another catalog.
+        let catalog = |table: usize| self.world.scenario.tables[table].catalog;
+        let is_given = other == table || (is_gone && catalog(other) == catalog(table));
+        if is_given && !self.has_another_name(catalog(table), other, &location) {
+            self.give(other, location).await;
+        }
+    }
+
+    /// Whether somebody has given the place of a table a name meanwhile.
+    fn has_another_name(&self, catalog: usize, but: usize, location: &str) -> bool {
+        let inner = self.world.lock();
+        let catalog = &inner.catalogs[catalog].catalog;
+        let there = &self.world.scenario.tables[but].there;
+        let mut names = catalog.names().iter();
+        names.any(|(name, place)| name != there && catalog.location(*place) == location)
     }
 
     /// Gives a table one name more: where it is, is asked for.
@@ -128,6 +148,8 @@ impl Client {
             patience: self.patience(),
             ..Call::default()
         };
-        self.once(op, call, true).await;
+        if self.once(op, call, true).await == Outcome::Unknown {
+            self.world.lock().history.adrift.insert(table);
+        }
     }
 }

@@ -3,6 +3,32 @@
 use super::*;
 
 #[test]
+fn a_batch_create_that_is_said_not_to_exist_is_not_believed_to_have_done_nothing() {
+    // What is answered is left to chance.
+    for seed in 0..20 {
+        let all = own(
+            Operation::BatchCreateTableVersions,
+            1,
+            Fault::RefusedAfter,
+            0,
+        );
+        let one = own(Operation::CreateTableVersion, 1, Fault::NotSent, 0);
+        let ways = Ways {
+            atomic: true,
+            ..Ways::default()
+        };
+        let mut scenario = scenario(ways, vec![all, one]);
+        scenario.catalogs[0].told = false;
+        scenario.seed = seed;
+        plays(scenario, async |mut client| {
+            let all = [(T0, false), (T1, false), (OTHER, false)];
+            client.batch_over(&all, false).await;
+            client.list(T0, false).await;
+        });
+    }
+}
+
+#[test]
 fn a_refusal_is_not_believed_of_what_was_done() {
     for seed in 1..=12 {
         let refused = own(Operation::CreateTableVersion, 1, Fault::RefusedAfter, 0);

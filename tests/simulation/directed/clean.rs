@@ -22,3 +22,26 @@ fn a_clean_abort_frees_its_numbers_within_a_second() {
         client.batch_over(&BOTH, false).await;
     });
 }
+
+#[test]
+fn what_a_catalogs_own_batch_made_again_can_be_built_on() {
+    let ways = Ways {
+        atomic: true,
+        ..Ways::default()
+    };
+    let create = Operation::BatchCreateTableVersions;
+    for fault in [Fault::ErrorAfter, Fault::ResetAfter, Fault::RefusedAfter] {
+        let fault = own(create, 1, fault, 0);
+        keeps(scenario(ways, vec![fault]), async |mut client| {
+            client.batch_over(&BOTH, true).await;
+            sleep(seconds(1)).await;
+            let wanted = [client.wants(T0, false).await, client.wants(T1, false).await];
+            let op = client.plan(&wanted, false);
+            client.send_once(op).await;
+            let latest = client.latest(T0, false).await.map(|latest| latest.0);
+            assert_eq!(latest, Some(wanted[0].version), "it was made again");
+            let appended = client.append(T0).await;
+            assert_eq!(appended, Some(Outcome::Done(None)), "an append");
+        });
+    }
+}

@@ -1,5 +1,7 @@
 //! Whose version it is.
 
+use nsgate::batch::step::Settled;
+
 use super::*;
 
 #[test]
@@ -28,6 +30,47 @@ fn a_writers_late_create_is_not_taken_for_a_batchs() {
             client.list(T0, false).await;
         },
     );
+}
+
+#[test]
+fn a_writers_late_create_is_not_taken_for_what_a_batch_has_deleted() {
+    let late = passed_on(Operation::CreateTableVersion, 1, Fault::Late, 83);
+    let lost = own(Operation::BatchDeleteTableVersions, 1, Fault::AnswerLost, 0);
+    keeps(
+        scenario(Ways::default(), vec![late, lost]),
+        async |mut client| {
+            client.append(T0).await;
+            client.batch_over(&BOTH, true).await;
+            client.list(T0, false).await;
+        },
+    );
+}
+
+#[test]
+fn a_batch_that_never_began_has_no_say_in_whose_a_late_create_is() {
+    let script = async |mut client: Client| {
+        client.batch_over(&BOTH, false).await;
+        let other = client.wants(OTHER, false).await;
+        let version = other.version + 5;
+        let wanted = [client.wants(T0, false).await, Wanted { version, ..other }];
+        let op = client.plan(&wanted, true);
+        client.send_once(op).await;
+        assert_eq!(client.outcome(op), Some(Outcome::Definite(409, 14)));
+        assert_eq!(client.settled(0, 0), Some(Settled::Unseen));
+    };
+    let ended = plays(scenario(Ways::default(), late_create(90)), script);
+    assert_eq!(ended.counts.get("batches that wait for a person"), 0);
+}
+
+#[test]
+fn a_batch_that_began_has_a_say_in_it_after_a_crash() {
+    let mut faults = late_create(90);
+    faults.push(own(Operation::CreateTableVersion, 4, Fault::Late, 100));
+    plays(scenario(Ways::default(), faults), async |mut client| {
+        client.batch_over(&BOTH, false).await;
+        client.batch_over(&BOTH, false).await;
+        assert_eq!(client.settled(0, 0), Some(Settled::Contested));
+    });
 }
 
 #[test]

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// So many, a minute after each other.
+fn crashes_at(crashes: u64) -> Vec<Crash> {
+    let crash = |nth| Crash {
+        at: At::Time(seconds(60 * nth)),
+        keeps: None,
+    };
+    (1..=crashes).map(crash).collect()
+}
+
 #[test]
 fn what_is_watched_is_not_looked_for_in_another_table_of_its_name() {
     for renames in [false, true] {
@@ -95,6 +104,49 @@ fn what_lands_late_is_hidden_under_every_name() {
                 sleep(seconds(15)).await;
                 client.list(SPARE, false).await;
                 client.count(SPARE).await;
+            }
+        });
+    }
+}
+
+/// Whether or not the gateway that asked for it lives on.
+#[test]
+fn no_other_table_gets_a_name_while_a_create_of_what_is_committed_may_act() {
+    for (renames, crashes) in [(false, 0), (true, 0), (false, 2), (true, 2)] {
+        let ways = Ways {
+            renames,
+            keeps_staged: true,
+            takes_any_staged: true,
+            ..Ways::default()
+        };
+        let late = own(Operation::CreateTableVersion, 1, Fault::Late, 300);
+        let mut scenario = scenario(ways, vec![late]);
+        scenario.crashes = crashes_at(crashes);
+        keeps(scenario, async |mut client| {
+            client.batch_over(&BOTH, false).await;
+            for _ in 0..100 {
+                sleep(seconds(3)).await;
+                client.rename(T0, SPARE).await;
+                client.rename(T1, T0).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_committed_rename_is_not_repeated_once_its_name_was_given_away() {
+    for crashes in [0, 2] {
+        let register = Planned {
+            table: "c0$t2".into(),
+            ..own(Operation::RegisterTable, 1, Fault::Late, 300)
+        };
+        let mut scenario = scenario(Ways::default(), vec![register]);
+        scenario.crashes = crashes_at(crashes);
+        keeps(scenario, async |mut client| {
+            client.rename(T0, SPARE).await;
+            for _ in 0..100 {
+                sleep(seconds(3)).await;
+                client.rename(SPARE, T0).await;
             }
         });
     }

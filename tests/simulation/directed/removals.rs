@@ -37,6 +37,26 @@ fn a_delete_that_was_answered_and_comes_later_hits_nothing_else() {
 }
 
 #[test]
+fn a_delete_that_comes_later_hits_nothing_in_a_chain_of_another_batch() {
+    let later = own(
+        Operation::BatchDeleteTableVersions,
+        1,
+        Fault::ActsLater,
+        600,
+    );
+    keeps(
+        scenario(Ways::default(), vec![later]),
+        async |mut client| {
+            client.chain_on(T0, 3, true).await;
+            for _ in 0..20 {
+                sleep(seconds(50)).await;
+                client.chain_on(T0, 2, false).await;
+            }
+        },
+    );
+}
+
+#[test]
 fn a_late_deregister_of_a_rename_never_takes_a_new_tables_name() {
     let late = own(Operation::DeregisterTable, 1, Fault::Late, 60);
     keeps(scenario(Ways::default(), vec![late]), async |mut client| {

@@ -171,9 +171,15 @@ impl World {
         if !fault.fits(question) {
             return None;
         }
-        let lies = matches!(fault, Fault::Idle | Fault::ActsLater | Fault::Stale);
-        let lie = (catalog, question.table.clone(), fault);
-        let again = lies && !inner.network.lied.insert(lie);
-        (!again).then_some((fault, None))
+        if matches!(fault, Fault::Idle | Fault::ActsLater | Fault::Stale) {
+            let network = &mut inner.network;
+            let subject = (catalog, question.subject());
+            let lie = (catalog, question.table.clone(), fault);
+            if network.lying.contains(&subject) || !network.lied.insert(lie) {
+                return None;
+            }
+            network.lying.insert(subject);
+        }
+        Some((fault, None))
     }
 }

@@ -21,7 +21,7 @@ fn word(status: u16, body: &str) -> &'static str {
         Created::Refused(_) => "refused",
         Created::Conflicted(_) => "conflicted",
         Created::Lost => "lost",
-        Created::Unsent(_) | Created::Spoiled(..) => "no answer of a create",
+        Created::Unsent(_) | Created::Spoiled(..) | Created::Strange(..) => "no answer of a create",
     }
 }
 

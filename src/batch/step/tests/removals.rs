@@ -63,6 +63,19 @@ fn a_delete_that_was_only_said_to_be_done_may_be_done_yet() {
 }
 
 #[test]
+fn what_is_seen_to_be_there_counts_whatever_else_is_not_answered() {
+    let events = [Event::Deleted(0), Event::Glimpsed(0), ABSENT];
+    let (state, effects) = run(deleting(), events);
+    let leaving = Note(0, Settled::Leaving);
+    assert_eq!(effects, [find(0), find_again(0), Reserve(0), leaving]);
+    assert!(state.is_leaving(0));
+    let events = [Event::NotDeleted(0), ABSENT, Event::Glimpsed(0), ABSENT];
+    let (_, effects) = run(deleting(), events);
+    let again = find_again(0);
+    assert_eq!(effects, [find(0), again.clone(), again.clone(), again]);
+}
+
+#[test]
 fn a_refused_delete_is_asked_for_again_and_is_not_outstanding() {
     let there = Event::Found(0, present(Likeness::Proven, true));
     let events = [Event::NotDeleted(0), there, Event::Deleted(0), ABSENT];

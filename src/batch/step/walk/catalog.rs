@@ -57,10 +57,15 @@ impl World {
     }
 
     pub(super) fn find(&mut self, entry: usize) -> Event {
+        let there = self.catalog[entry] != Maker::Nobody;
         if self.faulty(5) {
+            if there && self.random.below(2) == 0 {
+                // That was the truth: it may lie again.
+                self.lied[entry] = false;
+                return Event::Glimpsed(entry);
+            }
             return Event::Unanswered(entry);
         }
-        let there = self.catalog[entry] != Maker::Nobody;
         // An answer from an old copy: once in a walk, and not of what the catalog has lied about.
         if there && !self.stale && !self.lied[entry] && self.faulty(8) {
             self.stale = true;
@@ -147,7 +152,8 @@ impl World {
     /// The watch outlives what may arrive.
     pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
         let over = self.taken[entry] || self.removals[entry].is_some();
-        if !over && self.catalog[entry] != Maker::Nobody {
+        let aborted = self.decision == Some(Decision::Abort);
+        if !over && aborted && self.catalog[entry] != Maker::Nobody {
             let share = self.shares.iter().position(|share| share.contains(&entry));
             self.unlocked[share.unwrap()] = false;
             return Some(Event::Landed(entry));

@@ -171,15 +171,16 @@ fn quick_and_thorough_say_the_same() {
     assert!(kept > 1000 && cut > 1000, "{kept} {cut}");
 }
 
-/// Everything above a version is hidden: it is looked for, and so is the next one.
+/// A list without the version that is named and all above it.
+fn quick_below(body: &str, start: u64) -> Option<String> {
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let shown = without(body, &Hidden(vec![start..=u64::MAX])).ok()?;
+    Some(String::from_utf8(shown.into()).unwrap())
+}
+
 #[test]
 fn what_stands_on_a_hidden_version_is_left_to_a_closer_look() {
-    let all_above = |start: u64| Hidden(vec![start..=u64::MAX]);
-    let shown = |body: &str, start| {
-        let body = Bytes::copy_from_slice(body.as_bytes());
-        let shown = without(body, &all_above(start)).ok()?;
-        Some(String::from_utf8(shown.into()).unwrap())
-    };
+    let shown = quick_below;
     let three = r#"{"versions":[{"version":3},{"version":2},{"version":1}],"page_token":null}"#;
     let two = r#"{"versions":[{"version":2},{"version":1}],"page_token":null}"#;
     assert_eq!(shown(three, 3).as_deref(), Some(two));
@@ -187,4 +188,41 @@ fn what_stands_on_a_hidden_version_is_left_to_a_closer_look() {
     assert_eq!(shown(three, 2), None, "there may be more above it");
     let paged = three.replace("null", "\"3\"");
     assert_eq!(shown(&paged, 3), None, "the next page may hold more");
+}
+
+#[test]
+fn what_stands_beyond_a_gap_is_hidden_with_what_it_stands_on() {
+    for body in [
+        r#"{"versions":[{"version":3},{"version":4},{"version":6}]}"#,
+        r#"{"versions":[{"version":6},{"version":4},{"version":3}]}"#,
+        r#"{"versions":[{"version":6},{"version":3},{"version":2}]}"#,
+        r#"{"versions":[{"version":3},{"version":2},{"version" : 10 }]}"#,
+        r#"{"versions":[{"version":3},{"version":2},{"version":1e2}]}"#,
+        r#"{"versions":[{"version":3},{"version":2},{"version":"9"}]}"#,
+        r#"{"versions":[{"version":3},{"version":99999999999999999999}]}"#,
+    ] {
+        assert_eq!(quick_below(body, 4), None, "{body}");
+    }
+}
+
+#[test]
+fn all_above_a_version_are_hidden_from_quick_and_thorough_alike() {
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut quick = 0;
+    for _ in 0..20_000 {
+        let (body, start) = (page(&mut dice), dice.below(6) as u64);
+        let Some(shown) = quick_below(&body, start) else {
+            continue;
+        };
+        quick += 1;
+        let page = Page::parse(shown.as_bytes()).unwrap();
+        assert!(
+            page.numbers().all(|number| number < start),
+            "{body} {start}"
+        );
+        let before = Page::parse(body.as_bytes()).unwrap();
+        let kept = before.numbers().filter(|number| *number < start);
+        assert!(page.numbers().eq(kept), "{body} {start}");
+    }
+    assert!(quick > 1000, "{quick}");
 }

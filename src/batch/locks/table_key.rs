@@ -1,0 +1,64 @@
+//! The name of a table by which it is locked and hidden.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::protocol::identifier::Identifier;
+use crate::protocol::query::DEFAULT_DELIMITER;
+
+/// A table, as its catalog knows it: two mounts of one table share the key. So do names that are the same once they are
+/// joined by `$`, for some catalogs keep them so.
+#[derive(Clone, Debug)]
+pub struct TableKey {
+    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): mostly the backend's name.
+    pub backend: Arc<str>,
+    /// The catalog's own identifier.
+    pub table: Identifier,
+}
+
+impl TableKey {
+    /// What makes it this key and no other one.
+    fn known_by(&self) -> (&str, Cow<'_, str>) {
+        (&self.backend, self.table.split(DEFAULT_DELIMITER))
+    }
+
+    /// Whether the table is in a namespace, or in one below it.
+    pub fn is_below(&self, namespace: &Self) -> bool {
+        let (backend, table) = self.known_by();
+        let (of, above) = namespace.known_by();
+        let is_in = || {
+            table
+                .strip_prefix(&*above)
+                .is_some_and(|rest| rest.starts_with('\0'))
+        };
+        backend == of && (namespace.table.is_root() || is_in())
+    }
+}
+
+impl PartialEq for TableKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.known_by() == other.known_by()
+    }
+}
+
+impl Eq for TableKey {}
+
+impl Hash for TableKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.known_by().hash(state);
+    }
+}
+
+impl PartialOrd for TableKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TableKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.known_by().cmp(&other.known_by())
+    }
+}

@@ -1,0 +1,178 @@
+//! A describe of a catalog that tells the latest version unasked tells none that is not decided.
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{BATCH, pair, start, stored, until, visible};
+use crate::catalog::faults::{BROKEN, Fault, Gate};
+use crate::client::Reply;
+use crate::world::{Setup, World};
+
+/// The table, by two mounts.
+const TABLES: [&str; 2] = ["west%24t1", "mirror%24t1"];
+const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+
+async fn world(settings: &str) -> World {
+    let section = format!("batch: {{ log: batches.redb, slot_cooldown: 0s, {settings} }}");
+    let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
+    setup.section(&section).start().await.seeded()
+}
+
+/// From now on west says so of every table.
+fn tells(world: &World, version: &Value) {
+    let table = json!({
+        "table": "t1", "namespace": ["west"], "location": "file:///store/west$t1", "version": version,
+    });
+    let west = world.catalog("west");
+    west.can(
+        "describe_table",
+        200,
+        "application/json",
+        table.to_string().as_bytes(),
+    );
+}
+
+async fn describe(world: &World, table: &str) -> Reply {
+    let target = format!("/v1/table/{table}/describe");
+    world.client().post(&target, &json!({})).await
+}
+
+fn describing(world: &World, table: &'static str) -> JoinHandle<Reply> {
+    let client = world.client();
+    let target = format!("/v1/table/{table}/describe");
+    tokio::spawn(async move { client.post(&target, &json!({})).await })
+}
+
+/// West is prepared; the batch waits for the gate before it goes on in east.
+async fn prepared(world: &World, version: u64) -> (Gate, JoinHandle<Reply>) {
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(world, version));
+    gate.reached(1).await;
+    until("west is prepared", || {
+        stored(world, "west").contains(&version)
+    })
+    .await;
+    (gate, batch)
+}
+
+fn shown(reply: Reply) -> Value {
+    reply.ok().json()["version"].clone()
+}
+
+fn refused(reply: &Reply) {
+    assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
+    assert!(reply.header("retry-after").is_some(), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_decided_is_in_no_describe() {
+    let world = world("").await;
+    for table in TABLES {
+        tells(&world, &json!(1));
+        assert_eq!(shown(describe(&world, table).await), 1);
+    }
+    let (gate, batch) = prepared(&world, 2).await;
+    // What tells of it otherwise does not wait.
+    for version in [json!(1), Value::Null] {
+        tells(&world, &version);
+        for table in TABLES {
+            assert_eq!(shown(describe(&world, table).await), version);
+        }
+    }
+    for version in [json!(2), json!("2"), json!(3)] {
+        tells(&world, &version);
+        let (one, other) = tokio::join!(describe(&world, TABLES[0]), describe(&world, TABLES[1]));
+        refused(&one);
+        refused(&other);
+    }
+    // Who waits sees what is decided.
+    tells(&world, &json!(2));
+    let waiting = TABLES.map(|table| describing(&world, table));
+    gate.open();
+    batch.await.unwrap().ok();
+    for reply in waiting {
+        assert_eq!(shown(reply.await.unwrap()), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_lands_late_is_in_no_describe() {
+    let world = world("prepare_timeout: 2s").await;
+    let fails = Fault::Instead(500, BROKEN);
+    world
+        .catalog("west")
+        .fail_always("create_table_version", fails);
+    refused(&world.client().post(BATCH, &pair(&world, 2)).await);
+    world.catalog("west").behave();
+    let id = ["west".to_owned(), "t1".to_owned()];
+    world.catalog("west").store().put(&id, 2, "west 2".into());
+    tells(&world, &json!(2));
+    for table in TABLES {
+        refused(&describe(&world, table).await);
+    }
+    tells(&world, &json!(1));
+    for table in TABLES {
+        assert_eq!(shown(describe(&world, table).await), 1);
+    }
+}
+
+/// The catalog was asked before anything was hidden, and answers when it is, or is not any more.
+#[tokio::test]
+async fn a_describe_that_began_before_the_batch_shows_nothing_of_it() {
+    for table in TABLES {
+        let world = world("").await;
+        let west = world.catalog("west");
+        let asked = west.hold("describe_table");
+        let described = describing(&world, table);
+        asked.reached(1).await;
+        let (gate, batch) = prepared(&world, 2).await;
+        tells(&world, &json!(2));
+        asked.open();
+        refused(&described.await.unwrap());
+        gate.open();
+        batch.await.unwrap().ok();
+        assert_eq!(shown(describe(&world, table).await), 2);
+    }
+}
+
+/// The answer holds what was prepared, and comes when that has been undone and forgotten.
+#[tokio::test]
+async fn a_describe_that_outlasts_the_batch_shows_nothing_of_it() {
+    for (table, before) in [(TABLES[0], true), (TABLES[1], true), (TABLES[0], false)] {
+        let world = world("").await;
+        let west = world.catalog("west");
+        let (asked, answered) = (Gate::new(), Gate::new());
+        west.fail("describe_table", Fault::HoldBefore(asked.clone()));
+        west.fail("describe_table", Fault::HoldAfter(answered.clone()));
+        let mut described = None;
+        if before {
+            described = Some(describing(&world, table));
+            asked.reached(1).await;
+        }
+        let gate = world.catalog("east").hold("create_table_version");
+        world.catalog("east").fail("create_table_version", REFUSED);
+        let batch = start(world.client(), pair(&world, 2));
+        gate.reached(1).await;
+        until("west is prepared", || stored(&world, "west") == [1, 2]).await;
+        tells(&world, &json!(2));
+        let described = described.unwrap_or_else(|| describing(&world, table));
+        asked.open();
+        answered.reached(1).await;
+        gate.open();
+        assert_eq!(batch.await.unwrap().status, 400);
+        until("west is undone", || stored(&world, "west") == [1]).await;
+        let open = "nsgate_batches_open{state=\"undoing\"}";
+        while world.metric(open).await > 0.0 {
+            tokio::task::yield_now().await;
+        }
+        tells(&world, &json!(1));
+        answered.open();
+        let reply = described.await.unwrap();
+        if before {
+            refused(&reply);
+        } else {
+            assert_eq!(shown(reply), 1, "asked for again");
+        }
+        assert_eq!(visible(&world, "west").await, [1]);
+    }
+}
