@@ -29,6 +29,7 @@ mod endpoints;
 mod failure;
 mod headers;
 pub mod health;
+mod kind;
 mod moment;
 mod multiplexed;
 mod patience;
@@ -43,7 +44,6 @@ mod spare;
 mod tls;
 mod wait;
 
-use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ use crate::protocol::operation::Operation;
 #[cfg(feature = "dir")]
 use dir::Dir;
 use health::Health;
+use kind::Kind;
 use rest::Rest;
 use wait::Wait;
 
@@ -127,13 +128,6 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
-}
-
-enum Kind {
-    Rest(Box<Rest>),
-    #[cfg(feature = "dir")]
-    Dir(Dir),
-    Own(Box<dyn Catalog>),
 }
 
 impl Backend {
@@ -373,37 +367,6 @@ impl Backend {
             self.data_timeout
         } else {
             self.response_timeout
-        }
-    }
-}
-
-impl Kind {
-    /// It is `now`, and later when there is an answer.
-    async fn pass(
-        &self,
-        now: &mut Instant,
-        limit: Duration,
-        request: &mut Request<Body>,
-    ) -> Result<Response<Body>, Failure> {
-        match self {
-            Self::Rest(rest) => {
-                let deadline = *now + limit;
-                rest.pass(now, deadline, request).await
-            }
-            #[cfg(feature = "dir")]
-            Self::Dir(dir) => {
-                Learned::spread(request.extensions_mut());
-                let outcome = Box::pin(dir.send_within(limit, take(request))).await;
-                *now = Instant::now();
-                outcome
-            }
-            Self::Own(catalog) => {
-                Learned::spread(request.extensions_mut());
-                let asking = catalog::send_within(&**catalog, limit, take(request));
-                let outcome = Box::pin(asking).await;
-                *now = Instant::now();
-                outcome
-            }
         }
     }
 }

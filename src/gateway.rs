@@ -3,7 +3,6 @@
 //! What the layers learned comes with the request, as [`Learned`].
 
 mod answer;
-mod arrow;
 mod broad;
 mod commit;
 mod forward;

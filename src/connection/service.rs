@@ -96,13 +96,15 @@ where
         }
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
-        let (head, body) = request.into_parts();
-        let (body, rest) = if http1 {
-            (Body::incoming(body), None)
-        } else {
-            Rest::of(body)
-        };
-        let mut request = Request::from_parts(head, body);
+        let mut rest = None;
+        let mut request = request.map(|body| {
+            if http1 {
+                return Body::incoming(body);
+            }
+            let (body, left) = Rest::of(body);
+            rest = left;
+            body
+        });
         if malformed.is_some() {
             Learned::more(request.extensions_mut()).malformed = malformed;
         }
@@ -121,14 +123,17 @@ where
 /// could.
 fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
-    let mut hosts = headers.get_all(HOST).iter();
-    let (host, second) = (hosts.next(), hosts.next());
-    if second.is_some() {
+    // As a rule no name comes twice.
+    let repeats = headers.len() > headers.keys_len();
+    if repeats && headers.get_all(HOST).iter().nth(1).is_some() {
         return Some("the request has more than one `Host`: send one");
     }
-    let is_named = host.is_some() || request.uri().authority().is_some();
+    let is_named = headers.contains_key(HOST) || request.uri().authority().is_some();
     if !is_named && request.version() != Version::HTTP_10 {
         return Some("the request has no `Host`, or `:authority` in HTTP/2: send one");
+    }
+    if !headers.contains_key(TRANSFER_ENCODING) {
+        return None;
     }
     let codings = headers.get_all(TRANSFER_ENCODING).iter();
     let codings = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -159,16 +164,19 @@ where
                     .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
             }
         };
-        if answer.is_none() {
-            let Ok(response) = ready!(inner.poll(cx));
-            *answer = Some(response);
-        }
-        if let Some(rest) = rest {
-            ready!(rest.poll_over(cx));
-        }
-        let Some(mut response) = answer.take() else {
-            return Poll::Pending;
+        let mut response = match answer.take() {
+            Some(response) => response,
+            None => {
+                let Ok(response) = ready!(inner.poll(cx));
+                response
+            }
         };
+        if let Some(rest) = rest
+            && rest.poll_over(cx).is_pending()
+        {
+            *answer = Some(response);
+            return Poll::Pending;
+        }
         let serving = serving.take();
         if http1 && serving.as_ref().is_some_and(Serving::is_last) {
             let close = HeaderValue::from_static("close");

@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
 
-use super::arrow;
 use crate::body::{Body, Collect, CollectError};
 use crate::error::Error;
 use crate::exchange::Exchange;
@@ -59,7 +58,8 @@ pub(super) async fn admit(
     if !is_read(operation, request.headers()) {
         decodable(request.headers())?;
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = arrow::check(body)?;
+        let body = body.unless_json();
+        *request.body_mut() = body.map_err(|error| Error::invalid(error.to_string()))?;
         return Ok(Said::default());
     }
     let body = match at_hand(request.body_mut(), limit) {
@@ -162,6 +162,10 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
 fn says_json(headers: &HeaderMap) -> bool {
     let is_json = |value: &HeaderValue| {
         let said = value.as_bytes();
+        // As most are.
+        if said == ARROW[0].as_bytes() {
+            return false;
+        }
         said.windows(4)
             .any(|four| four.eq_ignore_ascii_case(b"json"))
     };

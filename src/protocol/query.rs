@@ -85,7 +85,13 @@ impl<'a> Query<'a> {
         }
         let mut seen = 0_u32;
         for pair in self.pairs() {
-            if let Some(place) = KNOWN.iter().position(|known| pair.is(known)) {
+            // To look for escapes once is enough.
+            let place = if is_encoded(pair.name) {
+                KNOWN.iter().position(|known| pair.is(known))
+            } else {
+                KNOWN.iter().position(|known| pair.name == *known)
+            };
+            if let Some(place) = place {
                 // Several columns may be given to match on.
                 if seen & 1 << place != 0 && KNOWN[place] != "on" {
                     return Err(QueryError::Repeated(KNOWN[place]));

@@ -44,24 +44,31 @@ impl Field {
     }
 }
 
-/// All members that mean something to the gateway, wherever it reads them, by their first letter: most others share
-/// theirs with few.
-fn meaningful(first: char) -> &'static [&'static str] {
-    match first {
-        'b' => &["branch", "behavior"],
-        'c' => &["context", "create_table_version"],
-        'd' => &["declare_table", "delete_table_versions", "deregister_table"],
-        'e' => &["entries", "e_tag", "end_version"],
-        'i' => &["id", "identity", "index_name"],
-        'l' => &["load_detailed_metadata", "location"],
-        'm' => &["manifest_path", "manifest_size", "metadata", "mode"],
-        'n' => &["new_namespace_id", "new_table_name", "naming_scheme"],
-        'o' => &["operations"],
-        'p' => &["properties"],
-        'r' => &["ranges"],
-        's' => &["start_version"],
-        'u' => &["updates"],
-        'v' => &["version", "vend_credentials"],
+/// All members that mean something to the gateway, wherever it reads them, by their first two letters: hardly any other
+/// begins with the same.
+fn meaningful(first: char, second: char) -> &'static [&'static str] {
+    match (first, second) {
+        ('b', 'e') => &["behavior"],
+        ('b', 'r') => &["branch"],
+        ('c', 'o') => &["context"],
+        ('c', 'r') => &["create_table_version"],
+        ('d', 'e') => &["declare_table", "delete_table_versions", "deregister_table"],
+        ('e', 'n') => &["entries", "end_version"],
+        ('e', 't') => &["e_tag"],
+        ('i', 'd') => &["id", "identity"],
+        ('i', 'n') => &["index_name"],
+        ('l', 'o') => &["load_detailed_metadata", "location"],
+        ('m', 'a') => &["manifest_path", "manifest_size"],
+        ('m', 'e') => &["metadata"],
+        ('m', 'o') => &["mode"],
+        ('n', 'a') => &["naming_scheme"],
+        ('n', 'e') => &["new_namespace_id", "new_table_name"],
+        ('o', 'p') => &["operations"],
+        ('p', 'r') => &["properties"],
+        ('r', 'a') => &["ranges"],
+        ('s', 't') => &["start_version"],
+        ('u', 'p') => &["updates"],
+        ('v', 'e') => &["version", "vend_credentials"],
         _ => &[],
     }
 }
@@ -70,9 +77,10 @@ fn meaningful(first: char) -> &'static [&'static str] {
 /// `encoding/json` overlooks case, and with it that of `\u{17f}` and `\u{212a}`; others overlook what stands between
 /// words, too.
 pub(in crate::protocol) fn resembled(name: &str) -> Option<&'static str> {
-    let first = folded(name).next()?;
+    let mut letters = folded(name);
+    let known = meaningful(letters.next()?, letters.next()?);
     let is_meant = |known: &&&str| **known != name && folded(known).eq(folded(name));
-    meaningful(first).iter().find(is_meant).copied()
+    known.iter().find(is_meant).copied()
 }
 
 /// The letters and digits of a name, small, as servers compare them that overlook case.
@@ -167,7 +175,10 @@ mod tests {
         ] {
             assert_eq!(resembled(name), Some(known), "{name}");
         }
-        for name in ('a'..='z').flat_map(meaningful) {
+        let letters = || 'a'..='z';
+        let known =
+            letters().flat_map(|first| letters().flat_map(move |second| meaningful(first, second)));
+        for name in known {
             assert_eq!(resembled(name), None, "{name}");
             assert_eq!(resembled(&name.to_uppercase()), Some(*name));
         }

@@ -104,7 +104,7 @@ fn floods() -> Vec<Flood> {
                 |_| frame(DATA, 0, 1, &[]),
                 100_000,
                 true,
-                false,
+                true,
             )
         },
         flood(
@@ -112,7 +112,7 @@ fn floods() -> Vec<Flood> {
             |_| frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 255, 255]),
             20_000,
             true,
-            false,
+            true,
         ),
         flood(
             "settings whose answers nobody reads",
@@ -121,7 +121,7 @@ fn floods() -> Vec<Flood> {
             false,
             false,
         ),
-        flood("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, false),
+        flood("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, true),
         flood(
             "pings whose answers nobody reads",
             |_| frame(PING, 0, 0, &[7; 8]),
@@ -134,7 +134,14 @@ fn floods() -> Vec<Flood> {
             |_| frame(PRIORITY, 0, 3, &[0, 0, 0, 0, 1]),
             20_000,
             true,
-            false,
+            true,
+        ),
+        flood(
+            "windows that grow by little",
+            |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+            20_000,
+            true,
+            true,
         ),
     ]
 }

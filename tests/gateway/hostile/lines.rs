@@ -115,8 +115,8 @@ fn lines() -> Vec<Case> {
         line(
             "a bare LF after the first line",
             "POST /v1/table/west%24ID/exists HTTP/1.1\nx-a: b",
-            &[200],
-            ONE,
+            &[400],
+            &[],
         ),
         line(
             "a bare CR after the first line",
@@ -127,8 +127,8 @@ fn lines() -> Vec<Case> {
         bytes(
             "bare LFs everywhere",
             "POST /v1/table/west%24ID/exists HTTP/1.1\nhost: g\nconnection: close\ncontent-length: 2\n\n{}",
-            &[200],
-            ONE,
+            &[400],
+            &[],
         ),
         line(
             "a method in small letters",

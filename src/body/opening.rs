@@ -1,7 +1,8 @@
-//! A body that streams, unread: what a catalog could read as a JSON object with members goes nowhere.
+//! The beginning of a body that streams unread: what a catalog could read as a JSON object with members goes nowhere.
 //!
 //! An Arrow stream begins with a length, or the mark of one, and a file with letters, so the first bytes tell, whatever
-//! the type is said to be. Nothing is held back but a brace and white space behind it.
+//! the type is said to be. As a rule the first frame decides, and the body then streams as any other does. Nothing is
+//! held back but a brace and white space.
 
 use std::mem::take;
 use std::pin::Pin;
@@ -10,35 +11,19 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 
-use crate::body::Body;
-use crate::error::{BoxError, Error};
+use super::source::Source;
+use crate::error::BoxError;
 
-/// Why a body is not sent on.
-const WHY: &str = "this operation's body is Arrow, and what came begins as a JSON object does";
 /// White space behind a brace that is held back, at most.
 const LONGEST: usize = 4 << 10;
 
-/// The same body; it breaks off where it turns out to be JSON.
-///
-/// # Errors
-/// 400, code 13, where all of it is there and is JSON's.
-pub(super) fn check(body: Body) -> Result<Body, Error> {
-    let Some(mut copy) = body.copy() else {
-        return Ok(Body::stream(Checked {
-            body,
-            is_decided: false,
-            held: BytesMut::new(),
-        }));
-    };
-    let bytes = copy.take_whole().unwrap_or_default();
-    match look(&bytes) {
-        Found::Object => Err(Error::invalid(WHY)),
-        Found::Other | Found::Space | Found::Brace(_) => Ok(body),
-    }
-}
+/// A body that was to be Arrow, and is not.
+#[derive(Debug, thiserror::Error)]
+#[error("this operation's body is Arrow, and what came begins as a JSON object does")]
+pub struct IsJson;
 
 /// What the beginning of a body is.
-enum Found {
+pub(super) enum Found {
     /// White space so far.
     Space,
     /// A brace at this place, and white space behind it so far.
@@ -48,7 +33,8 @@ enum Found {
     Other,
 }
 
-fn look(bytes: &[u8]) -> Found {
+/// What `bytes`, the first of a body, are.
+pub(super) fn look(bytes: &[u8]) -> Found {
     // With the mark of UTF-8.
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf);
     let Some(at) = bytes.iter().position(|byte| !is_space(byte)) else {
@@ -64,16 +50,25 @@ fn look(bytes: &[u8]) -> Found {
     }
 }
 
-/// A body whose beginning is looked at while it goes by.
-struct Checked {
-    body: Body,
+/// A body whose beginning comes in pieces that do not tell yet what it is.
+pub(super) struct Opening {
+    source: Source,
     is_decided: bool,
     held: BytesMut,
 }
 
-impl Checked {
+impl Opening {
+    /// The body that begins with `first` and goes on as `source` does.
+    pub(super) fn new(source: Source, first: &[u8]) -> Self {
+        Self {
+            source,
+            is_decided: false,
+            held: first.into(),
+        }
+    }
+
     /// What of `data`, and of what was held back, goes on now.
-    fn take(&mut self, data: Bytes) -> Result<Bytes, BoxError> {
+    fn take(&mut self, data: Bytes) -> Result<Bytes, IsJson> {
         let data = if self.held.is_empty() {
             data
         } else {
@@ -91,14 +86,14 @@ impl Checked {
                 Ok(data.slice(..at))
             }
             Found::Object | Found::Brace(_) => {
-                self.body = Body::empty();
-                Err(WHY.into())
+                self.source = Source::Empty;
+                Err(IsJson)
             }
         }
     }
 }
 
-impl http_body::Body for Checked {
+impl http_body::Body for Opening {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -107,7 +102,7 @@ impl http_body::Body for Checked {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
-            let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+            let frame = ready!(self.source.poll_frame(cx));
             if self.is_decided {
                 return Poll::Ready(frame);
             }
@@ -124,17 +119,17 @@ impl http_body::Body for Checked {
             match self.take(data) {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                Err(error) => return Poll::Ready(Some(Err(error))),
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.body.is_end_stream()
+        self.held.is_empty() && self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (hint, held) = (self.body.size_hint(), self.held.len() as u64);
+        let (hint, held) = (self.source.size_hint(), self.held.len() as u64);
         let mut all = SizeHint::new();
         all.set_lower(hint.lower() + held);
         if let Some(upper) = hint.upper() {
@@ -148,6 +143,7 @@ impl http_body::Body for Checked {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
     use super::*;
+    use crate::body::Body;
 
     fn in_pieces(pieces: Vec<Bytes>) -> Body {
         let frames = pieces
@@ -167,17 +163,16 @@ mod tests {
             b" \n{ \"id\":1}",
             b"\xef\xbb\xbf{\t\"id\":1}",
         ] {
-            let error = check(Body::full(text)).unwrap_err();
-            assert_eq!((error.status().as_u16(), error.code().number()), (400, 13));
+            assert!(Body::full(text).unless_json().is_err(), "{text:?}");
             let single = text.chunks(1).map(bytes).collect();
             for pieces in [vec![Bytes::new(), bytes(text)], single] {
-                let streamed = check(in_pieces(pieces)).unwrap();
+                let streamed = in_pieces(pieces).unless_json().unwrap();
                 assert!(streamed.collect_up_to(99).await.is_err(), "{text:?}");
             }
         }
         let long = [b"{".to_vec(), vec![b' '; 5000], b"\"id\":1}".to_vec()].concat();
         let pieces = long.chunks(7).map(Bytes::copy_from_slice).collect();
-        let streamed = check(in_pieces(pieces)).unwrap();
+        let streamed = in_pieces(pieces).unless_json().unwrap();
         assert!(streamed.collect_up_to(9999).await.is_err());
         for text in [
             &b"\xff\xff\xff\xff\x10\0"[..],
@@ -190,11 +185,11 @@ mod tests {
             b"{x",
             b"    ",
         ] {
-            let whole = check(Body::full(text)).unwrap();
+            let whole = Body::full(text).unless_json().unwrap();
             assert_eq!(whole.collect_up_to(99).await.unwrap(), text);
             for size in [1, 2, 99] {
                 let pieces = text.chunks(size).map(bytes).collect();
-                let streamed = check(in_pieces(pieces)).unwrap();
+                let streamed = in_pieces(pieces).unless_json().unwrap();
                 assert_eq!(streamed.collect_up_to(99).await.unwrap(), text, "{text:?}");
             }
         }
