@@ -51,6 +51,10 @@ impl Lines {
             match self.at {
                 At::Other => return None,
                 At::Body { left, chunked } => from += self.skip(left, chunked, rest.len()),
+                At::Head if self.line.is_empty() => match self.lines_of_head(rest) {
+                    Ok(passed) => from += passed,
+                    Err(place) => return Some(from + place),
+                },
                 At::Head | At::Chunk | At::Trailers => {
                     let Some(end) = memchr::memchr(b'\n', rest) else {
                         self.line.extend_from_slice(rest);
@@ -73,6 +77,30 @@ impl Lines {
         None
     }
 
+    /// Understands the lines of a head that have come whole, and keeps what has come of the last. Answers with how many
+    /// bytes that is, or with the place of a bare LF.
+    fn lines_of_head(&mut self, bytes: &[u8]) -> Result<usize, usize> {
+        let mut begin = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            if end == begin || bytes[end - 1] != b'\r' {
+                return Err(end);
+            }
+            match bytes[begin] {
+                b'\r' if end == begin + 1 => {
+                    self.end_head();
+                    return Ok(end + 1);
+                }
+                // Hardly any other name begins like one of the two that count.
+                b'c' | b'C' | b't' | b'T' => self.note(&bytes[begin..end - 1]),
+                _ => {}
+            }
+            self.has_begun = true;
+            begin = end + 1;
+        }
+        self.line.extend_from_slice(&bytes[begin..]);
+        Ok(bytes.len())
+    }
+
     /// Passes what there is of a body; answers with how many bytes that is.
     fn skip(&mut self, left: u64, chunked: bool, there: usize) -> usize {
         let passed = usize::try_from(left).map_or(there, |left| left.min(there));
@@ -86,25 +114,21 @@ impl Lines {
     }
 
     /// Understands a line, up to its LF. `false`: it is of a head, and there is no CR before that.
-    #[inline]
     fn end_line(&mut self, line: &[u8]) -> bool {
         let [line @ .., b'\r'] = line else {
             let is_head = matches!(self.at, At::Head);
             self.at = At::Other;
             return !is_head;
         };
-        match (self.at, line) {
-            (At::Head, []) => self.end_head(),
-            (At::Head, [first, ..]) => {
+        match self.at {
+            At::Head if line.is_empty() => self.end_head(),
+            At::Head => {
                 self.has_begun = true;
-                // Hardly any other name begins like one of the two that count.
-                if matches!(first, b'c' | b'C' | b't' | b'T') {
-                    self.note(line);
-                }
+                self.note(line);
             }
-            (At::Chunk, _) => self.at = chunk(line),
-            (At::Trailers, []) => self.at = At::Head,
-            (At::Trailers | At::Body { .. } | At::Other, _) => {}
+            At::Chunk => self.at = chunk(line),
+            At::Trailers if line.is_empty() => self.at = At::Head,
+            At::Trailers | At::Body { .. } | At::Other => {}
         }
         true
     }

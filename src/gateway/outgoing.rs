@@ -54,7 +54,7 @@ pub(super) fn address(
         let uri = request.uri();
         let is_default = || Query::new(uri.query()).is_default_delimiter();
         let keeps_delimiter = reading.any_delimiter || is_default();
-        let is_odd = || !reading.raw_path && memchr::memchr(b'+', uri.path().as_bytes()).is_some();
+        let is_odd = || !reading.raw_path && there.holds(b'+');
         if is_elsewhere || !keeps_delimiter || is_odd() {
             *request.uri_mut() = path(uri, there, keeps_delimiter)?.into();
         }

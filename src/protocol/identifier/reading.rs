@@ -70,6 +70,11 @@ fn has_escape(text: &str) -> bool {
 }
 
 impl Identifier {
+    /// Whether one of its names holds this character of ASCII.
+    pub fn holds(&self, letter: u8) -> bool {
+        self.joined.as_bytes().contains(&letter)
+    }
+
     /// Refuses names that a catalog of this `reading` could take for others.
     pub fn check(&self, reading: PathReading) -> Result<(), IdentifierError> {
         let taken_for = taken_for(&self.joined);

@@ -46,29 +46,29 @@ impl Field {
 
 /// All members that mean something to the gateway, wherever it reads them, by their first two letters: hardly any other
 /// begins with the same.
-fn meaningful(first: char, second: char) -> &'static [&'static str] {
+fn meaningful(first: u8, second: u8) -> &'static [&'static str] {
     match (first, second) {
-        ('b', 'e') => &["behavior"],
-        ('b', 'r') => &["branch"],
-        ('c', 'o') => &["context"],
-        ('c', 'r') => &["create_table_version"],
-        ('d', 'e') => &["declare_table", "delete_table_versions", "deregister_table"],
-        ('e', 'n') => &["entries", "end_version"],
-        ('e', 't') => &["e_tag"],
-        ('i', 'd') => &["id", "identity"],
-        ('i', 'n') => &["index_name"],
-        ('l', 'o') => &["load_detailed_metadata", "location"],
-        ('m', 'a') => &["manifest_path", "manifest_size"],
-        ('m', 'e') => &["metadata"],
-        ('m', 'o') => &["mode"],
-        ('n', 'a') => &["naming_scheme"],
-        ('n', 'e') => &["new_namespace_id", "new_table_name"],
-        ('o', 'p') => &["operations"],
-        ('p', 'r') => &["properties"],
-        ('r', 'a') => &["ranges"],
-        ('s', 't') => &["start_version"],
-        ('u', 'p') => &["updates"],
-        ('v', 'e') => &["version", "vend_credentials"],
+        (b'b', b'e') => &["behavior"],
+        (b'b', b'r') => &["branch"],
+        (b'c', b'o') => &["context"],
+        (b'c', b'r') => &["create_table_version"],
+        (b'd', b'e') => &["declare_table", "delete_table_versions", "deregister_table"],
+        (b'e', b'n') => &["entries", "end_version"],
+        (b'e', b't') => &["e_tag"],
+        (b'i', b'd') => &["id", "identity"],
+        (b'i', b'n') => &["index_name"],
+        (b'l', b'o') => &["load_detailed_metadata", "location"],
+        (b'm', b'a') => &["manifest_path", "manifest_size"],
+        (b'm', b'e') => &["metadata"],
+        (b'm', b'o') => &["mode"],
+        (b'n', b'a') => &["naming_scheme"],
+        (b'n', b'e') => &["new_namespace_id", "new_table_name"],
+        (b'o', b'p') => &["operations"],
+        (b'p', b'r') => &["properties"],
+        (b'r', b'a') => &["ranges"],
+        (b's', b't') => &["start_version"],
+        (b'u', b'p') => &["updates"],
+        (b'v', b'e') => &["version", "vend_credentials"],
         _ => &[],
     }
 }
@@ -77,8 +77,14 @@ fn meaningful(first: char, second: char) -> &'static [&'static str] {
 /// `encoding/json` overlooks case, and with it that of `\u{17f}` and `\u{212a}`; others overlook what stands between
 /// words, too.
 pub(in crate::protocol) fn resembled(name: &str) -> Option<&'static str> {
-    let mut letters = folded(name);
-    let known = meaningful(letters.next()?, letters.next()?);
+    let known = match name.as_bytes() {
+        // As nearly all are.
+        [first @ b'a'..=b'z', second @ b'a'..=b'z', ..] => meaningful(*first, *second),
+        _ => {
+            let mut letters = folded(name).map(|letter| u8::try_from(letter).unwrap_or_default());
+            meaningful(letters.next()?, letters.next()?)
+        }
+    };
     let is_meant = |known: &&&str| **known != name && folded(known).eq(folded(name));
     known.iter().find(is_meant).copied()
 }
@@ -175,7 +181,7 @@ mod tests {
         ] {
             assert_eq!(resembled(name), Some(known), "{name}");
         }
-        let letters = || 'a'..='z';
+        let letters = || b'a'..=b'z';
         let known =
             letters().flat_map(|first| letters().flat_map(move |second| meaningful(first, second)));
         for name in known {

@@ -68,6 +68,11 @@ fn floods() -> Vec<Flood> {
         ends,
     };
     let open = |flags| frame(HEADERS, flags, 1, &exists());
+    // A request whose body is awaited, so that the connection is not idle.
+    let beside = |name, wave, waves, reads, ends| Flood {
+        start: open(END_HEADERS),
+        ..flood(name, wave, waves, reads, ends)
+    };
     vec![
         flood("streams that are reset at once", reset, 20_000, true, true),
         flood(
@@ -97,17 +102,14 @@ fn floods() -> Vec<Flood> {
                 true,
             )
         },
-        Flood {
-            start: open(END_HEADERS),
-            ..flood(
-                "empty pieces of a body",
-                |_| frame(DATA, 0, 1, &[]),
-                100_000,
-                true,
-                true,
-            )
-        },
-        flood(
+        beside(
+            "empty pieces of a body",
+            |_| frame(DATA, 0, 1, &[]),
+            100_000,
+            true,
+            true,
+        ),
+        beside(
             "settings",
             |_| frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 255, 255]),
             20_000,
@@ -121,7 +123,7 @@ fn floods() -> Vec<Flood> {
             false,
             false,
         ),
-        flood("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, true),
+        beside("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, true),
         flood(
             "pings whose answers nobody reads",
             |_| frame(PING, 0, 0, &[7; 8]),
@@ -129,14 +131,14 @@ fn floods() -> Vec<Flood> {
             false,
             false,
         ),
-        flood(
+        beside(
             "priorities",
             |_| frame(PRIORITY, 0, 3, &[0, 0, 0, 0, 1]),
             20_000,
             true,
             true,
         ),
-        flood(
+        beside(
             "windows that grow by little",
             |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
             20_000,
