@@ -77,15 +77,16 @@ impl<S> Layer<S> for RateLayer {
 
 impl Guard for RateLayer {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        if let Some(places) = &self.places
-            && places.is_scarce()
-        {
-            share(places, request)?;
-        }
+        // First: a caller that is told to ask less often learns more than one that is told to wait.
         if let Some(rates) = &self.rates
             && let Err(wait) = rates.take(&Caller::of(request))
         {
             return Err(rates.refuse(wait));
+        }
+        if let Some(places) = &self.places
+            && places.is_scarce()
+        {
+            share(places, request)?;
         }
         Ok(())
     }

@@ -174,8 +174,11 @@ async fn no_write_is_lost_or_done_twice_while_connections_go_away() {
     assert_eq!(written, CLIENTS * WRITES);
 }
 
-/// A catalog that keeps the body and the trailers of each request.
-async fn attentive(seen: Arc<Mutex<Vec<(Bytes, Option<HeaderMap>)>>>) -> SocketAddr {
+/// The body and the trailers of each request.
+type Bodies = Arc<Mutex<Vec<(Bytes, Option<HeaderMap>)>>>;
+
+/// A catalog that keeps what it is sent.
+async fn attentive(seen: Bodies) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -202,7 +205,7 @@ async fn attentive(seen: Arc<Mutex<Vec<(Bytes, Option<HeaderMap>)>>>) -> SocketA
 async fn trailers_of_a_request_reach_no_catalog() {
     const INSERT: &str = "/v1/table/west%24t1/insert";
     const ROWS: &[u8] = b"\xff\xff\xff\xff";
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let seen = Bodies::default();
     let address = attentive(seen.clone()).await;
     let setup = Setup::two()
         .at("west", format!("http://{address}"))
