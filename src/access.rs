@@ -12,7 +12,7 @@ mod denial;
 
 use std::sync::Arc;
 
-use crate::config::{Access as Need, AuthorizationRule};
+use crate::config::{Access as Need, AuthorizationRule, Unlisted};
 use crate::error::Error;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::protocol::operation::Access;
@@ -31,6 +31,8 @@ pub struct Rule {
     pub read: Need,
     /// To write.
     pub write: Need,
+    /// What an operation that the contract does not have is taken to act on, where that is said.
+    pub unlisted: Option<Unlisted>,
 }
 
 /// All rules.
@@ -61,6 +63,7 @@ impl Rules {
                 namespace: Identifier::from_names(&rule.namespace)?,
                 read: rule.read.clone(),
                 write: rule.write.clone(),
+                unlisted: rule.unlisted,
             })
         };
         let rules = rules.iter().map(rule).collect::<Result<_, _>>()?;
@@ -87,15 +90,38 @@ impl Rules {
         access: Access,
         id: &Identifier,
     ) -> Result<(), Denial<'_>> {
+        self.decide_as(caller, access, id, access == Access::Write)
+    }
+
+    /// The same for what reaches nothing below `id`, such as the creation of a namespace.
+    ///
+    /// # Errors
+    /// As of [`Rules::decide`].
+    pub fn decide_at(
+        &self,
+        caller: &Principal,
+        access: Access,
+        id: &Identifier,
+    ) -> Result<(), Denial<'_>> {
+        self.decide_as(caller, access, id, false)
+    }
+
+    fn decide_as(
+        &self,
+        caller: &Principal,
+        access: Access,
+        id: &Identifier,
+        reaches_below: bool,
+    ) -> Result<(), Denial<'_>> {
         let rule = self.find(id);
         if !rule.is_some_and(|rule| rule.allows(caller, access)) {
             return Err(Denial::new(access, rule));
         }
-        if access == Access::Write {
+        if reaches_below {
             self.decide_below(caller, access, id)?;
         }
         match rule.and_then(|rule| rule.other(id)) {
-            Some(other) => self.decide(caller, access, &other),
+            Some(other) => self.decide_as(caller, access, &other, reaches_below),
             None => Ok(()),
         }
     }
@@ -123,6 +149,12 @@ impl Rules {
         };
         let other = self.find(id).and_then(|rule| rule.other(id));
         all(id) && other.is_none_or(|other| all(&other))
+    }
+
+    /// Whether a rule denies anything to everybody at `id` or below it.
+    pub fn denies_in(&self, id: &Identifier) -> bool {
+        let denies = |rule: &Rule| rule.read == Need::Deny || rule.write == Need::Deny;
+        self.find(id).is_some_and(denies) || self.below(id).any(denies)
     }
 
     /// Whether `caller` may know of `id`: may read it, or something below it.
@@ -193,6 +225,16 @@ impl Rights {
     /// As [`Rules::decide`]; the error is the answer: 403, code 15.
     pub fn decide(&self, access: Access, id: &Identifier) -> Result<(), Error> {
         Ok(self.rules.decide(&self.caller, access, id)?)
+    }
+
+    /// What the rule for `id` says that an operation outside of the contract acts on.
+    pub fn unlisted(&self, id: &Identifier) -> Option<Unlisted> {
+        self.rules.find(id).and_then(|rule| rule.unlisted)
+    }
+
+    /// As [`Rules::denies_in`].
+    pub fn denies_in(&self, id: &Identifier) -> bool {
+        self.rules.denies_in(id)
     }
 
     /// As [`Rules::allows_all`].

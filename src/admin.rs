@@ -65,6 +65,8 @@ pub struct Current {
     pub keys: Arc<Keys>,
     /// What guards the pages that are not for everybody.
     pub token: Option<Secret>,
+    /// With which everything can be read and nothing changed.
+    pub read_token: Option<Secret>,
 }
 
 /// The service. Cheap to clone.
@@ -89,7 +91,8 @@ impl Admin {
         let shown = &*self.0;
         let path = request.uri().path();
         let open = matches!(path, "/" | "/metrics" | "/live" | "/ready");
-        if !open && !self.may_see(request.headers()) {
+        let reads = [Method::GET, Method::HEAD].contains(request.method());
+        if !open && !self.may_see(request.headers(), reads) {
             let words = "the admin token is missing or wrong";
             let page = Problem::new(Code::Unauthenticated, words).at(path);
             let mut response = page.into_response();
@@ -101,6 +104,11 @@ impl Admin {
         if !guarded && !host::is_this_machine(request.uri(), request.headers()) {
             let words =
                 "without `admin.token`, the admin address is asked by its number or as localhost";
+            let page = Problem::new(Code::PermissionDenied, words).at(path);
+            return page.into_response();
+        }
+        if !reads && !host::is_own_page(request.uri(), request.headers()) {
+            let words = "another site's page may change nothing here: `Origin` or `Sec-Fetch-Site` names one";
             let page = Problem::new(Code::PermissionDenied, words).at(path);
             return page.into_response();
         }
@@ -138,7 +146,8 @@ impl Admin {
         response
     }
 
-    fn may_see(&self, headers: &HeaderMap) -> bool {
+    /// Whether a request may be answered that only `reads`, or may change something.
+    fn may_see(&self, headers: &HeaderMap, reads: bool) -> bool {
         let current = self.0.current.load();
         let Some(token) = &current.token else {
             return true;
@@ -150,8 +159,9 @@ impl Admin {
         let Some((scheme, given)) = given.as_bytes().split_at_checked("Bearer ".len()) else {
             return false;
         };
-        scheme.eq_ignore_ascii_case(b"Bearer ")
-            && verify_slices_are_equal(given, token.expose().as_bytes()).is_ok()
+        let is = |token: &Secret| verify_slices_are_equal(given, token.expose().as_bytes()).is_ok();
+        let may_read = || reads && current.read_token.as_ref().is_some_and(is);
+        scheme.eq_ignore_ascii_case(b"Bearer ") && (is(token) || may_read())
     }
 }
 

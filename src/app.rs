@@ -155,7 +155,13 @@ async fn serve(
     let readiness = Arc::new(Readiness::default());
     readiness.hold(RECOVERING);
     let (stop_admin, admin_stopped) = watch::channel(false);
-    say(&format!("nsgate admin on http://{}", back.address()));
+    let scheme = |tls: bool| if tls { "https" } else { "http" };
+    let guarded = in_use.snapshot().config.admin.tls.is_some();
+    say(&format!(
+        "nsgate admin on {}://{}",
+        scheme(guarded),
+        back.address()
+    ));
     let admin = admin(&in_use, &readiness, &reloads);
     let admin = tokio::spawn(back.serve(in_use.serving_admin(), admin, raised(admin_stopped)));
 
@@ -165,12 +171,10 @@ async fn serve(
         say("nsgate lets EVERYONE in: `auth.anonymous` is true, no token is asked for");
         tracing::warn!("`auth.anonymous` is true: everyone is let in");
     }
-    let scheme = match in_use.snapshot().config.listen.tls {
-        Some(_) => "https",
-        None => "http",
-    };
+    let guarded = in_use.snapshot().config.listen.tls.is_some();
     say(&format!(
-        "nsgate listening on {scheme}://{}",
+        "nsgate listening on {}://{}",
+        scheme(guarded),
         front.address()
     ));
     let (stop, stopped) = watch::channel(false);

@@ -29,6 +29,7 @@ mod endpoints;
 mod failure;
 mod headers;
 pub mod health;
+mod kind;
 mod moment;
 mod multiplexed;
 mod patience;
@@ -43,7 +44,6 @@ mod spare;
 mod tls;
 mod wait;
 
-use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,11 +65,12 @@ use crate::exchange::learned::Learned;
 use crate::exchange::origin::Origin;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
-use crate::protocol::identifier::Identifier;
+use crate::protocol::identifier::{Identifier, PathReading};
 use crate::protocol::operation::Operation;
 #[cfg(feature = "dir")]
 use dir::Dir;
 use health::Health;
+use kind::Kind;
 use rest::Rest;
 use wait::Wait;
 
@@ -83,6 +84,7 @@ pub struct Backend {
     response_timeout: Duration,
     data_timeout: Duration,
     health: Health,
+    reading: PathReading,
     metrics: Arc<metrics::Backend>,
     kind: Kind,
 }
@@ -128,13 +130,6 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-enum Kind {
-    Rest(Box<Rest>),
-    #[cfg(feature = "dir")]
-    Dir(Dir),
-    Own(Box<dyn Catalog>),
-}
-
 impl Backend {
     /// Builds the connection from its configuration; reads certificate files, contacts nobody.
     pub async fn open(
@@ -156,7 +151,12 @@ impl Backend {
                 return Err("this nsgate was built without the feature `dir`".into());
             }
         };
+        let reading = match &config.implementation {
+            Implementation::Rest(rest) => rest.reading,
+            Implementation::Dir(_) => PathReading::EXACT,
+        };
         Ok(Self {
+            reading,
             metrics,
             catalog: Arc::clone(&name),
             addresses: config.addresses().into_iter().map(Arc::from).collect(),
@@ -180,6 +180,7 @@ impl Backend {
     ) -> Self {
         let name: Arc<str> = Arc::from(name);
         Self {
+            reading: PathReading::EXACT,
             metrics: metrics.backend(&name),
             catalog: Arc::clone(&name),
             addresses: Box::default(),
@@ -296,6 +297,11 @@ impl Backend {
         !matches!(self.kind, Kind::Rest(_))
     }
 
+    /// How exactly it reads the paths of requests.
+    pub fn reading(&self) -> PathReading {
+        self.reading
+    }
+
     /// How this catalog takes part in batches.
     pub fn batch_mode(&self) -> BatchMode {
         self.batch
@@ -361,37 +367,6 @@ impl Backend {
             self.data_timeout
         } else {
             self.response_timeout
-        }
-    }
-}
-
-impl Kind {
-    /// It is `now`, and later when there is an answer.
-    async fn pass(
-        &self,
-        now: &mut Instant,
-        limit: Duration,
-        request: &mut Request<Body>,
-    ) -> Result<Response<Body>, Failure> {
-        match self {
-            Self::Rest(rest) => {
-                let deadline = *now + limit;
-                rest.pass(now, deadline, request).await
-            }
-            #[cfg(feature = "dir")]
-            Self::Dir(dir) => {
-                Learned::spread(request.extensions_mut());
-                let outcome = Box::pin(dir.send_within(limit, take(request))).await;
-                *now = Instant::now();
-                outcome
-            }
-            Self::Own(catalog) => {
-                Learned::spread(request.extensions_mut());
-                let asking = catalog::send_within(&**catalog, limit, take(request));
-                let outcome = Box::pin(asking).await;
-                *now = Instant::now();
-                outcome
-            }
         }
     }
 }

@@ -3,6 +3,8 @@
 //! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
 
 mod kept;
+mod opening;
+mod source;
 
 use std::fmt;
 use std::mem::take;
@@ -16,9 +18,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::error::BoxError;
-use crate::wake::hushed;
 
 pub use kept::Kept;
+pub use opening::IsJson;
+use opening::{Found, Opening, look};
+pub use source::Interrupted;
+use source::Source;
 
 /// A body of a request or a response.
 #[derive(Default)]
@@ -89,20 +94,6 @@ pub struct Collect {
     all: BytesMut,
 }
 
-/// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
-#[derive(Debug, thiserror::Error)]
-#[error("the sender broke off")]
-pub struct Interrupted(#[source] hyper::Error);
-
-#[derive(Default)]
-enum Source {
-    #[default]
-    Empty,
-    Full(Bytes),
-    Incoming(Incoming),
-    Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
-}
-
 impl Body {
     /// No body.
     pub fn empty() -> Self {
@@ -137,8 +128,8 @@ impl Body {
         match &self.source {
             Source::Empty => Some(Self::empty()),
             Source::Full(bytes) => Some(Source::Full(bytes.clone()).into()),
-            Source::Incoming(_) | Source::Stream(_) if self.is_end_stream() => Some(Self::empty()),
-            Source::Incoming(_) | Source::Stream(_) => None,
+            _ if self.is_end_stream() => Some(Self::empty()),
+            Source::Incoming(_) | Source::Unopened(_) | Source::Stream(_) => None,
         }
     }
 
@@ -147,7 +138,7 @@ impl Body {
         let bytes = match &mut self.source {
             Source::Empty => Bytes::new(),
             Source::Full(bytes) => take(bytes),
-            Source::Incoming(_) | Source::Stream(_) => return None,
+            Source::Incoming(_) | Source::Unopened(_) | Source::Stream(_) => return None,
         };
         self.source = Source::Empty;
         if let Some(mut observer) = self.observer.take() {
@@ -179,6 +170,22 @@ impl Body {
             None => eye,
             Some(first) => Eye::Own(Box::new(Both(first, eye))),
         });
+    }
+
+    /// The same body, which breaks off where it turns out to be a JSON object. To look costs nothing after its first
+    /// frame.
+    ///
+    /// # Errors
+    /// It is here, and it is one.
+    pub fn unless_json(mut self) -> Result<Self, IsJson> {
+        let source = take(&mut self.source);
+        self.source = match source {
+            Source::Full(bytes) if matches!(look(&bytes), Found::Object) => return Err(IsJson),
+            Source::Incoming(body) => Source::Unopened(body),
+            Source::Stream(_) => Source::Stream(Box::pin(Opening::new(source, b""))),
+            Source::Empty | Source::Full(_) | Source::Unopened(_) => source,
+        };
+        Ok(self)
     }
 
     /// Reads it whole, `limit` bytes at most. Trailers are dropped.
@@ -247,7 +254,7 @@ impl fmt::Debug for Body {
         f.write_str(match self.source {
             Source::Empty => "Body::Empty",
             Source::Full(_) => "Body::Full",
-            Source::Incoming(_) => "Body::Incoming",
+            Source::Incoming(_) | Source::Unopened(_) => "Body::Incoming",
             Source::Stream(_) => "Body::Stream",
         })
     }
@@ -295,12 +302,7 @@ impl http_body::Body for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Empty => SizeHint::with_exact(0),
-            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Incoming(body) => body.size_hint(),
-            Source::Stream(body) => body.size_hint(),
-        }
+        self.source.size_hint()
     }
 }
 
@@ -322,39 +324,6 @@ impl Drop for Body {
             } else {
                 End::Aborted
             });
-        }
-    }
-}
-
-impl Source {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self {
-            Self::Empty => Poll::Ready(None),
-            Self::Full(bytes) => {
-                let bytes = take(bytes);
-                *self = Self::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Self::Incoming(body) => {
-                let (frame, held) = hushed(|| Pin::new(&mut *body).poll_frame(cx));
-                match &frame {
-                    Poll::Ready(Some(Ok(_))) if body.is_end_stream() => held.forget(),
-                    _ => held.wake(),
-                }
-                frame.map(|frame| {
-                    frame.map(|frame| frame.map_err(|error| Interrupted(error).into()))
-                })
-            }
-            Self::Stream(body) => body.as_mut().poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Full(_) => false,
-            Self::Incoming(body) => body.is_end_stream(),
-            Self::Stream(body) => body.is_end_stream(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub mod telemetry;
 
 use std::collections::BTreeMap;
 
-pub use auth::{Algorithm, Auth, Issuer, KeySource, Keys};
+pub use auth::{Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
@@ -29,7 +29,7 @@ pub use batch::BatchConfig;
 pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};
-pub use mount::{Access, AuthorizationRule, Mount};
+pub use mount::{Access, AuthorizationRule, Mount, Unlisted};
 pub use secret::Secret;
 pub use telemetry::{LogFormat, LogLevel, Telemetry};
 

@@ -4,9 +4,13 @@
 //! for a connection or a request: a connection keeps a [`Pulse`], and whoever keeps the connections looks at it.
 
 mod direct;
+mod frames;
+mod inspected;
 mod io;
+mod lines;
 mod plain;
 mod pulse;
+mod rest;
 mod service;
 mod streams;
 
@@ -35,7 +39,10 @@ use crate::config::Limits;
 use crate::error::BoxError;
 use crate::wake;
 use direct::Other;
+use frames::Frames;
+use inspected::Inspector;
 use io::Io;
+use lines::Lines;
 use service::Door;
 use streams::Spawn;
 
@@ -139,7 +146,8 @@ impl Protocols {
         };
         // How else a connection ends is of no interest to anyone: its requests have been counted.
         if http2? {
-            let io = Io::new(stream, start, Arc::clone(pulse), false);
+            let inspector = Inspector::Http2(Frames::after(PREFACE.len()));
+            let io = Io::new(stream, start, Arc::clone(pulse), inspector);
             // Boxed, or it would make the task of an HTTP/1.1 connection large.
             Box::pin(self.speak_http2(io, door, pulse)).await;
             None
@@ -172,7 +180,8 @@ impl Protocols {
                     [SHORTEST, &behind].concat().into()
                 }
             };
-            let io = Io::new(stream, start, Arc::clone(pulse), true);
+            let inspector = Inspector::Http1(Lines::default());
+            let io = Io::new(stream, start, Arc::clone(pulse), inspector);
             let mut connection = self.http1.serve_connection(io, door);
             let mut waker = wake::Own::default();
             let rests =

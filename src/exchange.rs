@@ -4,9 +4,12 @@
 //! written once, by the part that learns it. The end comes exactly once: when the response's body ended, or when nobody
 //! is left who could answer.
 
+pub mod caller;
+mod head;
 pub mod learned;
 pub mod origin;
 pub mod peer;
+pub mod places;
 pub mod span;
 mod waits;
 
@@ -14,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Method, Request, StatusCode, Version};
+use http::{Request, StatusCode};
 
 use crate::body::{Body, End, Meter, Side};
 use crate::metrics;
@@ -22,9 +25,8 @@ use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
-use crate::protocol::trace::SpanContext;
+pub use head::Head;
 use learned::Learned;
-use span::{Recorder, Traced};
 use waits::Waits;
 
 /// Of a context entry so many bytes are shown.
@@ -40,6 +42,8 @@ pub struct Exchange {
     operation: AtomicU8,
     /// It has one of the places among those that are served.
     served: AtomicBool,
+    /// Where its caller's share of them is counted, counted from 1; 0: nowhere.
+    share: AtomicU16,
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
@@ -54,27 +58,6 @@ pub struct Exchange {
     request_bytes: AtomicU64,
     response_bytes: AtomicU64,
     over: AtomicBool,
-}
-
-/// What is known of a request from its head alone.
-#[derive(Clone)]
-pub struct Head {
-    /// Its id.
-    pub id: HeaderValue,
-    /// The gateway's own span.
-    pub span: SpanContext,
-    /// The caller's span, where it sent one.
-    pub parent: Option<SpanContext>,
-    /// Whether somebody will want to know more of it than is counted.
-    pub told: bool,
-    /// The client's IP address, where it is told.
-    pub client: Option<HeaderValue>,
-    /// Its method.
-    pub method: Method,
-    /// How the client speaks.
-    pub version: Version,
-    /// Where its spans go, if its trace is recorded.
-    pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// A catalog is waited for, as long as this lives.
@@ -106,6 +89,7 @@ impl Exchange {
             watchers,
             operation: AtomicU8::new(0),
             served: AtomicBool::new(false),
+            share: AtomicU16::new(0),
             mount: OnceLock::new(),
             backend: OnceLock::new(),
             caller: OnceLock::new(),
@@ -140,6 +124,17 @@ impl Exchange {
     /// It was given one of the places among those that are served.
     pub fn served(&self) {
         self.served.store(true, Ordering::Relaxed);
+    }
+
+    /// Its place is counted to its caller, in this slot.
+    fn shares(&self, slot: usize) {
+        let slot = u16::try_from(slot + 1).unwrap_or(0);
+        self.share.store(slot, Ordering::Relaxed);
+    }
+
+    /// Where its place is counted to its caller, if it is.
+    fn share(&self) -> Option<usize> {
+        usize::from(self.share.load(Ordering::Relaxed)).checked_sub(1)
     }
 
     /// This mount owns what it names.
@@ -308,19 +303,6 @@ impl Drop for Exchange {
 impl FromIterator<Arc<dyn Watcher>> for Watchers {
     fn from_iter<W: IntoIterator<Item = Arc<dyn Watcher>>>(watchers: W) -> Self {
         Self(watchers.into_iter().collect())
-    }
-}
-
-impl Head {
-    /// The id as text.
-    pub fn id(&self) -> &str {
-        self.id.to_str().unwrap_or("")
-    }
-
-    /// The place in the trace that the request's parts have; `None`: it is not recorded.
-    pub fn traced(&self) -> Option<Traced> {
-        let recorder = self.recorder.as_ref()?;
-        Some(Traced::new(self.span, Arc::clone(recorder)))
     }
 }
 

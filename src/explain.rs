@@ -6,6 +6,7 @@ use nsgate::access::{Rule, Rules};
 use nsgate::app;
 use nsgate::config::{Access, Config, Implementation};
 use nsgate::protocol::identifier::Identifier;
+use nsgate::protocol::query::DEFAULT_DELIMITER;
 use nsgate::route::Mount;
 
 use crate::cli::Explain;
@@ -88,8 +89,16 @@ fn owned(
                 "backend",
                 &format!("{} (rest, {})", mount.backend_name, rest.uri),
             );
+            upstream
+                .check(rest.reading)
+                .map_err(|error| error.to_string())?;
+            let sent = if rest.reading.any_delimiter {
+                delimiter
+            } else {
+                DEFAULT_DELIMITER
+            };
             let segment = upstream
-                .to_segment(delimiter)
+                .to_segment(sent)
                 .map_err(|error| error.to_string())?;
             let base = rest.uri.path().trim_end_matches('/');
             line(

@@ -50,6 +50,7 @@ pub struct Parts {
 /// Puts the layers around `gateway`.
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let metrics = MetricsLayer::new(parts.requests);
+    let places = Arc::clone(parts.limits.places());
     let told = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
         // Before anything can fail, so that every answer carries the request's id.
@@ -64,8 +65,9 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
-        // As soon as it is known whose request it is.
-        .layer(RateLayer::new(parts.rates))
+        // As soon as it is known whose request it is: who asks too often, or takes more than its share of the places,
+        // must not keep others out.
+        .layer(RateLayer::new(parts.rates).sharing(places))
         // After authentication, because claims win over headers.
         .layer(parts.context)
         // Last: a denial is about what is known by now, and nothing that it denies has been begun.

@@ -74,6 +74,10 @@ fn requests(operation: Operation, body: &Bytes) {
     let (Ok(kept), Ok(moved)) = (kept, moved) else {
         return;
     };
+    if operation == Operation::RenameTable && has_others(body) {
+        assert!(!has_others(&kept.body) && !has_others(&moved.body));
+        return;
+    }
     if !contains(body, b"identity") {
         assert_eq!(kept.body, body, "nothing had to change");
     }
@@ -107,6 +111,19 @@ fn requests(operation: Operation, body: &Bytes) {
     let back =
         pass(operation, &["x", "y"], &["lab"], &moved.body, false).expect("its own spelling");
     assert_eq!(json(&back.body), there(&["lab"], &["lab"], true));
+}
+
+/// Whether the body of a rename says what nobody understands; it goes on without.
+fn has_others(body: &[u8]) -> bool {
+    const UNDERSTOOD: [&str; 5] = [
+        "id",
+        "identity",
+        "context",
+        "new_namespace_id",
+        "new_table_name",
+    ];
+    let members = serde_json::from_slice::<Members>(body).unwrap_or_default();
+    members.keys().any(|name| !UNDERSTOOD.contains(&&**name))
 }
 
 fn answers(operation: Operation, body: &Bytes, manages: bool) {

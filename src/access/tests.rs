@@ -25,6 +25,7 @@ fn rules_of(rules: &[(&[&str], Need, Need)]) -> Rules {
         namespace: namespace.iter().map(|&name| name.to_owned()).collect(),
         read: read.clone(),
         write: write.clone(),
+        unlisted: None,
     };
     Rules::new(&rules.iter().map(rule).collect::<Vec<_>>()).unwrap()
 }

@@ -52,6 +52,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
             world: Arc::new(world),
             keys: Arc::new(keys),
             token: token.map(Secret::new),
+            read_token: token.map(|token| Secret::new(format!("read-{token}"))),
         })),
         reloads: Reloads::new().0,
     })
@@ -304,4 +305,37 @@ async fn an_error_has_the_contracts_shape() {
             (&json!(code), &json!(path))
         );
     }
+}
+
+/// A form of any site can make a request that changes something, if nobody looks at where it comes from.
+#[tokio::test]
+async fn another_sites_page_changes_nothing() {
+    let admin = admin(None, &[]).await;
+    for path in ["/reload", "/batches/1/resolve"] {
+        for (name, value) in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+        ] {
+            let request = Request::builder().method("POST").uri(path);
+            let request = request.header("host", "127.0.0.1:9090").header(name, value);
+            let response = admin.answer(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(response.status(), 403, "{path} {name}: {value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_only_reads_changes_nothing() {
+    let admin = admin(Some("secret"), &[]).await;
+    let reads = Some("Bearer read-secret");
+    for path in ["/config", "/backends", "/batches"] {
+        assert_eq!(ask(&admin, "GET", path, reads).await.0, 200, "{path}");
+        assert_eq!(ask(&admin, "POST", path, reads).await.0, 401, "{path}");
+    }
+    for path in ["/reload", "/batches/1/resolve"] {
+        assert_eq!(ask(&admin, "POST", path, reads).await.0, 401, "{path}");
+    }
+    let other = Some("Bearer read-secre");
+    assert_eq!(ask(&admin, "GET", "/config", other).await.0, 401);
 }

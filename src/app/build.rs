@@ -11,7 +11,7 @@ use rustls::ServerConfig;
 use crate::access::Rules;
 use crate::backend::Backend;
 use crate::batch::Identities;
-use crate::config::{BackendConfig, Config, Implementation, Mount};
+use crate::config::{BackendConfig, Config, Implementation, Mount, ServerTls};
 use crate::connection::Protocols;
 use crate::gateway::World;
 use crate::keys::{Clock, Keys, SystemClock};
@@ -134,7 +134,9 @@ pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
         Err(error) => vec![Unbuilt::new("auth.issuers", error)],
     };
     let problems = world.err().into_iter().flatten().chain(keys);
-    let problems = problems.chain(tls(config, None, |_| false).err());
+    let problems = problems
+        .chain(tls(config, None, |_| false).err())
+        .chain(admin_tls(config, None, |_| false).err());
     problems
         .chain(rules(config).err().into_iter().flatten())
         .collect()
@@ -190,19 +192,39 @@ pub(super) fn tls(
     before: Option<(&Config, &Serving)>,
     same: impl Fn(&Path) -> bool,
 ) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
-    let Some(wanted) = &config.listen.tls else {
+    let of = |config: &Config| config.listen.tls.clone();
+    tls_of("listen.tls", of, config, before, same)
+}
+
+/// The same for operators.
+pub(super) fn admin_tls(
+    config: &Config,
+    before: Option<(&Config, &Serving)>,
+    same: impl Fn(&Path) -> bool,
+) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+    let of = |config: &Config| config.admin.tls.clone();
+    tls_of("admin.tls", of, config, before, same)
+}
+
+fn tls_of(
+    key: &str,
+    of: impl Fn(&Config) -> Option<ServerTls>,
+    config: &Config,
+    before: Option<(&Config, &Serving)>,
+    same: impl Fn(&Path) -> bool,
+) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+    let Some(wanted) = of(config) else {
         return Ok(None);
     };
     let mut files = [&wanted.certificate, &wanted.private_key]
         .into_iter()
         .chain(&wanted.client_ca);
-    let unchanged = |(old, _): &(&Config, _)| {
-        old.listen.tls.as_ref() == Some(wanted) && files.all(|file| same(file))
-    };
+    let unchanged =
+        |(old, _): &(&Config, _)| of(old).as_ref() == Some(&wanted) && files.all(|file| same(file));
     if let Some((_, serving)) = before.filter(unchanged) {
         return Ok(serving.tls.clone());
     }
-    let made = tls::server_config(wanted).map_err(|error| Unbuilt::new("listen.tls", error))?;
+    let made = tls::server_config(&wanted).map_err(|error| Unbuilt::new(key, error))?;
     Ok(Some(made))
 }
 
@@ -226,11 +248,15 @@ pub(super) fn serving(
 }
 
 /// How operators are served.
-pub(super) fn serving_admin(config: &Config, metrics: &Metrics) -> Serving {
+pub(super) fn serving_admin(
+    config: &Config,
+    metrics: &Metrics,
+    tls: Option<Arc<ServerConfig>>,
+) -> Serving {
     Serving {
         connections: ADMIN_CONNECTIONS,
         gauge: None,
         drain_timeout: ADMIN_DRAIN,
-        ..serving(config, metrics, None)
+        ..serving(config, metrics, tls)
     }
 }

@@ -53,7 +53,9 @@ impl InUse {
     /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
     pub(super) fn replace(&self, snapshot: Snapshot) {
         let config = &snapshot.config;
-        self.lasting.in_flight.set(config.limits.in_flight);
+        let limits = &config.limits;
+        let places = self.lasting.in_flight.places();
+        places.set(limits.in_flight, limits.caller_share);
         told::tell(&self.lasting.metrics, config);
         self.lasting.batches.configure(config.batch.clone());
         telemetry::set_level(config.telemetry.level);
@@ -102,5 +104,6 @@ fn shown(snapshot: &Snapshot) -> Current {
         world: Arc::clone(&snapshot.world),
         keys: Arc::clone(&snapshot.keys),
         token: snapshot.config.admin.token.clone(),
+        read_token: snapshot.config.admin.read_token.clone(),
     }
 }

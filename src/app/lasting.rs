@@ -9,6 +9,7 @@ use crate::batch::Batches;
 use crate::batch::log::LogError;
 use crate::batch::log::disk::{self, DiskLog};
 use crate::config::Config;
+use crate::exchange::places::Places;
 use crate::keys::{Clock, SystemClock};
 use crate::layer::limits::LimitsLayer;
 use crate::metrics::Metrics;
@@ -45,7 +46,10 @@ impl Lasting {
             metrics,
             log,
             clock: Arc::new(SystemClock::default()),
-            in_flight: LimitsLayer::new(config.limits.in_flight),
+            in_flight: LimitsLayer::new(Arc::new(Places::new(
+                config.limits.in_flight,
+                config.limits.caller_share,
+            ))),
         })
     }
 }

@@ -49,6 +49,8 @@ impl Snapshot {
         let world = build::world(&config, metrics, identities, old_world, same).await;
         let old_serving = before.map(|before| (&before.config, &before.serving));
         let tls = build::tls(&config, old_serving, same);
+        let old_admin = before.map(|before| (&before.config, &before.serving_admin));
+        let tls = tls.and_then(|tls| Ok((tls, build::admin_tls(&config, old_admin, same)?)));
         let keys = match before {
             Some(before) => {
                 let (clock, auth) = (&lasting.clock, metrics.auth());
@@ -57,7 +59,7 @@ impl Snapshot {
             None => Keys::new(&config.auth, &lasting.clock, metrics.auth()),
         };
         let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
-        let (world, keys, tls) = match (world, keys, tls) {
+        let (world, keys, (tls, admin_tls)) = match (world, keys, tls) {
             (Ok(world), Ok(keys), Ok(tls)) => (Arc::new(world), Arc::new(keys), tls),
             (world, keys, tls) => {
                 let problems = world.err().into_iter().flatten();
@@ -68,7 +70,7 @@ impl Snapshot {
         let spans = spans(&config, before).map_err(|unbuilt| vec![unbuilt])?;
         let old_rates = before.and_then(|before| before.rates.as_ref());
         let rates = Rates::renew(config.limits.rate, old_rates);
-        let places = lasting.in_flight.clone();
+        let places = Arc::clone(lasting.in_flight.places());
         let gateway = Gateway::sharing(
             Arc::clone(&world),
             Arc::clone(&lasting.batches),
@@ -88,7 +90,7 @@ impl Snapshot {
         Ok(Self {
             stack: stack::stack(parts, gateway),
             serving: build::serving(&config, metrics, tls),
-            serving_admin: build::serving_admin(&config, metrics),
+            serving_admin: build::serving_admin(&config, metrics, admin_tls),
             config,
             digests,
             world,

@@ -29,7 +29,9 @@ fn certificates(config: &Config) -> Vec<(String, &Path)> {
         let identity = rest.tls.as_ref()?.identity.as_ref()?;
         Some((format!("backends.{name}"), &*identity.certificate))
     });
-    own.into_iter().chain(backends).collect()
+    let admin = config.admin.tls.as_ref();
+    let admin = admin.map(|tls| ("admin".to_owned(), &*tls.certificate));
+    own.into_iter().chain(admin).chain(backends).collect()
 }
 
 /// When the first certificate of a chain ends. It was sound a moment ago; if it is not any more, the reload that

@@ -54,33 +54,139 @@ pub(super) struct Own<'a> {
     pub(super) context_prefix: &'a str,
     /// Sent with every request.
     pub(super) fixed: &'a [(HeaderName, HeaderValue)],
+    /// `forward_headers`: the only ones of a client's that go on, beside those that every request may need.
+    pub(super) forwarded: Option<&'a [HeaderName]>,
 }
 
 impl Own<'_> {
     /// Whether a header of this name does not go on beside the gateway's own.
     fn replaces(&self, name: &str) -> bool {
-        name.starts_with(self.context_prefix)
-            || self.begins_like_one(name) && name.contains('_') && self.passes_for_one(name)
+        // Most headers are these, and no configuration may give them another meaning.
+        if is_common(name) {
+            return false;
+        }
+        if name.starts_with(self.context_prefix) {
+            return true;
+        }
+        if let Some(forwarded) = self.forwarded {
+            return !forwarded.iter().any(|one| one.as_str() == name)
+                || is_folded(name) && self.passes_for_one(name);
+        }
+        is_asserted(name)
+            || self.begins_like_one(name) && is_folded(name) && self.passes_for_one(name)
     }
 
     /// By the first letter: most names share theirs with none.
     fn begins_like_one(&self, name: &str) -> bool {
         let first = name.as_bytes().first();
         let begins = |own: &str| own.as_bytes().first() == first;
-        matches!(first, Some(b'h' | b'k' | b'p' | b't' | b'x'))
-            || begins(self.context_prefix)
+        matches!(
+            first,
+            Some(b'a' | b'c' | b'f' | b'h' | b'k' | b'p' | b'r' | b's' | b't' | b'x')
+        ) || begins(self.context_prefix)
             || self.fixed.iter().any(|(name, _)| begins(name.as_str()))
     }
 
-    /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18).
+    /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18), and some
+    /// not `x.ns.ctx.team` either.
     fn passes_for_one(&self, name: &str) -> bool {
-        let dashed = |name: &str| name.replace('_', "-");
+        let dashed = |name: &str| name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
         let name = dashed(name);
         let mut fixed = self.fixed.iter();
         ends_here(&name)
+            || is_asserted(&name)
+            || KEPT.iter().any(|kept| kept.as_str() == name)
             || name.starts_with(&dashed(self.context_prefix))
             || name == "x-request-id"
             || fixed.any(|(fixed, _)| dashed(fixed.as_str()) == name)
+    }
+}
+
+/// Whether servers that fold names take this one for another.
+fn is_folded(name: &str) -> bool {
+    let keeps = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !name.bytes().all(keeps)
+}
+
+/// Whether a header of this name goes on whatever `forward_headers` says: what every request may need.
+fn is_common(name: &str) -> bool {
+    matches!(
+        name,
+        "accept"
+            | "accept-encoding"
+            | "accept-language"
+            | "authorization"
+            | "content-encoding"
+            | "content-length"
+            | "content-type"
+            | "host"
+            | "idempotency-key"
+            | "traceparent"
+            | "tracestate"
+            | "user-agent"
+            | "x-request-id"
+    )
+}
+
+/// Whether front proxies assert with a header of this name who is calling, from where, or for what: a catalog that
+/// trusts its proxy would believe it of anybody. `deploy/security.md` has the list. By the first letter, since most
+/// names share theirs with none.
+fn is_asserted(name: &str) -> bool {
+    let begins = |all: &[&str]| all.iter().any(|prefix| name.starts_with(prefix));
+    match name.as_bytes() {
+        [b'c', b'f' | b'l', ..] => begins(&["cf-", "client-cert", "client-ip"]),
+        [b'f', b'a' | b'r', ..] => begins(&["fastly-", "front-end-https"]),
+        [b'p', b'r', b'o', b'x', b'y', ..] => true,
+        [b'r', b'e', ..] => begins(&["remote-"]),
+        [b's', b'm' | b's', ..] => begins(&["sm-", "ssl-"]),
+        [b't', b'a' | b'r', ..] => begins(&["tailscale-", "true-client-ip"]),
+        [b'x', b'-', first, ..] => {
+            let behind = asserted_behind_x(*first).iter();
+            behind
+                .into_iter()
+                .any(|prefix| name[2..].starts_with(prefix))
+        }
+        _ => false,
+    }
+}
+
+/// How such names go on behind `x-`, by their first letter there: of proxies of clouds, of those that authenticate, of TLS
+/// in front; and context in the contract's own spellings, where this catalog's is another.
+fn asserted_behind_x(first: u8) -> &'static [&'static str] {
+    match first {
+        b'a' => &[
+            "amzn-mtls-",
+            "amzn-oidc-",
+            "amzn-tls-",
+            "appengine-",
+            "arr-",
+            "auth-request-",
+            "authenticated-",
+            "authentik-",
+            "azure-",
+        ],
+        b'c' => &[
+            "client-cert",
+            "client-dn",
+            "client-ip",
+            "client-verify",
+            "cluster-client-ip",
+        ],
+        b'e' => &["envoy-"],
+        b'f' => &["forwarded"],
+        b'g' => &["goog-authenticated-user-", "goog-iap-"],
+        b'h' => &["host", "http-host-override"],
+        b'l' => &["lance-ctx-"],
+        b'm' => &["ms-client-principal", "ms-token-"],
+        b'n' => &["ns-ctx-"],
+        b'o' => &["original-", "originating-ip"],
+        b'p' => &["pomerium-", "proxy"],
+        b'r' => &["real-", "remote-", "rewrite-"],
+        b's' => &["ssl-"],
+        b't' => &["tls-"],
+        b'v' => &["vouch-"],
+        b'w' => &["webauth-"],
+        _ => &[],
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
-use http::{Extensions, Request, Response, Version};
+use http::{Extensions, HeaderName, Request, Response, Version};
 use tokio::time::Instant;
 
 use super::added::Added;
@@ -30,6 +30,7 @@ pub(super) struct Rest {
     delivery: Delivery,
     credentials: Credentials,
     context_prefix: String,
+    forward_headers: Option<Vec<HeaderName>>,
     health: Health,
     health_path: PathAndQuery,
 }
@@ -46,6 +47,7 @@ impl Rest {
             delivery: Delivery::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
+            forward_headers: config.forward_headers.clone(),
             health_path: PathAndQuery::try_from(config.health.path.as_str())?,
             health: config.health.clone(),
         })
@@ -155,6 +157,7 @@ impl Rest {
         let own = headers::Own {
             context_prefix: &self.context_prefix,
             fixed: self.credentials.fixed(),
+            forwarded: self.forward_headers.as_deref(),
         };
         headers::strip(map, Some(&own));
         self.credentials

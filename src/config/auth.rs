@@ -39,6 +39,29 @@ pub struct Issuer {
     pub require: BTreeMap<String, Vec<String>>,
     /// Context key (lower case) to the claim that sets it.
     pub context: BTreeMap<String, String>,
+    /// Which tokens of the issuer are none for a catalog.
+    pub kinds: TokenKinds,
+}
+
+/// `accept_id_tokens`, `require_subject` and `require_at_jwt` of an issuer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenKinds {
+    /// ID tokens, which are for the client that asked for them, are accepted: those with `nonce`, `at_hash` or `c_hash`.
+    pub id_tokens: bool,
+    /// A token must name its `sub`.
+    pub subject: bool,
+    /// A token's `typ` must be `at+jwt` (RFC 9068).
+    pub at_jwt: bool,
+}
+
+impl Default for TokenKinds {
+    fn default() -> Self {
+        Self {
+            id_tokens: false,
+            subject: true,
+            at_jwt: false,
+        }
+    }
 }
 
 /// `keys` of an issuer.
@@ -104,6 +127,7 @@ impl Issuer {
             leeway: Duration::from_secs(30),
             require: BTreeMap::new(),
             context: BTreeMap::new(),
+            kinds: TokenKinds::default(),
         }
     }
 }
@@ -207,6 +231,24 @@ impl Section for Issuer {
             &mut self.context,
             set,
             "Context key: the claim that sets it. A client's own value for that key is dropped.",
+        );
+        keys.key(
+            "accept_id_tokens",
+            &mut self.kinds.id_tokens,
+            flag(),
+            "Accept ID tokens too: those with `nonce`, `at_hash` or `c_hash`, which are made for a client and not for a catalog.",
+        );
+        keys.key(
+            "require_subject",
+            &mut self.kinds.subject,
+            flag(),
+            "A token must have a `sub`; without one, callers are told apart by their addresses only.",
+        );
+        keys.key(
+            "require_at_jwt",
+            &mut self.kinds.at_jwt,
+            flag(),
+            "A token's `typ` must be `at+jwt` (RFC 9068), which says that it is an access token.",
         );
     }
 }

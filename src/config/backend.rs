@@ -14,6 +14,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::Secret;
+use crate::protocol::identifier::PathReading;
 
 /// The prefix of context headers unless configured otherwise.
 pub const CONTEXT_PREFIX: &str = "x-ns-ctx-";
@@ -69,6 +70,11 @@ pub struct RestConfig {
     pub breaker: Breaker,
     /// How read operations are tried again.
     pub retry: Retry,
+    /// The only headers of clients that go on, beside those that every request may need; `None`: all but those by which
+    /// proxies assert something.
+    pub forward_headers: Option<Vec<HeaderName>>,
+    /// `raw_path` and `delimiters`: how exactly it reads the paths of requests.
+    pub reading: PathReading,
 }
 
 /// A catalog in a directory: `properties` as the engine understands them, `root` among them.
@@ -242,6 +248,8 @@ impl RestConfig {
             health: Health::default(),
             breaker: Breaker::default(),
             retry: Retry::default(),
+            forward_headers: None,
+            reading: PathReading::default(),
         }
     }
 }

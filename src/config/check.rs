@@ -24,6 +24,7 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     issuers(config, reader);
     context_of_some(config, reader);
     prefixes(config, reader);
+    fixed_context(config, reader);
     mounts(config, reader);
     joined(config, reader);
     authorization::rules(config, reader);
@@ -51,6 +52,9 @@ fn addresses(config: &Config, reader: &mut Reader<'_>) {
                 listen.port()
             ),
         );
+    }
+    if reader.has("admin.read_token") && !reader.has("admin.token") {
+        reader.problem_at("admin.read_token", "stands without admin.token, so that everybody may change what it may only read; write `token: ${file:admin.token}` beside it");
     }
     if !admin.ip().is_loopback() && !reader.has("admin.token") {
         reader.problem_at("admin.address", "can be reached from other machines, and there is no admin.token; write `token: ${file:admin.token}` beside it, or listen on 127.0.0.1");
@@ -161,6 +165,19 @@ fn prefixes(config: &Config, reader: &mut Reader<'_>) {
                 &format!("context.prefixes[{index}]"),
                 format!("a header could have this prefix and `{other}` too; remove one of them"),
             );
+        }
+    }
+}
+
+/// A header that is sent with every request is no context: what a client says of that key would go on in its place.
+fn fixed_context(config: &Config, reader: &mut Reader<'_>) {
+    for (name, rest) in rest_backends(config) {
+        let prefix = &config.backends[name].context_prefix;
+        for (header, _) in &rest.headers {
+            if header.as_str().replace('_', "-").starts_with(&**prefix) {
+                let key = format!("backends.{name}.properties.headers.{header}");
+                reader.problem_at(&key, format!("is spelled as an entry of the context, by `context_prefix: {prefix}`, so that a client's entry of that key would be sent instead; give one of the two another name"));
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::keys::{Keys, Section};
-use super::kind::{Shaped, duration, header_prefix, list, maybe, rate, shaped, size, whole};
+use super::kind::{
+    Shaped, duration, header_prefix, list, maybe, percent, rate, shaped, size, whole,
+};
 use super::load::reader::Reader;
 
 /// `limits`: bounds on connections, requests, bodies and waits. Sizes are bytes.
@@ -13,6 +15,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests being served at once, at most; beyond it 503.
     pub in_flight: usize,
+    /// How much of `in_flight` one caller may have, about, as a percentage; 100: all of it.
+    pub caller_share: u32,
     /// A request's header section, at most.
     pub header_bytes: usize,
     /// A JSON body that must be read whole, at most; larger: 413.
@@ -54,6 +58,7 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             in_flight: 4096,
+            caller_share: 75,
             header_bytes: 64 << 10,
             json_body: 8 << 20,
             header_timeout: Duration::from_secs(10),
@@ -92,6 +97,12 @@ impl Section for Limits {
             &mut self.in_flight,
             whole(1, 1_000_000),
             "Requests served at once; beyond it 503 with Retry-After.",
+        );
+        keys.key(
+            "caller_share",
+            &mut self.caller_share,
+            percent(),
+            "How much of in_flight one caller may have, where that is 16 or more; beyond it 503 with Retry-After. 50% or less leaves it the half that is not counted, and one place.",
         );
         keys.key(
             "header_bytes",

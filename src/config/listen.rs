@@ -39,6 +39,10 @@ pub struct Admin {
     pub address: SocketAddr,
     /// The bearer token of all routes but `/metrics /live /ready`. Always present when `address` is not loopback.
     pub token: Option<Secret>,
+    /// A token with which everything can be read and nothing changed; only beside `token`.
+    pub read_token: Option<Secret>,
+    /// Absent: plain HTTP.
+    pub tls: Option<ServerTls>,
 }
 
 impl Default for Listen {
@@ -57,6 +61,8 @@ impl Default for Admin {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
             token: None,
+            read_token: None,
+            tls: None,
         }
     }
 }
@@ -146,6 +152,18 @@ impl Section for Admin {
             &mut self.token,
             maybe(bearer()),
             "Bearer token of all admin routes but /metrics /live /ready.",
+        );
+        keys.key(
+            "read_token",
+            &mut self.read_token,
+            maybe(bearer()),
+            "A second token, which may read all pages and change nothing; beside `token`.",
+        );
+        keys.key(
+            "tls",
+            &mut self.tls,
+            maybe(table()),
+            "TLS on the admin address; absent: plain HTTP.",
         );
     }
 }

@@ -1,7 +1,7 @@
 //! `mounts` and `authorization`: what belongs to whom, and who may touch it.
 
 use super::keys::{Keys, Section};
-use super::kind::{Shaped, flag, list, maybe, name, shaped, text};
+use super::kind::{Shaped, choice, flag, list, maybe, name, shaped, text};
 use super::load::reader::Reader;
 
 /// One entry of `mounts`.
@@ -24,7 +24,21 @@ pub struct AuthorizationRule {
     pub read: Access,
     /// For operations that write.
     pub write: Access,
+    /// What an operation that the contract does not have is taken to act on; `None`: on everything in a catalog for
+    /// which some rule denies, otherwise on what its path names.
+    pub unlisted: Option<Unlisted>,
 }
+
+/// `unlisted` of a rule: what an operation that the contract does not have is taken to act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlisted {
+    /// On what its path names.
+    Name,
+    /// On everything in its catalog: its body may name any tables.
+    Catalog,
+}
+
+const UNLISTED: [(&str, Unlisted); 2] = [("name", Unlisted::Name), ("catalog", Unlisted::Catalog)];
 
 /// What a caller needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +168,7 @@ impl Section for AuthorizationRule {
             namespace: Vec::new(),
             read: Access::Deny,
             write: Access::Deny,
+            unlisted: None,
         }
     }
 
@@ -180,6 +195,12 @@ impl Section for AuthorizationRule {
             shaped(),
             WHO,
             "What a caller needs to write.",
+        );
+        keys.key(
+            "unlisted",
+            &mut self.unlisted,
+            maybe(choice(&UNLISTED)),
+            "What an operation outside of the contract acts on: `name`, what its path names; `catalog`, everything in its catalog. Absent: `catalog` where some rule denies anything there.",
         );
     }
 }

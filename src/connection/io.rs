@@ -10,12 +10,13 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::inspected::{Inspected, Inspector};
 use super::pulse::Pulse;
 use crate::gather;
 
 /// A stream with what was read of it before.
 pub(super) struct Io<T> {
-    inner: TokioIo<T>,
+    inner: TokioIo<Inspected<T>>,
     before: Bytes,
     pulse: Arc<Pulse>,
     /// Whether bytes that come between two requests are the next one's headers. In HTTP/2 they may be pings.
@@ -23,12 +24,17 @@ pub(super) struct Io<T> {
 }
 
 impl<T> Io<T> {
-    pub(super) fn new(stream: T, before: Bytes, pulse: Arc<Pulse>, tells_headers: bool) -> Self {
+    pub(super) fn new(
+        stream: T,
+        before: Bytes,
+        pulse: Arc<Pulse>,
+        mut inspector: Inspector,
+    ) -> Self {
         Self {
-            inner: TokioIo::new(stream),
-            before,
+            before: inspector.first(before),
             pulse,
-            tells_headers,
+            tells_headers: matches!(inspector, Inspector::Http1(_)),
+            inner: TokioIo::new(Inspected::new(stream, inspector)),
         }
     }
 }
@@ -94,7 +100,7 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
 impl<T> Io<T> {
     /// The stream.
     pub(super) fn into_inner(self) -> T {
-        self.inner.into_inner()
+        self.inner.into_inner().into_inner()
     }
 
     fn written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

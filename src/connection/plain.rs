@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
@@ -47,12 +47,18 @@ pub(super) fn read(
     if head.version != Some(1) || begin > longest {
         return None;
     }
-    let method = method(head.method?)?;
     let target = head.path.filter(|path| path.starts_with('/'))?;
+    if !has_cr(bytes, target, " HTTP/1.1".len()) || bytes[begin - 2] != b'\r' {
+        return None;
+    }
+    let method = method(head.method?)?;
     let target = PathAndQuery::from_maybe_shared(bytes.slice_ref(target.as_bytes())).ok()?;
     headers.reserve(head.headers.len());
-    let mut length = None;
+    let (mut length, mut hosts) = (None, 0);
     for (index, field) in head.headers.iter().enumerate() {
+        if !has_cr(bytes, field.value, 0) {
+            return None;
+        }
         let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
         if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
             return None;
@@ -60,7 +66,12 @@ pub(super) fn read(
         if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
             return None;
         }
+        hosts += u32::from(name == HOST);
         headers.append(name, value);
+    }
+    // Refused where all requests are that hyper has read.
+    if hosts != 1 {
+        return None;
     }
     known.end();
     let end = begin.checked_add(length.unwrap_or(0))?;
@@ -71,6 +82,13 @@ pub(super) fn read(
     *request.headers_mut() = headers;
     let rest = bytes.slice(end..);
     Some(Whole { request, rest })
+}
+
+/// Whether there is a CR where `part`, and so many bytes `behind` it, end: httparse takes a bare LF for the end of a line,
+/// too. Space before a line's end is left to hyper.
+fn has_cr(bytes: &[u8], part: impl AsRef<[u8]>, behind: usize) -> bool {
+    let end = part.as_ref().as_ptr_range().end.addr() - bytes.as_ptr().addr();
+    bytes.get(end + behind) == Some(&b'\r')
 }
 
 /// One whose answer has a body.

@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tower::Service;
 
 use super::pulse::{Pulse, Serving};
+use super::rest::Rest;
 use crate::backend::Peer;
 use crate::body::{Body, Kept};
 use crate::exchange::learned::Learned;
@@ -36,6 +37,10 @@ pin_project! {
             inner: F,
             serving: Option<Serving>,
             http1: bool,
+            // What is left of the request's body, where that is little.
+            rest: Option<Rest>,
+            // The response, while that is taken in.
+            answer: Option<Response<Body>>,
         },
         /// It was made before.
         Made { response: Option<Response<Outgoing>> },
@@ -90,13 +95,51 @@ where
             return Answering::Made { response };
         }
         let http1 = request.version() < Version::HTTP_2;
-        let (inner, serving) = self.enter(request.map(Body::incoming));
+        let malformed = malformed(&request);
+        let mut rest = None;
+        let mut request = request.map(|body| {
+            if http1 {
+                return Body::incoming(body);
+            }
+            let (body, left) = Rest::of(body);
+            rest = left;
+            body
+        });
+        if malformed.is_some() {
+            Learned::more(request.extensions_mut()).malformed = malformed;
+        }
+        let (inner, serving) = self.enter(request);
         Answering::Stack {
             inner,
             serving: Some(serving),
             http1,
+            rest,
+            answer: None,
         }
     }
+}
+
+/// Why servers could disagree about whom a request is for or where it ends (RFC 9112, sections 3.2 and 6.1), if they
+/// could.
+fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
+    let headers = request.headers();
+    // As a rule no name comes twice.
+    let repeats = headers.len() > headers.keys_len();
+    if repeats && headers.get_all(HOST).iter().nth(1).is_some() {
+        return Some("the request has more than one `Host`: send one");
+    }
+    let is_named = headers.contains_key(HOST) || request.uri().authority().is_some();
+    if !is_named && request.version() != Version::HTTP_10 {
+        return Some("the request has no `Host`, or `:authority` in HTTP/2: send one");
+    }
+    if !headers.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    let codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let codings = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_chunked = |coding: &&[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    (codings.filter(is_chunked).count() > 1)
+        .then_some("the body is said to be chunked more than once: say `chunked` once")
 }
 
 impl<F> Future for Answering<F>
@@ -106,12 +149,14 @@ where
     type Output = Result<Response<Outgoing>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (inner, serving, http1) = match self.project() {
+        let (inner, serving, http1, rest, answer) = match self.project() {
             Waits::Stack {
                 inner,
                 serving,
                 http1,
-            } => (inner, serving, *http1),
+                rest,
+                answer,
+            } => (inner, serving, *http1, rest, answer),
             // Nobody polls a future again that was ready.
             Waits::Made { response } => {
                 return response
@@ -119,7 +164,19 @@ where
                     .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
             }
         };
-        let Ok(mut response) = ready!(inner.poll(cx));
+        let mut response = match answer.take() {
+            Some(response) => response,
+            None => {
+                let Ok(response) = ready!(inner.poll(cx));
+                response
+            }
+        };
+        if let Some(rest) = rest
+            && rest.poll_over(cx).is_pending()
+        {
+            *answer = Some(response);
+            return Poll::Pending;
+        }
         let serving = serving.take();
         if http1 && serving.as_ref().is_some_and(Serving::is_last) {
             let close = HeaderValue::from_static("close");

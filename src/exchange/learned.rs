@@ -27,6 +27,8 @@ pub struct Learned {
     pub principal: Option<Principal>,
     /// What accompanies it.
     pub context: Option<Context>,
+    /// Why no server may take it for a request.
+    pub malformed: Option<&'static str>,
 }
 
 static NOTHING: Learned = Learned {
@@ -36,6 +38,7 @@ static NOTHING: Learned = Learned {
     identifier: None,
     principal: None,
     context: None,
+    malformed: None,
 };
 
 impl Learned {

@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
-use super::{Shared, World, operation_of, payload};
+use super::{Shared, World, operation_of, outgoing, payload};
 use crate::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
@@ -54,7 +54,9 @@ pub(super) async fn commit(
             rights.decide(Access::Write, id)?;
         }
         let mount = world.routes.owner(id, Kind::Table)?;
-        Ok((Arc::clone(world.backend(mount)), mount.to_catalog(id)))
+        let (backend, there) = (world.backend(mount), mount.to_catalog(id));
+        outgoing::check(backend, Operation::CreateTableVersion, (id, &there))?;
+        Ok((Arc::clone(backend), there))
     };
     shared.batches.commit(call, route).await
 }

@@ -13,7 +13,7 @@ use super::answer::{Change, Changed};
 use super::locked::{Locked, send_locked};
 use super::payload::{self, Said};
 use super::send::{send, waiting};
-use super::{Shared, broad, hold, operation_of, reroot, room, second_name, versions};
+use super::{Shared, broad, hold, operation_of, outgoing, room, second_name, versions};
 use crate::backend::Backend;
 use crate::batch::names::{Moment, Unseen, unsettled};
 use crate::batch::{Batches, Epoch, Level};
@@ -55,13 +55,13 @@ where
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
     let there = elsewhere.as_ref().unwrap_or(id);
     broad::check(world, mount, operation, (id, there), request)?;
+    outgoing::check(backend, operation, (id, there))?;
     let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
-    if elsewhere.is_some() {
-        *request.uri_mut() = reroot::path(request.uri(), there)?.into();
-        if let Operation::Unlisted(_) = operation {
-            reroot::check(request)?;
-        }
+    if operation == Operation::CreateNamespace {
+        broad::check_overwriting(id, said.overwrites, request)?;
     }
+    let named = (there, elsewhere.is_some());
+    outgoing::address(request, operation, named, backend.reading())?;
     if backend.is_told_what() && operation.kind().is_some() {
         Learned::more(request.extensions_mut()).identifier = Some(there.clone());
     }

@@ -39,6 +39,8 @@ const MIN_PATIENCE: u64 = 30;
 pub(super) struct Said {
     /// It asks for `load_detailed_metadata`.
     pub(super) with_details: bool,
+    /// Its `mode` may overwrite what is there.
+    pub(super) overwrites: bool,
 }
 
 /// Reads a body that must be checked, checks it against the route, and puts back what the catalog must see.
@@ -55,6 +57,9 @@ pub(super) async fn admit(
 ) -> Result<Said, Error> {
     if !is_read(operation, request.headers()) {
         decodable(request.headers())?;
+        let body = std::mem::take(request.body_mut());
+        let body = body.unless_json();
+        *request.body_mut() = body.map_err(|error| Error::invalid(error.to_string()))?;
         return Ok(Said::default());
     }
     let body = match at_hand(request.body_mut(), limit) {
@@ -86,6 +91,7 @@ pub(super) async fn admit(
     *request.body_mut() = Body::full(checked.body);
     Ok(Said {
         with_details: checked.with_details,
+        overwrites: checked.overwrites,
     })
 }
 
@@ -138,15 +144,33 @@ fn decodable(headers: &HeaderMap) -> Result<(), Error> {
 /// Whether a body must be read and checked before the catalog may see it.
 ///
 /// An operation that this version does not know streams only what says that it is Arrow: anything else a catalog may
-/// take for JSON.
+/// take for JSON. One whose body is Arrow streams it unless its type says JSON, or is said twice.
 fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     match operation {
         Operation::Unlisted(_) => !says_arrow(headers),
-        _ => !matches!(
-            operation.request_body(),
-            Payload::ArrowStream | Payload::ArrowFile
-        ),
+        _ => {
+            let is_arrow = matches!(
+                operation.request_body(),
+                Payload::ArrowStream | Payload::ArrowFile
+            );
+            !is_arrow || says_json(headers)
+        }
     }
+}
+
+/// Whether a body's type may be JSON's to some server: of two types it may take either.
+fn says_json(headers: &HeaderMap) -> bool {
+    let is_json = |value: &HeaderValue| {
+        let said = value.as_bytes();
+        // As most are.
+        if said == ARROW[0].as_bytes() {
+            return false;
+        }
+        said.windows(4)
+            .any(|four| four.eq_ignore_ascii_case(b"json"))
+    };
+    let mut said = headers.get_all(CONTENT_TYPE).iter();
+    said.next().is_some_and(is_json) || said.next().is_some()
 }
 
 /// Whether all that is said of a body's type is that it is Arrow: of two types a catalog may take either.
@@ -276,7 +300,11 @@ mod tests {
             (unlisted, Some("text/plain"), true),
             (Operation::DescribeTable, Some("text/plain"), true),
             (Operation::DropTable, None, true),
-            (Operation::InsertIntoTable, Some("application/json"), false),
+            (Operation::InsertIntoTable, Some("application/json"), true),
+            (Operation::InsertIntoTable, Some("text/x-JSON"), true),
+            (Operation::InsertIntoTable, Some(ARROW[0]), false),
+            (Operation::InsertIntoTable, Some("text/plain"), false),
+            (Operation::InsertIntoTable, None, false),
         ];
         for (operation, content_type, expected) in cases {
             let mut headers = HeaderMap::new();
@@ -291,5 +319,6 @@ mod tests {
             two.append(CONTENT_TYPE, content_type.parse().unwrap());
         }
         assert!(is_read(unlisted, &two));
+        assert!(is_read(Operation::CreateTable, &two));
     }
 }

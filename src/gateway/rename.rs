@@ -8,7 +8,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::locked::{is_unclear, send_locked};
 use super::send::waiting;
-use super::{Shared, World, commit, operation_of, payload, reroot};
+use super::{Shared, World, commit, operation_of, outgoing, payload};
 use crate::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::exchange::learned::Learned;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
-use crate::protocol::operation::{Access, Kind};
+use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;
 
 /// Gives a table another name: in its catalog or in another one.
@@ -49,10 +49,12 @@ pub(super) async fn rename(
         rights.decide(Access::Write, &new)?;
     }
     let (head, body) = request.into_parts();
+    let there = mount.to_catalog(id);
+    there.check(world.backend(mount).reading())?;
     let call = RenameCall {
         old: RenameEnd {
             backend: world.backend(mount).clone(),
-            there: mount.to_catalog(id),
+            there,
             asked: id.clone(),
         },
         new: end(world, new)?,
@@ -83,9 +85,11 @@ fn end(world: &World, asked: Identifier) -> Result<RenameEnd, Error> {
         let message = format!("{asked} is a mount and cannot be a table");
         return Err(Error::invalid(message));
     }
+    let there = mount.to_catalog(&asked);
+    there.check(world.backend(mount).reading())?;
     Ok(RenameEnd {
         backend: world.backend(mount).clone(),
-        there: mount.to_catalog(&asked),
+        there,
         asked,
     })
 }
@@ -101,8 +105,14 @@ async fn by_the_catalog(
     if backend.name() != new.backend.name() || !batches.may_rename(backend) {
         return Ok(None);
     }
-    if old.asked != old.there {
-        *request.uri_mut() = reroot::path(request.uri(), &old.there)?.into();
+    let named = (&old.there, old.asked != old.there);
+    outgoing::address(
+        &mut request,
+        Operation::RenameTable,
+        named,
+        backend.reading(),
+    )?;
+    if named.1 {
         Learned::more(request.extensions_mut()).identifier = Some(old.there.clone());
     }
     let identity = HeaderValue::from_static("identity");

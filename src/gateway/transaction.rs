@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::send;
-use super::{Shared, World, broad, forward, operation_of, payload};
+use super::{Shared, World, broad, forward, operation_of, outgoing, payload};
 use crate::access::Rights;
 use crate::batch::{TableKey, TransactionStatus};
 use crate::body::Body;
@@ -44,6 +44,8 @@ pub(super) async fn serve(
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
+        outgoing::check(backend, operation, (id, id))?;
+        outgoing::address(&mut again, operation, (id, false), backend.reading())?;
         let answer = send(backend, &mut again).await?;
         if answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);

@@ -3,7 +3,7 @@
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
-use super::{Shared, World, operation_of, payload};
+use super::{Shared, World, operation_of, outgoing, payload};
 use crate::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
@@ -23,6 +23,10 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     let owner = world.routes.find(id);
+    if let Some(owner) = owner {
+        let there = owner.to_catalog(id);
+        outgoing::check(world.backend(owner), operation, (id, &there))?;
+    }
     let elsewhere = owner.filter(|owner| !owner.keeps_path());
     let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
     let route = operation.kind().map(|_| id);

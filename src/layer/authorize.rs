@@ -105,10 +105,21 @@ fn by_path(
         Op::NamespaceExists if rules.shows(caller, id) => {}
         // `version` in `/v1/table/version/batch-create` is no table; what is like it in a newer contract may be about
         // any tables at all.
-        Op::Unlisted(Kind::Table) if id.len() < 2 => rules.decide(caller, Access::Write, &ROOT)?,
-        Op::Unlisted(Kind::Table) => {
+        Op::Unlisted(Kind::Table) if id.len() < 2 => {
+            rules.decide(caller, Access::Write, &ROOT)?;
+            return Ok(Decided::InPart);
+        }
+        // What it acts on is decided where its catalog is known.
+        Op::Unlisted(_) => {
             rules.decide(caller, Access::Write, id)?;
             return Ok(Decided::InPart);
+        }
+        // Nothing is below a new namespace; what overwrites one is told by its body.
+        Op::CreateNamespace => {
+            rules.decide_at(caller, Access::Write, id)?;
+            if rules.decide(caller, Access::Write, id).is_err() {
+                return Ok(Decided::InPart);
+            }
         }
         _ => rules.decide(caller, operation.access(), id)?,
     }

@@ -4,14 +4,14 @@
 //! when the response has ended, not when it began, because a body that streams costs as long as it streams.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Request;
 use tower::Layer;
 
 use super::guard::{Guard, Guarded};
-use crate::body::{Body, End};
+use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::places::Places;
 use crate::exchange::{Exchange, Watcher};
 use crate::protocol::operation::recognize;
 
@@ -22,35 +22,20 @@ pub struct LimitsLayer(Arc<Places>);
 /// The service.
 pub type Limits<S> = Guarded<S, LimitsLayer>;
 
-struct Places {
-    taken: AtomicUsize,
-    all: AtomicUsize,
-}
-
 impl LimitsLayer {
-    /// At most `in_flight` requests at a time.
-    pub fn new(in_flight: usize) -> Self {
-        Self(Arc::new(Places {
-            taken: AtomicUsize::new(0),
-            all: AtomicUsize::new(in_flight),
-        }))
+    /// At most as many requests at a time as there are `places`.
+    pub fn new(places: Arc<Places>) -> Self {
+        Self(places)
     }
 
-    /// How many more may come now.
-    pub fn free(&self) -> usize {
-        let Places { taken, all } = &*self.0;
-        let all = all.load(Ordering::Relaxed);
-        all.saturating_sub(taken.load(Ordering::Relaxed))
+    /// The places.
+    pub fn places(&self) -> &Arc<Places> {
+        &self.0
     }
 
     /// Takes the places back, where it is told of every request's end.
     pub fn watcher(&self) -> Arc<dyn Watcher> {
         Arc::clone(&self.0) as Arc<dyn Watcher>
-    }
-
-    /// From now on, at most `in_flight`; those that are being served go on.
-    pub fn set(&self, in_flight: usize) {
-        self.0.all.store(in_flight, Ordering::Relaxed);
     }
 }
 
@@ -70,24 +55,6 @@ impl Guard for LimitsLayer {
         }
         Exchange::of(request).served();
         Ok(())
-    }
-}
-
-impl Places {
-    fn take(&self) -> bool {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < self.all.load(Ordering::Relaxed) {
-            return true;
-        }
-        self.taken.fetch_sub(1, Ordering::Relaxed);
-        false
-    }
-}
-
-impl Watcher for Places {
-    fn over(&self, exchange: &Exchange, _: End) {
-        if exchange.is_served() {
-            self.taken.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -133,7 +100,7 @@ mod tests {
     async fn a_place_is_free_again_when_the_response_has_ended_or_was_given_up() {
         let inner =
             service_fn(async |_: Request<Body>| Ok::<_, Error>(Response::new(Body::full("x"))));
-        let limits = LimitsLayer::new(2);
+        let limits = LimitsLayer::new(Arc::new(Places::new(2, 75)));
         let mut service = limits.layer(inner);
         let first = ask(&limits, &mut service).await.unwrap();
         let second = ask(&limits, &mut service).await.unwrap();
@@ -155,7 +122,7 @@ mod tests {
     async fn a_place_is_free_again_when_the_inner_service_fails_or_is_dropped() {
         let inner =
             service_fn(async |_: Request<Body>| Err::<Response<Body>, _>(Error::invalid("no")));
-        let limits = LimitsLayer::new(1);
+        let limits = LimitsLayer::new(Arc::new(Places::new(1, 75)));
         let mut service = limits.layer(inner);
         for _ in 0..3 {
             assert_eq!(
@@ -170,7 +137,7 @@ mod tests {
         let inner = service_fn(async |_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Error>>().await
         });
-        let limits = LimitsLayer::new(1);
+        let limits = LimitsLayer::new(Arc::new(Places::new(1, 75)));
         let mut service = limits.layer(inner);
         for _ in 0..3 {
             let mut asked = Box::pin(ask(&limits, &mut service));

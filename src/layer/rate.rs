@@ -1,13 +1,10 @@
-//! Refuses callers that ask more often than they may.
+//! Refuses callers that ask more often than they may, or that have their share of the requests served at a time.
 //!
-//! A caller is the subject of its token, together with who issued it, or the subject of its certificate. Where there is
-//! neither it is the address the connection comes from; of an IPv6 address the first 64 bits, since a single host has
-//! all that follow. A batch is one request: what is in it is bounded by `batch.max_entries`.
+//! Callers are told apart as [`Caller`] has it. A batch is one request: what is in it is bounded by `batch.max_entries`.
 
 mod buckets;
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +19,9 @@ use super::guard::{Guard, Guarded};
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
+use crate::exchange::caller::Caller;
 use crate::exchange::learned::Learned;
+use crate::exchange::places::Places;
 use crate::protocol::error::Code;
 use buckets::Buckets;
 
@@ -31,7 +30,10 @@ const CALLERS: usize = 1 << 17;
 
 /// Makes [`Rate`]; all that it makes share the buckets.
 #[derive(Clone)]
-pub struct RateLayer(Option<Arc<Rates>>);
+pub struct RateLayer {
+    rates: Option<Arc<Rates>>,
+    places: Option<Arc<Places>>,
+}
 
 /// The service.
 pub type Rate<S> = Guarded<S, RateLayer>;
@@ -48,18 +50,20 @@ type Limiter<C> = RateLimiter<u64, Buckets, C, NoOpMiddleware<Duration>>;
 /// Time since the limiter was made.
 struct Since(Instant);
 
-/// Whose bucket it is.
-#[derive(Hash)]
-enum Caller<'r> {
-    Subject { issuer: &'r str, subject: &'r str },
-    Address(IpAddr),
-    Unknown,
-}
-
 impl RateLayer {
     /// `None`: every caller may ask as often as it likes, and the layer does nothing.
     pub fn new(rates: Option<Arc<Rates>>) -> Self {
-        Self(rates)
+        let places = None;
+        Self { rates, places }
+    }
+
+    /// The same, where a caller may not have more of these places than its share either.
+    #[must_use]
+    pub fn sharing(self, places: Arc<Places>) -> Self {
+        Self {
+            places: Some(places),
+            ..self
+        }
     }
 }
 
@@ -73,13 +77,31 @@ impl<S> Layer<S> for RateLayer {
 
 impl Guard for RateLayer {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        if let Some(rates) = &self.0
+        // First: a caller that is told to ask less often learns more than one that is told to wait.
+        if let Some(rates) = &self.rates
             && let Err(wait) = rates.take(&Caller::of(request))
         {
             return Err(rates.refuse(wait));
         }
+        if let Some(places) = &self.places
+            && places.is_scarce()
+        {
+            share(places, request)?;
+        }
         Ok(())
     }
+}
+
+/// Counts a request to its caller, or refuses it where that one has its share already.
+fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
+    let exchange = Learned::of(request.extensions()).exchange.as_ref();
+    if exchange.is_none_or(|exchange| places.count(&Caller::of(request), exchange)) {
+        return Ok(());
+    }
+    Err(Error::unavailable(
+        "this caller has as many requests under way as one may have: try again when some have ended",
+    )
+    .retry_after(1))
 }
 
 impl Rates {
@@ -144,29 +166,6 @@ fn quota(setting: RateLimit) -> Quota {
     Quota::with_period(one)
         .unwrap_or(Quota::per_second(NonZeroU32::MIN))
         .allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
-}
-
-impl<'r> Caller<'r> {
-    fn of(request: &'r Request<Body>) -> Self {
-        let learned = Learned::of(request.extensions());
-        match &learned.principal {
-            Some(principal) if !principal.subject().is_empty() => Self::Subject {
-                issuer: principal.issuer(),
-                subject: principal.subject(),
-            },
-            _ => learned
-                .peer
-                .as_ref()
-                .map_or(Self::Unknown, |peer| Self::at(peer.address().ip())),
-        }
-    }
-
-    fn at(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
-            ip @ IpAddr::V4(_) => ip,
-        })
-    }
 }
 
 impl Clock for Since {

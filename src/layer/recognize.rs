@@ -38,8 +38,12 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
     let target = recognize(request.method(), request.uri().path())?;
     let operation: Operation = target.operation;
     let query = Query::new(request.uri().query());
+    query.check()?;
     let identifier = target.id.map(|segment| identifier(segment, query));
     let learned = Learned::more(request.extensions_mut());
+    if let Some(why) = learned.malformed {
+        return Err(Error::invalid(why));
+    }
     if let Some(exchange) = &learned.exchange {
         exchange.recognized(operation);
     }

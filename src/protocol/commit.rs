@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::batch::{self, BatchEntry};
 use super::identifier::Identifier;
-use super::json::{Document, brief, string};
+use super::json::{Document, Edits, brief, string};
+use super::rewrite::refuse_resembling;
 use super::shape::{Fields, declared, named, renamed, require};
 use crate::error::Error;
 
@@ -171,6 +172,45 @@ fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperati
     found.ok_or_else(|| not_one(&at))
 }
 
+/// The members of an operation's object that the gateway understands, by the operation's kind.
+fn members_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "declare_table" => &["id", "location", "vend_credentials", "properties"],
+        "create_table_version" => &[
+            "id",
+            "version",
+            "branch",
+            "manifest_path",
+            "manifest_size",
+            "e_tag",
+            "metadata",
+            "naming_scheme",
+        ],
+        "delete_table_versions" => &["id", "branch", "ranges"],
+        _ => &["id"],
+    }
+}
+
+/// The bytes of an operation's object with those members alone that the gateway understands. A catalog that does several
+/// operations at once learns from them alone what it is to act on.
+pub fn understood(kind: &str, raw: &Bytes) -> Bytes {
+    let Ok(document) = Document::new(raw) else {
+        return raw.clone();
+    };
+    let known = members_of(kind);
+    let mut edits = Edits::default();
+    let mut removed = 0;
+    let walked = document.members(document.text, "the object", &mut |member| {
+        if !known.contains(&&*member.name) {
+            edits.remove(document, &member, removed);
+            removed += 1;
+        }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "what was read can be read again");
+    edits.apply(raw.clone())
+}
+
 fn not_one(at: &str) -> Error {
     Error::invalid(format!("`{at}` must have exactly one of {KINDS}"))
 }
@@ -269,7 +309,7 @@ fn range(raw: &str, at: &str) -> Result<VersionRange, Error> {
                 };
                 require(end.is_some(), &field, "an integer from 0, or -1")
             }
-            _ => Ok(()),
+            _ => refuse_resembling(&member, &path),
         }
     })?;
     let missing = |field: &str| Error::invalid(format!("`{path}{field}` is required"));

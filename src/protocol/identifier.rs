@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use crate::error::Error;
 
+mod reading;
 mod spelling;
 
+pub use reading::{PathReading, is_ambiguous};
 pub(super) use spelling::RESERVED;
 pub use spelling::decode_segment;
 
@@ -45,6 +47,16 @@ pub enum IdentifierError {
     /// Joined with this delimiter it would be split differently.
     #[error("the identifier {0} cannot be spelled with the delimiter {1:?}: use another one")]
     Delimiter(String, String),
+    /// A name that decodes to another path, or to another name.
+    #[error(
+        "the name {0:?} reads as another path, or as another name, once it is decoded again: use one without `/`, `\\`, `?`, `#`, `;`, control characters and `%` before two hexadecimal digits, or have the operator set `raw_path` for a catalog that routes on the path as it is sent"
+    )]
+    Ambiguous(String),
+    /// A name that a catalog's own delimiter would cut.
+    #[error(
+        "the name {0:?} holds `$`, by which a catalog may cut it: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
+    )]
+    HoldsDelimiter(String),
 }
 
 /// An identifier in the making.

@@ -33,7 +33,39 @@ pub enum QueryError {
         "the query parameter `delimiter` must have 1 to {MAX_DELIMITER_BYTES} bytes and no NUL"
     )]
     Delimiter,
+    /// A `;` that is not percent-encoded.
+    #[error("the query has a `;`, by which some servers separate parameters: send it as `%3B`")]
+    Separator,
+    /// A parameter whose name some servers take for the one that is named here.
+    #[error(
+        "the query parameter {0:?} is `{1}` to some servers and not to others: write `{1}`, or use another name"
+    )]
+    Misspelled(String, &'static str),
 }
+
+/// The parameters that mean something to an operation of the contract.
+const KNOWN: [&str; 20] = [
+    "delimiter",
+    "page_token",
+    "limit",
+    "include_declared",
+    "with_table_uri",
+    "load_detailed_metadata",
+    "check_declared",
+    "branch",
+    "descending",
+    "mode",
+    "properties",
+    "storage_options",
+    "on",
+    "when_matched_update_all",
+    "when_matched_update_all_filt",
+    "when_not_matched_insert_all",
+    "when_not_matched_by_source_delete",
+    "when_not_matched_by_source_delete_filt",
+    "timeout",
+    "use_index",
+];
 
 impl<'a> Query<'a> {
     /// Reads a raw query; nothing is checked yet.
@@ -41,6 +73,36 @@ impl<'a> Query<'a> {
         Self {
             raw: raw.unwrap_or(""),
         }
+    }
+
+    /// Refuses a query in which other servers could find other parameters than these, or other values.
+    pub fn check(&self) -> Result<(), QueryError> {
+        if matches!(self.raw, "" | "delimiter=%24") {
+            return Ok(());
+        }
+        if memchr::memchr(b';', self.raw.as_bytes()).is_some() {
+            return Err(QueryError::Separator);
+        }
+        let mut seen = 0_u32;
+        for pair in self.pairs() {
+            // To look for escapes once is enough.
+            let place = if is_encoded(pair.name) {
+                KNOWN.iter().position(|known| pair.is(known))
+            } else {
+                KNOWN.iter().position(|known| pair.name == *known)
+            };
+            if let Some(place) = place {
+                // Several columns may be given to match on.
+                if seen & 1 << place != 0 && KNOWN[place] != "on" {
+                    return Err(QueryError::Repeated(KNOWN[place]));
+                }
+                seen |= 1 << place;
+            } else if let Some(known) = pair.resembles() {
+                let name = pair.name[..pair.name.floor_char_boundary(64)].to_owned();
+                return Err(QueryError::Misspelled(name, known));
+            }
+        }
+        Ok(())
     }
 
     /// The request's delimiter, `$` if it names none.
@@ -58,6 +120,16 @@ impl<'a> Query<'a> {
         } else {
             Err(QueryError::Delimiter)
         }
+    }
+
+    /// Whether the delimiter is the one that catalogs have by themselves, however it is spelled.
+    pub fn is_default_delimiter(&self) -> bool {
+        // What clients send as a rule.
+        if matches!(self.raw, "" | "delimiter=%24") {
+            return true;
+        }
+        let delimiter = self.delimiter();
+        delimiter.is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER)
     }
 
     /// The decoded value of a parameter that may be given once.
@@ -138,6 +210,20 @@ impl Pair<'_> {
         self.name == name
             || is_encoded(self.name)
                 && decode_form(self.name).is_some_and(|decoded| decoded == name)
+    }
+
+    /// The known parameter that a lenient server could take this one for: in another case, with a `[]` behind it, with
+    /// other characters in it or around it, or encoded twice.
+    fn resembles(&self) -> Option<&'static str> {
+        let once = percent_decode(self.name.as_bytes());
+        let twice: Vec<u8> = percent_decode(&Cow::from(once)).collect();
+        let bare = twice.split(|byte| *byte == b'[').next();
+        let bare = bare.filter(|bare| !bare.is_empty()).unwrap_or(&twice);
+        KNOWN.into_iter().find(|known| {
+            let letters = known.bytes().filter(u8::is_ascii_alphanumeric);
+            let others = bare.iter().filter(|byte| byte.is_ascii_alphanumeric());
+            letters.eq(others.map(u8::to_ascii_lowercase))
+        })
     }
 }
 
@@ -221,6 +307,47 @@ mod tests {
         ];
         for (raw, error) in cases {
             assert_eq!(query(raw).delimiter(), Err(error), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_another_server_takes_for_a_known_parameter_is_refused() {
+        for raw in [
+            "Delimiter=.",
+            "DELIMITER=.",
+            "delimiter[]=.",
+            "delimiter[0]=.",
+            "%44elimiter=.",
+            "%2564elimiter=.",
+            "delimiter%5B%5D=.",
+            "+delimiter=.",
+            "delimiter%20=.",
+            "delimiter%00=.",
+            "limit=1&pageToken=x",
+            "page.token=x",
+            "page-token=x",
+            "Branch=dev",
+        ] {
+            let error = query(raw).check();
+            assert!(matches!(error, Err(QueryError::Misspelled(..))), "{raw}");
+        }
+        for raw in ["x=1;delimiter=.", "delimiter=%24;", ";"] {
+            assert_eq!(query(raw).check(), Err(QueryError::Separator), "{raw}");
+        }
+        for raw in ["limit=1&limit=2", "branch=a&%62ranch=b", "mode=a&x&mode=a"] {
+            let error = query(raw).check();
+            assert!(matches!(error, Err(QueryError::Repeated(_))), "{raw}");
+        }
+        for raw in [
+            "",
+            "delimiter=%24",
+            "limit=1&page_token=x&delimiter=.",
+            "%64elimiter=.",
+            "on=a&on=b",
+            "b=2&a=1&a=3&empty=&flag&plus=a+b%20c&with_table_uri=true",
+            "x[]=1&newer=%2F%3B&limits=2",
+        ] {
+            assert_eq!(query(raw).check(), Ok(()), "{raw}");
         }
     }
 

@@ -8,5 +8,6 @@ mod field;
 mod request;
 mod response;
 
+pub(super) use field::refuse_resembling;
 pub use request::{Asked, Checked, request};
 pub use response::{Answered, response};

@@ -26,6 +26,8 @@ pub(super) struct Claims {
     pub(super) exp: Maybe<Duration>,
     pub(super) nbf: Maybe<Duration>,
     pub(super) iat: Maybe<Duration>,
+    /// It has a claim that only ID tokens have (OpenID Connect Core, sections 2 and 3.3.2.11).
+    pub(super) is_id_token: bool,
     scope: Option<Box<str>>,
     scp: Option<Box<str>>,
 }
@@ -58,6 +60,7 @@ impl Claims {
             "iat" => self.iat = Some(date(claim, "its iat is not a date")),
             "scope" => self.scope = Some(words(claim)),
             "scp" => self.scp = Some(words(claim)),
+            "nonce" | "at_hash" | "c_hash" => self.is_id_token = true,
             _ => {}
         }
     }

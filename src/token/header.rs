@@ -11,6 +11,8 @@ pub struct Header {
     pub algorithm: Algorithm,
     /// Which key it says signed it.
     pub key_id: Option<String>,
+    /// Whether its `typ` says that it is an access token (RFC 9068, section 2.1).
+    pub is_at_jwt: bool,
 }
 
 /// Members by which a token would bring its own key, or change how the rest of it is read.
@@ -52,11 +54,13 @@ impl Header {
         if let Some(place) = members.refused {
             return Err(Refusal::Header(REFUSED[place].1));
         }
-        match members.typ {
-            None => {}
-            Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {}
+        let is_at_jwt = match members.typ {
+            None => false,
+            Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {
+                typ.len() > "at+".len() && typ.to_ascii_lowercase().contains("at+jwt")
+            }
             Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
-        }
+        };
         let algorithm = match members.alg {
             Some(Text::Text(alg)) => Algorithm::ALL.iter().find(|(name, _)| *name == alg),
             _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
@@ -69,6 +73,7 @@ impl Header {
         Ok(Self {
             algorithm: algorithm.ok_or(Refusal::Algorithm)?.1,
             key_id,
+            is_at_jwt,
         })
     }
 }

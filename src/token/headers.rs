@@ -48,6 +48,7 @@ mod tests {
         let header = Arc::new(Header {
             algorithm: Algorithm::RS256,
             key_id: Some("one".to_owned()),
+            is_at_jwt: false,
         });
         headers.keep("abc", Arc::clone(&header));
         assert_eq!(headers.get("abc"), Some(Arc::clone(&header)));

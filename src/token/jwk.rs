@@ -30,6 +30,12 @@ pub struct Jwk {
     x: Option<String>,
     y: Option<String>,
     d: Option<serde::de::IgnoredAny>,
+    p: Option<serde::de::IgnoredAny>,
+    q: Option<serde::de::IgnoredAny>,
+    dp: Option<serde::de::IgnoredAny>,
+    dq: Option<serde::de::IgnoredAny>,
+    qi: Option<serde::de::IgnoredAny>,
+    oth: Option<serde::de::IgnoredAny>,
 }
 
 /// Why a published key verifies nothing here. A set may well hold keys for other uses.
@@ -47,6 +53,9 @@ pub enum JwkError {
     /// Shorter than 2048 or longer than 8192 bits.
     #[error("an RSA key has 2048 to 8192 bits")]
     Size,
+    /// A point for which anybody can make signatures.
+    #[error("its point has a small order, so that anybody can sign for it")]
+    SmallOrder,
     /// Its members do not make a key.
     #[error("its members do not make a key")]
     Malformed,
@@ -95,7 +104,11 @@ impl Jwk {
         {
             return Err(JwkError::Usage);
         }
-        if self.d.is_some() {
+        // Of an RSA key, each of the others leads to `d` (RFC 7518, section 6.3.2).
+        let private = [
+            &self.d, &self.p, &self.q, &self.dp, &self.dq, &self.qi, &self.oth,
+        ];
+        if private.iter().any(|part| part.is_some()) {
             return Err(JwkError::Private);
         }
         Ok(())
@@ -125,9 +138,16 @@ impl Jwk {
                 .map_err(|_| JwkError::Malformed),
             Algorithm::ES384 => ParsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, self.point(48)?)
                 .map_err(|_| JwkError::Malformed),
-            Algorithm::EdDSA => ParsedPublicKey::new(&ED25519, member(&self.x, 32)?)
-                .map_err(|_| JwkError::Malformed),
+            Algorithm::EdDSA => self.edwards(),
         }
+    }
+
+    fn edwards(&self) -> Result<ParsedPublicKey, JwkError> {
+        let point = member(&self.x, 32)?;
+        if is_of_small_order(&point) {
+            return Err(JwkError::SmallOrder);
+        }
+        ParsedPublicKey::new(&ED25519, point).map_err(|_| JwkError::Malformed)
     }
 
     fn rsa(&self, parameters: &'static RsaParameters) -> Result<ParsedPublicKey, JwkError> {
@@ -152,6 +172,38 @@ impl Jwk {
         let (x, y) = (member(&self.x, length)?, member(&self.y, length)?);
         Ok([&[4], &*x, &*y].concat())
     }
+}
+
+/// Whether a point of Ed25519 is one of the eight whose order divides 8, in any of their encodings: signatures exist that
+/// verify with it for most messages, and nobody needs a private key to make them.
+fn is_of_small_order(point: &[u8]) -> bool {
+    // The coordinate y, little-endian, without the sign of x: 0, 1, p - 1, p, p + 1, and two of order 8.
+    const ORDER_8: [[u8; 32]; 2] = [
+        [
+            0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef,
+            0x98, 0xf0, 0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88,
+            0x6d, 0x53, 0xfc, 0x05,
+        ],
+        [
+            0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10,
+            0x67, 0x0f, 0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77,
+            0x92, 0xac, 0x03, 0x7a,
+        ],
+    ];
+    let [first, middle @ .., last] = point else {
+        return true;
+    };
+    let last = last & 0x7f;
+    let is_around = |low: &[u8], fill: u8, high: u8| {
+        low.contains(first) && middle.iter().all(|byte| *byte == fill) && last == high
+    };
+    let is_eighth = |known: &[u8; 32]| {
+        let (end, rest) = (known[31], &known[1..31]);
+        *first == known[0] && middle == rest && last == end
+    };
+    is_around(&[0, 1], 0, 0)
+        || is_around(&[0xec, 0xed, 0xee], 0xff, 0x7f)
+        || ORDER_8.iter().any(is_eighth)
 }
 
 fn decode(member: &Option<String>) -> Result<Vec<u8>, JwkError> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::claims::{Claims, text};
 use super::{Key, Refusal, Unverified, json};
-use crate::config::{Algorithm, Issuer};
+use crate::config::{Algorithm, Issuer, TokenKinds};
 use crate::protocol::claims::{self, with_certificate};
 use crate::protocol::context::ClaimEntries;
 use crate::protocol::principal::{Identity, Principal, has_any};
@@ -21,6 +21,7 @@ pub struct Policy {
     algorithms: Vec<Algorithm>,
     leeway: Duration,
     require: Vec<(String, Vec<String>)>,
+    kinds: TokenKinds,
     /// Context key, claim.
     context: Vec<(String, String)>,
     /// The claims that these two name.
@@ -48,6 +49,7 @@ impl Policy {
             audiences: issuer.audiences.clone(),
             algorithms: issuer.algorithms.clone(),
             leeway: issuer.leeway,
+            kinds: issuer.kinds,
             names: names.cloned().collect(),
             require: issuer.require.clone().into_iter().collect(),
             context: context
@@ -89,8 +91,12 @@ impl Policy {
         let key = keys
             .find(|key| key.has_signed(&token))
             .ok_or(Refusal::Signature)?;
+        if self.kinds.at_jwt && !token.header().is_at_jwt {
+            return Err(Refusal::Header("its typ is not at+jwt"));
+        }
         let all = claims::Claims::new(token.text(), certificate);
         let (mut claims, payload) = token.into_claims();
+        self.check_kind(&claims)?;
         let until = self.check_times(&mut claims, now)?;
         self.check_audience(&claims)?;
         let named = with_certificate(self.named(&payload), certificate);
@@ -100,6 +106,23 @@ impl Policy {
             until,
             key,
         })
+    }
+
+    /// Refuses a token that is made for something else than to call a catalog.
+    fn check_kind(&self, claims: &Claims) -> Result<(), Refusal> {
+        if claims.is_id_token && !self.kinds.id_tokens {
+            return Err(Refusal::Claim("it is an ID token, send an access token"));
+        }
+        // A wrong type is told where the subject is read.
+        let is_named = match &claims.subject {
+            None => false,
+            Some(Ok(subject)) => !subject.is_empty(),
+            Some(Err(_)) => true,
+        };
+        if self.kinds.subject && !is_named {
+            return Err(Refusal::Claim("it has no sub"));
+        }
+        Ok(())
     }
 
     /// The claims of a payload that the configuration names.

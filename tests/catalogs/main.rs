@@ -24,6 +24,7 @@ mod faults;
 mod harness;
 mod kills;
 mod prometheus;
+mod readers;
 mod rename;
 mod simulated;
 mod status;

@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -20,6 +21,8 @@ use tokio::sync::Notify;
 use crate::authority::Authority;
 use crate::batches::{BATCH, pair, visible};
 use crate::catalog::Catalog;
+use crate::client::{Client, raw};
+use crate::token;
 use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
@@ -169,4 +172,109 @@ async fn no_write_is_lost_or_done_twice_while_connections_go_away() {
     futures_util::future::join_all(writing).await;
     let written = done.load(Ordering::Relaxed) - before;
     assert_eq!(written, CLIENTS * WRITES);
+}
+
+/// The body and the trailers of each request.
+type Bodies = Arc<Mutex<Vec<(Bytes, Option<HeaderMap>)>>>;
+
+/// A catalog that keeps what it is sent.
+async fn attentive(seen: Bodies) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let seen = seen.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let seen = seen.clone();
+                async move {
+                    let whole = request.into_body().collect().await.unwrap();
+                    let trailers = whole.trailers().cloned();
+                    seen.lock().unwrap().push((whole.to_bytes(), trailers));
+                    Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{}"))))
+                }
+            });
+            let server = http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+/// There are servers that take trailers for headers, which nobody has checked.
+#[tokio::test]
+async fn trailers_of_a_request_reach_no_catalog() {
+    const INSERT: &str = "/v1/table/west%24t1/insert";
+    const ROWS: &[u8] = b"\xff\xff\xff\xff";
+    let seen = Bodies::default();
+    let address = attentive(seen.clone()).await;
+    let setup = Setup::two()
+        .at("west", format!("http://{address}"))
+        .backend("west", "http2: true");
+    let world = setup.start().await;
+    seen.lock().unwrap().clear();
+    let forged = [
+        ("x-ns-ctx-tenant", "evil"),
+        ("authorization", "Bearer evil"),
+        ("x-forwarded-for", "192.0.2.1"),
+    ];
+
+    let bearer = token::token(&json!({}));
+    let mut sent = format!(
+        "POST {INSERT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {bearer}\r\nconnection: close\r\n\
+         content-type: application/vnd.apache.arrow.stream\r\ntransfer-encoding: chunked\r\n\
+         trailer: x-ns-ctx-tenant\r\n\r\n4\r\n"
+    )
+    .into_bytes();
+    sent.extend_from_slice(ROWS);
+    sent.extend_from_slice(b"\r\n0\r\n");
+    for (name, value) in forged {
+        sent.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    sent.extend_from_slice(b"\r\n");
+    let answer = raw(world.address(), &sent).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+
+    let trailers = forged.map(|(name, value)| {
+        let name = HeaderName::from_static(name);
+        (name, HeaderValue::from_static(value))
+    });
+    let frames = [
+        Frame::data(Bytes::from_static(ROWS)),
+        Frame::trailers(trailers.into_iter().collect()),
+    ];
+    let frames = futures_util::stream::iter(frames.map(Ok));
+    let client = Client::h2(world.address()).header("authorization", &format!("Bearer {bearer}"));
+    let rows = StreamBody::new(frames).boxed_unsync();
+    client.post_rows(INSERT, rows).await.ok();
+
+    let seen = seen.lock().unwrap();
+    assert_eq!(
+        *seen,
+        [
+            (Bytes::from_static(ROWS), None),
+            (Bytes::from_static(ROWS), None)
+        ]
+    );
+}
+
+/// Debian 12's curl takes RST_STREAM(NO_ERROR) behind an early answer for an error (92).
+#[tokio::test]
+async fn a_refusal_waits_for_what_little_was_declared() {
+    let world = World::two().await;
+    let address = world.address();
+    let asked = move || {
+        // More than one frame, so that the answer could overtake the rest.
+        let body = format!("{{\"a\":\"{}\"}}", "b".repeat(40_000));
+        let target = format!("http://{address}/v1/table/west%24t1/exists");
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "--http2-prior-knowledge", "-o", "/dev/null"])
+            .args(["-w", "%{http_code}", "-d", &body, &target]);
+        let output = curl.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said)
+    };
+    for _ in 0..30 {
+        let asked = tokio::task::spawn_blocking(asked).await.unwrap();
+        assert_eq!(asked, (Some(0), "401".to_owned()));
+    }
 }

@@ -28,6 +28,9 @@ mod operator;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod overload;
+#[path = "../simulation/random.rs"]
+#[allow(dead_code, reason = "the simulation uses more of it")]
+mod random;
 mod reload;
 mod rewriting;
 mod routing;
@@ -35,6 +38,7 @@ mod sight;
 mod streaming;
 mod tls;
 mod token;
+mod unambiguous;
 mod world;
 
 use catalog::faults::PATIENCE;

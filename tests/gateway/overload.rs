@@ -7,6 +7,7 @@
 
 mod crowd;
 mod desk;
+mod shares;
 
 use std::time::{Duration, Instant};
 

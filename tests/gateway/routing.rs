@@ -23,7 +23,7 @@ async fn a_kept_path_reaches_the_catalog_byte_for_byte() {
         "/v1/table/west$t1/describe",
         "/v1/table/%77es%74%24%741/describe",
         "/v1/table/west%24t1/describe?b=2&a=1&a=3&empty=&flag&plus=a+b%20c&with_table_uri=true",
-        "/v1/table/west.t1/describe?x=1&delimiter=.",
+        "/v1/table/west%24t1/describe?x=1&%64elimiter=%24",
         "/v1/table/west%24t1/a_newer/operation?x=%2f%2F",
     ];
     for target in targets {

@@ -91,6 +91,51 @@ async fn both_versions_of_http_are_spoken_over_both_versions_of_tls() {
 }
 
 #[tokio::test]
+async fn operators_are_met_with_tls_and_one_token_only_reads() {
+    let authority = Authority::new();
+    let admin = "admin: { address: 127.0.0.1:0, token: everything, read_token: reading, \
+                 tls: { certificate: server.crt, private_key: server.key } }";
+    let setup = shown(&authority.host("localhost"), Setup::two()).section(admin);
+    let world = setup.start().await;
+    let plain = raw(
+        world.admin_address(),
+        b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n",
+    )
+    .await;
+    assert!(plain.starts_with("HTTP/1.1 400 ") && plain.contains("speaks TLS"));
+    let client = |authority: &Authority| {
+        let port = world.admin_address().port();
+        Client::tls(port, authority.client(None), false)
+    };
+    let stranger = client(&Authority::new());
+    let refused = stranger.send(Method::GET, "/live", full("")).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let client = client(&authority);
+    let with = |token: &str| client.header("authorization", &format!("Bearer {token}"));
+    for (token, may_see, may_change) in [
+        ("everything", 200, 200),
+        ("reading", 200, 401),
+        ("neither", 401, 401),
+    ] {
+        for page in ["/config", "/backends", "/batches"] {
+            let reply = with(token).get(page).await;
+            assert_eq!(reply.status, may_see, "{token} {page}");
+            let shown = String::from_utf8_lossy(&reply.body).into_owned();
+            assert!(
+                !shown.contains("everything") && !shown.contains("\"reading\""),
+                "{shown}"
+            );
+        }
+        let reload = with(token).post_nothing("/reload").await;
+        assert_eq!(reload.status, may_change, "{token}");
+    }
+    assert_eq!(client.get("/live").await.status, 200);
+    let from_elsewhere = with("everything").header("origin", "https://evil.example");
+    let reload = from_elsewhere.post_nothing("/reload").await;
+    assert_eq!(reload.status, 403);
+}
+
+#[tokio::test]
 async fn who_does_not_speak_tls_is_told_or_cut_off() {
     let authority = Authority::new();
     let setup = secured(&authority).section("limits: { header_timeout: 500ms }");

@@ -1,5 +1,5 @@
-//! The checkers, checked: bugs that the batch protocol could have, each planted in a copy of the source, where some
-//! test has to fail for it.
+//! The checkers, checked: bugs that the batch protocol could have, and gaps in what catalogs are sent, each planted in a
+//! copy of the source, where some test has to fail for it.
 //!
 //! `cargo test --test planted` sees that every bug still fits the source. `NSGATE_PLANTED=all cargo test --test planted
 //! -- --nocapture` plants them one after the other (each is a build: about a minute) and prints by what each was caught;
@@ -12,6 +12,7 @@
 )]
 
 mod bugs;
+mod gaps;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use bugs::{BUGS, Bug};
+use gaps::GAPS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// What a copy needs to be built and tested.
@@ -41,17 +43,17 @@ fn every_bug_still_fits_the_source() {
         right,
         wrong,
         ..
-    } in BUGS
+    } in all()
     {
         let source = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
         let places = source.matches(right).count();
         assert_eq!(places, 1, "`{name}` has no place, or several, in {file}");
         assert_ne!(right, wrong, "`{name}` is no bug");
     }
-    let mut names: Vec<_> = BUGS.iter().map(|bug| bug.name).collect();
+    let mut names: Vec<_> = all().map(|bug| bug.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert!(names.len() == BUGS.len() && names.len() >= 20);
+    assert!(names.len() == all().count() && names.len() >= 20);
 }
 
 #[test]
@@ -60,8 +62,7 @@ fn every_planted_bug_is_caught() {
         println!("not run: NSGATE_PLANTED=all plants them");
         return;
     };
-    let chosen: Vec<_> = BUGS
-        .iter()
+    let chosen: Vec<_> = all()
         .filter(|bug| wanted == "all" || wanted.split(';').any(|name| name == bug.name))
         .collect();
     assert!(!chosen.is_empty(), "no bug is called {wanted}");
@@ -73,6 +74,10 @@ fn every_planted_bug_is_caught() {
         .collect();
     println!("{} of {} caught", chosen.len() - missed.len(), chosen.len());
     assert!(missed.is_empty(), "not caught: {missed:?}");
+}
+
+fn all() -> impl Iterator<Item = &'static Bug> {
+    BUGS.iter().chain(GAPS)
 }
 
 /// The source, elsewhere.

@@ -20,12 +20,17 @@ fn map(pairs: &[(&str, &str)]) -> HeaderMap {
 }
 
 fn stripped(pairs: &[(&str, &str)]) -> Vec<String> {
+    forwarded(pairs, None)
+}
+
+fn forwarded(pairs: &[(&str, &str)], forwarded: Option<&[HeaderName]>) -> Vec<String> {
     let mut headers = map(pairs);
     let value = HeaderValue::from_static("k");
     let fixed = ["x-api-key", "account-id"].map(|name| (name.parse().unwrap(), value.clone()));
     let own = Own {
         context_prefix: "x-ns-ctx-",
         fixed: &fixed,
+        forwarded,
     };
     strip(&mut headers, Some(&own));
     let mut names = headers.keys().map(ToString::to_string).collect::<Vec<_>>();
@@ -82,6 +87,65 @@ fn what_wsgi_takes_for_the_gateways_own_does_not_cross_it() {
         let left = stripped(&[(name, "x"), ("an_other", "x")]);
         assert_eq!(left, ["an_other"], "{name}");
     }
+}
+
+/// A catalog that trusts the proxy in front of it would believe them of any client.
+#[test]
+fn what_front_proxies_assert_does_not_cross() {
+    for name in [
+        "Remote-User",
+        "Remote.User",
+        "X-Auth-Request-User",
+        "X-Amzn-Oidc-Data",
+        "X-Goog-IAP-JWT-Assertion",
+        "X-Client-Cert",
+        "SSL-Client-Cert",
+        "Client-Cert",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+        "Proxy",
+        "X-Original-URI",
+        "X.NS.Ctx.Tenant",
+        "X~NS~Ctx~Tenant",
+        "X-Lance-Ctx-Tenant",
+        "X_Lance_Ctx_Tenant",
+        "X-Forwarded",
+        "X-Envoy-External-Address",
+        "SM_User",
+        "Content_Type",
+        "Authorization_",
+    ] {
+        let left = stripped(&[(name, "x"), ("an-other", "x")]);
+        let expected: &[&str] = match name {
+            "Authorization_" => &["an-other", "authorization_"],
+            _ => &["an-other"],
+        };
+        assert_eq!(left, expected, "{name}");
+    }
+}
+
+#[test]
+fn only_what_is_listed_crosses_where_there_is_a_list() {
+    let sent = [
+        ("accept", "*/*"),
+        ("authorization", "Bearer t"),
+        ("content-type", "application/json"),
+        ("cookie", "a=b"),
+        ("x-acme-job", "7"),
+        ("x-acme.job", "8"),
+        ("x-other", "1"),
+        ("x-ns-ctx-team", "x"),
+        ("remote-user", "root"),
+    ];
+    let listed: [HeaderName; 1] = ["x-acme-job".parse().unwrap()];
+    assert_eq!(
+        forwarded(&sent, Some(&listed)),
+        ["accept", "authorization", "content-type", "x-acme-job"]
+    );
+    assert_eq!(
+        forwarded(&sent, Some(&[])),
+        ["accept", "authorization", "content-type"]
+    );
 }
 
 #[test]

@@ -48,15 +48,13 @@ impl Outflow {
                 return Poll::Ready(Ok(()));
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.rest = data,
-                    Err(frame) => {
-                        if let Ok(trailers) = frame.into_trailers() {
-                            let _ = self.stream.send_trailers(trailers);
-                            return Poll::Ready(Ok(()));
-                        }
+                // Trailers stop here: none means anything in the contract, and there are servers that take them for
+                // headers, which nobody has checked.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest = data;
                     }
-                },
+                }
                 Some(Err(error)) => {
                     self.stream.send_reset(Reason::CANCEL);
                     return Poll::Ready(Err(error));

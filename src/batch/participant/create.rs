@@ -6,6 +6,7 @@ use crate::backend::{Answer, Backend, Failure};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
+use crate::protocol::commit::understood;
 use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -126,7 +127,7 @@ pub async fn grouped(
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(&entry.body);
+        body.extend_from_slice(&understood("create_table_version", &entry.body));
     }
     body.extend_from_slice(b"]}");
     let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());

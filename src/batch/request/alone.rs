@@ -20,6 +20,7 @@ use crate::batch::{Batches, TableKey, locked, unwritten};
 use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
+use crate::protocol::commit::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
@@ -202,7 +203,7 @@ impl Alone {
                 body.push(b',');
             }
             body.extend_from_slice(format!("{{\"{kind}\":").as_bytes());
-            body.extend_from_slice(&entry.body);
+            body.extend_from_slice(&understood(kind, &entry.body));
             body.push(b'}');
         }
         body.extend_from_slice(b"]}");

@@ -13,10 +13,11 @@ use super::{
 };
 use crate::config::keys::{Keys, Section};
 use crate::config::kind::{
-    Shaped, base_uri, choice, flag, header_prefix, header_value, list, maybe, parse_base_uri,
-    shaped, table,
+    Shaped, base_uri, choice, flag, forwardable_header, header_prefix, header_value, list, maybe,
+    parse_base_uri, shaped, table,
 };
 use crate::config::load::reader::{Reader, Text};
+use crate::protocol::identifier::PathReading;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ImplementationName {
@@ -42,9 +43,14 @@ const BATCHES: [(&str, BatchMode); 3] = [
     ("versions", BatchMode::Versions),
 ];
 
+const DELIMITERS: [(&str, bool); 2] = [("default", false), ("any", true)];
+
 /// Keys that are about talking HTTP to a catalog.
-const REST_ONLY: [&str; 11] = [
+const REST_ONLY: [&str; 14] = [
     "endpoints",
+    "forward_headers",
+    "raw_path",
+    "delimiters",
     "authorization",
     "service_authorization",
     "oauth",
@@ -74,6 +80,9 @@ pub(in crate::config) struct BackendFile {
     health: Health,
     breaker: Breaker,
     retry: Retry,
+    forward_headers: Option<Vec<HeaderName>>,
+    raw_path: bool,
+    delimiters: bool,
 }
 
 impl Section for BackendFile {
@@ -167,6 +176,24 @@ impl BackendFile {
             table(),
             "How read operations are tried again.",
         );
+        keys.key(
+            "forward_headers",
+            &mut self.forward_headers,
+            maybe(list(0, "names of headers, such as [x-acme-trace]", forwardable_header())),
+            "The only headers of clients that go on, beside accept, authorization, content-type and others that every request may need; absent: all but those by which proxies assert who is calling.",
+        );
+        keys.key(
+            "raw_path",
+            &mut self.raw_path,
+            flag(),
+            "The catalog, and every proxy before it, routes on the path as it was sent: names may hold an encoded `/` and what else reads as another path once decoded.",
+        );
+        keys.key(
+            "delimiters",
+            &mut self.delimiters,
+            choice(&DELIMITERS),
+            "`any` sends the client's own delimiter, to a catalog that honours the parameter `delimiter`; `default` spells identifiers with `$`.",
+        );
     }
 }
 
@@ -224,6 +251,9 @@ impl Shaped for BackendConfig {
             health: rest.health,
             breaker: rest.breaker,
             retry: rest.retry,
+            forward_headers: rest.forward_headers,
+            raw_path: rest.reading.raw_path,
+            delimiters: rest.reading.any_delimiter,
         }
     }
 }
@@ -280,6 +310,11 @@ fn rest(
         health: file.health,
         breaker: file.breaker,
         retry: file.retry,
+        forward_headers: file.forward_headers,
+        reading: PathReading {
+            raw_path: file.raw_path,
+            any_delimiter: file.delimiters,
+        },
     })
 }
 

@@ -21,6 +21,12 @@ pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
             authorities(reader, "listen.tls.client_ca", file);
         }
     }
+    if let Some(tls) = &config.admin.tls {
+        identity(reader, "admin.tls", &tls.certificate, &tls.private_key);
+        if let Some(file) = &tls.client_ca {
+            authorities(reader, "admin.tls.client_ca", file);
+        }
+    }
     for (index, issuer) in config.auth.issuers.iter().enumerate() {
         if let Some(file) = &issuer.keys.ca {
             authorities(reader, &format!("auth.issuers[{index}].keys.ca"), file);
@@ -79,7 +85,8 @@ fn identity(reader: &mut Reader<'_>, table: &str, certificate: &Path, private_ke
     if let Some(Some(chain)) = &chain
         && let Some(validity) = pem::validity(&chain[0], SystemTime::now())
     {
-        expiry(reader, &shown, table == "listen.tls", certificate, validity);
+        let is_own = matches!(table, "listen.tls" | "admin.tls");
+        expiry(reader, &shown, is_own, certificate, validity);
     }
     if let (Some(Some(_)), Some(Some(_))) = (chain, key) {
         note(reader, &secret, pem::identity(certificate, private_key));

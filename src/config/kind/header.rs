@@ -59,6 +59,26 @@ pub(in crate::config) fn header_prefix() -> Scalar<String> {
     )
 }
 
+/// The name of a header that may go on from clients.
+pub(in crate::config) fn forwardable_header() -> Scalar<HeaderName> {
+    Scalar::new(
+        "the name of a header, such as x-acme-trace",
+        text_schema(),
+        |text| {
+            let name = text.value.to_ascii_lowercase();
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            match HeaderName::from_bytes(name.as_bytes()) {
+                Ok(header) if name.bytes().all(is_plain) => Ok(header),
+                _ => Err(format!(
+                    "{} is no name of letters, digits and `-`; some servers read others as another header",
+                    text.shown()
+                )),
+            }
+        },
+        |name| json!(name.as_str()),
+    )
+}
+
 /// A context key, in lower case: the rest of a header name.
 pub(in crate::config) fn context_key(key: &str) -> Result<String, String> {
     let lower = key.to_ascii_lowercase();

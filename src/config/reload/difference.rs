@@ -110,6 +110,9 @@ fn secrets(in_use: &Config, wanted: &Config, changed: &mut Vec<String>) {
     if in_use.admin.token != wanted.admin.token {
         named("admin.token".to_owned());
     }
+    if in_use.admin.read_token != wanted.admin.read_token {
+        named("admin.read_token".to_owned());
+    }
     for (name, backend) in &wanted.backends {
         if in_use.backends.get(name).is_some_and(|old| old != backend) {
             named(format!("backends.{name}"));

@@ -29,6 +29,7 @@ fn find(keys: &[Value], algorithm: Algorithm, kid: Option<&str>) -> Option<usize
     let header = Header {
         algorithm,
         key_id: kid.map(str::to_owned),
+        is_at_jwt: false,
     };
     match parse(keys).find(&header) {
         Found::Keys(found) => Some(found.len()),

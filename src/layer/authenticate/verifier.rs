@@ -222,7 +222,7 @@ mod tests {
     async fn only_a_verified_token_makes_its_header_known() {
         let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
         let verifier = verifier(&pair).await;
-        let claims = r#"{"iss":"https://one.test","aud":"catalog","exp":9999999999}"#;
+        let claims = r#"{"iss":"https://one.test","aud":"catalog","sub":"ann","exp":9999999999}"#;
         let signed = [r#"{"alg":"EdDSA"}"#, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
         let signed = signed.join(".");
         let token = |signature: &[u8]| format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));

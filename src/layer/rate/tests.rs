@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 

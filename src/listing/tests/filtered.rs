@@ -84,6 +84,7 @@ impl Model {
                 false => Need::Deny,
             },
             write: Need::Deny,
+            unlisted: None,
         };
         let rules = Rules::new(&self.0.iter().map(rule).collect::<Vec<_>>()).unwrap();
         let caller = Principal::new(Identity {

@@ -116,9 +116,9 @@ fn unlisted<'a>(
             "the path has an encoded slash after its identifier",
         ));
     }
-    if below.contains('%') && decodes_to_listed(place, below, tail) {
+    if spells_listed(place, below, tail) {
         return Err(Unrecognized::Ambiguous(
-            "the path spells an operation with escapes: send its letters as they are",
+            "the path spells an operation with escapes or in another case: send its letters as they are",
         ));
     }
     let kind: Kind = place.kind().ok_or(Unrecognized::NoSuchRoute)?;
@@ -129,11 +129,15 @@ fn unlisted<'a>(
     })
 }
 
-/// Whether what is `below` a collection, whose `tail` is behind the identifier, is a listed operation's once decoded.
-fn decodes_to_listed(place: Place, below: &str, tail: &str) -> bool {
+/// Whether what is `below` a collection, whose `tail` is behind the identifier, is a listed operation's to a server that
+/// decodes it first, or for which all letters are small.
+fn spells_listed(place: Place, below: &str, tail: &str) -> bool {
     let is_listed = |place: Place, text: &str| {
         let decoded = percent_decode_str(text).decode_utf8();
-        decoded.is_ok_and(|text| Operation::at(place, tail_at(place, &text).0).is_some())
+        decoded.is_ok_and(|text| {
+            let text = text.to_ascii_lowercase();
+            Operation::at(place, tail_at(place, &text).0).is_some()
+        })
     };
     is_listed(place, tail) || place == Place::Table && is_listed(Place::Tables, below)
 }
@@ -165,7 +169,9 @@ fn ambiguity(path: &str) -> Option<&'static str> {
 
 fn doubt(path: &[u8]) -> Option<&'static str> {
     if memchr::memchr2(b';', b'\\', path).is_some() {
-        return Some("the path has a `;` or a `\\`: send them percent-encoded");
+        return Some(
+            "the path has a `;` or a `\\`, which servers read in different ways: leave it out",
+        );
     }
     for segment in path.split(|byte| *byte == b'/') {
         match segment.first() {

@@ -1,7 +1,7 @@
 //! The fields of requests that are governed, and what makes one ambiguous.
 
 use crate::error::Error;
-use crate::protocol::json::Member;
+use crate::protocol::json::{Member, brief};
 
 /// The fields that are looked at, wherever they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub(super) enum Field {
     NewNamespaceId,
     NewTableName,
     LoadDetailedMetadata,
+    Mode,
 }
 
 impl Field {
@@ -29,8 +30,86 @@ impl Field {
             "new_namespace_id" => Self::NewNamespaceId,
             "new_table_name" => Self::NewTableName,
             "load_detailed_metadata" => Self::LoadDetailedMetadata,
+            "mode" => Self::Mode,
             _ => return None,
         })
+    }
+
+    /// Whether it says what a rename does, and for whom.
+    pub(super) fn is_of_rename(self) -> bool {
+        matches!(
+            self,
+            Self::Id | Self::Identity | Self::Context | Self::NewNamespaceId | Self::NewTableName
+        )
+    }
+}
+
+/// All members that mean something to the gateway, wherever it reads them, by their first two letters: hardly any other
+/// begins with the same.
+fn meaningful(first: u8, second: u8) -> &'static [&'static str] {
+    match (first, second) {
+        (b'b', b'e') => &["behavior"],
+        (b'b', b'r') => &["branch"],
+        (b'c', b'o') => &["context"],
+        (b'c', b'r') => &["create_table_version"],
+        (b'd', b'e') => &["declare_table", "delete_table_versions", "deregister_table"],
+        (b'e', b'n') => &["entries", "end_version"],
+        (b'e', b't') => &["e_tag"],
+        (b'i', b'd') => &["id", "identity"],
+        (b'i', b'n') => &["index_name"],
+        (b'l', b'o') => &["load_detailed_metadata", "location"],
+        (b'm', b'a') => &["manifest_path", "manifest_size"],
+        (b'm', b'e') => &["metadata"],
+        (b'm', b'o') => &["mode"],
+        (b'n', b'a') => &["naming_scheme"],
+        (b'n', b'e') => &["new_namespace_id", "new_table_name"],
+        (b'o', b'p') => &["operations"],
+        (b'p', b'r') => &["properties"],
+        (b'r', b'a') => &["ranges"],
+        (b's', b't') => &["start_version"],
+        (b'u', b'p') => &["updates"],
+        (b'v', b'e') => &["version", "vend_credentials"],
+        _ => &[],
+    }
+}
+
+/// The meaningful member that a lenient server takes this one for, though it is spelled in another way: Go's
+/// `encoding/json` overlooks case, and with it that of `\u{17f}` and `\u{212a}`; others overlook what stands between
+/// words, too.
+pub(in crate::protocol) fn resembled(name: &str) -> Option<&'static str> {
+    let known = match name.as_bytes() {
+        // As nearly all are.
+        [first @ b'a'..=b'z', second @ b'a'..=b'z', ..] => meaningful(*first, *second),
+        _ => {
+            let mut letters = folded(name).map(|letter| u8::try_from(letter).unwrap_or_default());
+            meaningful(letters.next()?, letters.next()?)
+        }
+    };
+    let is_meant = |known: &&&str| **known != name && folded(known).eq(folded(name));
+    known.iter().find(is_meant).copied()
+}
+
+/// The letters and digits of a name, small, as servers compare them that overlook case.
+fn folded(name: &str) -> impl Iterator<Item = char> + '_ {
+    name.chars().filter_map(|letter| match letter {
+        '\u{17f}' => Some('s'),
+        '\u{212a}' => Some('k'),
+        '\u{130}' | '\u{131}' => Some('i'),
+        _ if letter.is_ascii_alphanumeric() => Some(letter.to_ascii_lowercase()),
+        _ if letter.is_ascii() => None,
+        _ => Some(letter),
+    })
+}
+
+/// Refuses a member that some servers take for one that means something. `path` is that of its object, with a dot at its
+/// end where it is not the whole body.
+pub(in crate::protocol) fn refuse_resembling(member: &Member<'_>, path: &str) -> Result<(), Error> {
+    match resembled(&member.name) {
+        None => Ok(()),
+        Some(known) => Err(Error::invalid(format!(
+            "`{path}{}` is `{known}` to some servers and not to others: write `{known}`, or use another name",
+            brief(&member.name)
+        ))),
     }
 }
 
@@ -53,8 +132,12 @@ impl<'p> Guard<'p> {
 
     /// The field that a member is, if it is governed; an error if servers could disagree about it.
     pub(super) fn admit(&mut self, member: &Member<'_>) -> Result<Option<Field>, Error> {
+        let dot = if self.path.is_empty() { "" } else { "." };
         let Some(field) = Field::named(&member.name) else {
-            return Ok(None);
+            return match resembled(&member.name) {
+                None => Ok(None),
+                Some(_) => refuse_resembling(member, &format!("{}{dot}", self.path)).map(|()| None),
+            };
         };
         let bit = 1 << field as u16;
         let why = if member.escaped {
@@ -65,10 +148,58 @@ impl<'p> Guard<'p> {
             self.seen |= bit;
             return Ok(Some(field));
         };
-        let dot = if self.path.is_empty() { "" } else { "." };
         Err(Error::invalid(format!(
             "`{}{dot}{}` {why}",
             self.path, member.name
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_lenient_server_takes_for_a_member_is_found() {
+        for (name, known) in [
+            ("ID", "id"),
+            ("Id", "id"),
+            ("iD", "id"),
+            ("\u{131}d", "id"),
+            ("i-d", "id"),
+            (" id", "id"),
+            ("id\0", "id"),
+            ("Identity", "identity"),
+            ("CONTEXT", "context"),
+            ("New_Namespace_Id", "new_namespace_id"),
+            ("newNamespaceId", "new_namespace_id"),
+            ("new-table-name", "new_table_name"),
+            ("new_name\u{17f}pace_id", "new_namespace_id"),
+            ("entrie\u{17f}", "entries"),
+            ("Version", "version"),
+            ("manifestPath", "manifest_path"),
+        ] {
+            assert_eq!(resembled(name), Some(known), "{name}");
+        }
+        let letters = || b'a'..=b'z';
+        let known =
+            letters().flat_map(|first| letters().flat_map(move |second| meaningful(first, second)));
+        for name in known {
+            assert_eq!(resembled(name), None, "{name}");
+            assert_eq!(resembled(&name.to_uppercase()), Some(*name));
+        }
+        for name in [
+            "",
+            "_",
+            "ids",
+            "table_id",
+            "k",
+            "filter",
+            "columns",
+            "with_table_uri",
+            "ü",
+        ] {
+            assert_eq!(resembled(name), None, "{name}");
+        }
     }
 }

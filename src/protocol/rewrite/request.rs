@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::field::{Field, Guard};
+use super::field::{Field, Guard, resembled};
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::json::{
@@ -28,6 +28,8 @@ pub struct Checked {
     pub body: Bytes,
     /// Whether it asks for `load_detailed_metadata`.
     pub with_details: bool,
+    /// Its `mode` may overwrite what is there.
+    pub overwrites: bool,
 }
 
 /// Checks a request's body and prepares it for the catalog.
@@ -54,6 +56,7 @@ pub fn request(
         keep_context: &mut keep_context,
         edits: Edits::default(),
         with_details: false,
+        overwrites: false,
         new_namespace: None,
         new_name: None,
     };
@@ -64,10 +67,12 @@ pub fn request(
     let Pass {
         edits,
         with_details,
+        overwrites,
         ..
     } = pass;
     Ok(Checked {
         with_details,
+        overwrites,
         body: edits.apply(body),
     })
 }
@@ -83,6 +88,7 @@ struct Pass<'a, 'p> {
     keep_context: KeepContext<'p>,
     edits: Edits,
     with_details: bool,
+    overwrites: bool,
     new_namespace: Option<Identifier>,
     new_name: Option<String>,
 }
@@ -91,10 +97,26 @@ impl<'a> Pass<'a, '_> {
     fn top(&mut self) -> Result<(), Error> {
         let mut guard = Guard::new("");
         let document = self.document;
-        let seen = document.members_where(document.text, "the body", &is_governed, &mut |member| {
+        // Its body alone says what is acted on: it goes on with what was understood, and nothing else.
+        let is_whole = self.asked.operation == Operation::RenameTable;
+        let is_metadata = self.asked.operation == Operation::UpdateTableSchemaMetadata;
+        let wanted: &dyn Fn(&str) -> bool = if is_whole { &|_| true } else { &is_governed };
+        let seen = document.members_where(document.text, "the body", wanted, &mut |member| {
+            // Its body is the metadata itself, whose keys may have any name.
+            if is_metadata && member.value.starts_with('"') && Field::named(&member.name).is_none()
+            {
+                return Ok(());
+            }
             match guard.admit(&member)? {
-                Some(field) => self.top_field(field, &member, &mut guard),
-                None => Ok(()),
+                Some(field) if !is_whole || field.is_of_rename() => {
+                    self.top_field(field, &member, &mut guard)
+                }
+                admitted if is_whole => {
+                    let checked = admitted.map(|field| self.top_field(field, &member, &mut guard));
+                    self.remove(&member, &mut guard);
+                    checked.unwrap_or(Ok(()))
+                }
+                _ => Ok(()),
             }
         });
         seen.map(drop)
@@ -114,7 +136,7 @@ impl<'a> Pass<'a, '_> {
             (_, UpdateTableSchemaMetadata) if member.value.starts_with('"') => Ok(()),
             (Field::Id, _) => self.route_id(member),
             (Field::Identity, _) => {
-                self.remove_identity(member, guard);
+                self.remove(member, guard);
                 Ok(())
             }
             (Field::Context, _) => self.context(member, "context"),
@@ -126,6 +148,12 @@ impl<'a> Pass<'a, '_> {
             (Field::LoadDetailedMetadata, _) => {
                 // There are catalogs that take `"true"` and 1 for it.
                 self.with_details = !matches!(member.value, "false" | "null");
+                Ok(())
+            }
+            (Field::Mode, _) => {
+                let mode = string(member.value).map(|mode| mode.to_ascii_lowercase());
+                let is_new = matches!(mode.as_deref(), Some("create" | "exist_ok" | "existok"));
+                self.overwrites = !is_new && member.value != "null";
                 Ok(())
             }
             _ => Ok(()),
@@ -228,7 +256,7 @@ impl<'a> Pass<'a, '_> {
                     self.locate(&id, &member)
                 }
                 Some(Field::Identity) => {
-                    self.remove_identity(&member, &mut guard);
+                    self.remove(&member, &mut guard);
                     Ok(())
                 }
                 Some(Field::Context) => self.context(&member, &format!("{path}.context")),
@@ -266,7 +294,7 @@ impl<'a> Pass<'a, '_> {
         })
     }
 
-    fn remove_identity(&mut self, member: &Member<'a>, guard: &mut Guard<'_>) {
+    fn remove(&mut self, member: &Member<'a>, guard: &mut Guard<'_>) {
         self.edits.remove(self.document, member, guard.removed);
         guard.removed += 1;
     }
@@ -280,8 +308,9 @@ impl<'a> Pass<'a, '_> {
     }
 }
 
+/// Whether a member is looked at: those that mean something, and those that another server could take for one.
 fn is_governed(name: &str) -> bool {
-    Field::named(name).is_some()
+    Field::named(name).is_some() || resembled(name).is_some()
 }
 
 #[cfg(test)]

@@ -135,3 +135,45 @@ fn a_key_that_is_not_fit_is_no_key() {
         assert_eq!(key(jwk.clone()).unwrap_err(), expected, "{jwk}");
     }
 }
+
+/// Anybody can sign for such a point, and a modulus with a factor beside it is a private key.
+#[test]
+fn what_anybody_can_sign_with_is_no_key() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let mut points = Vec::new();
+    for (first, fill, last) in [
+        (0, 0, 0),
+        (1, 0, 0),
+        (0xec, 0xff, 0x7f),
+        (0xed, 0xff, 0x7f),
+        (0xee, 0xff, 0x7f),
+    ] {
+        let mut point = [fill; 32];
+        (point[0], point[31]) = (first, last);
+        points.push(point);
+    }
+    for hex in [
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    ] {
+        let byte = |place: usize| u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).unwrap();
+        points.push(std::array::from_fn(byte));
+    }
+    for point in points {
+        for sign in [0, 0x80] {
+            let mut point = point;
+            point[31] |= sign;
+            let x = URL_SAFE_NO_PAD.encode(point);
+            let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": x});
+            assert_eq!(key(jwk).err(), Some(JwkError::SmallOrder), "{point:02x?}");
+        }
+    }
+    let fine = json!({"kty": "OKP", "crv": "Ed25519", "x": ED});
+    assert!(key(fine).is_ok());
+    for part in ["d", "p", "q", "dp", "dq", "qi", "oth"] {
+        let mut jwk = json!({"kty": "RSA", "n": N, "e": "AQAB"});
+        jwk[part] = json!("AQAB");
+        assert_eq!(key(jwk).err(), Some(JwkError::Private), "{part}");
+    }
+}

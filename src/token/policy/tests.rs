@@ -161,3 +161,24 @@ fn a_claim_that_no_header_can_carry_is_refused_where_it_is_context() {
         assert!(principal(&[], &claims()).is_ok(), "{value:?}");
     }
 }
+
+/// A token that is made for a client, or names nobody, is refused unless the issuer's section says otherwise.
+#[test]
+fn a_token_for_something_else_is_refused_unless_it_is_allowed() {
+    let allow = |change: fn(&mut Issuer), claims: Value| policy(change).check_kind(&read(&claims));
+    let strict: fn(&mut Issuer) = |_| {};
+    for claim in ["nonce", "at_hash", "c_hash"] {
+        let mut claims = json!({"sub": "ann"});
+        assert_eq!(allow(strict, claims.clone()), Ok(()));
+        claims[claim] = json!("x");
+        assert!(allow(strict, claims.clone()).is_err(), "{claim}");
+        assert_eq!(
+            allow(|issuer| issuer.kinds.id_tokens = true, claims),
+            Ok(())
+        );
+    }
+    for claims in [json!({}), json!({"sub": ""})] {
+        assert!(allow(strict, claims.clone()).is_err(), "{claims}");
+        assert_eq!(allow(|issuer| issuer.kinds.subject = false, claims), Ok(()));
+    }
+}

@@ -100,6 +100,11 @@ impl Gateway {
         })
     }
 
+    /// With rules of who may do what.
+    pub fn ruled(catalogs: &[Behind<'_>], rules: &Value) -> Self {
+        Self::changed(catalogs, |config| config["authorization"] = rules.clone())
+    }
+
     /// With further keys in each section.
     pub fn configured(catalogs: &[Behind<'_>], more: &Value) -> Self {
         Self::changed(catalogs, |config| {

@@ -197,7 +197,11 @@ async fn what_reaches_below_needs_leave_there() {
     let entry = |id: &[&str]| json!({"operations": [{"deregister_table": {"id": id}}]});
     for (target, body, words) in [
         ("/v1/namespace/prod/drop", nothing(), "below"),
-        ("/v1/namespace/prod/create", nothing(), "below"),
+        (
+            "/v1/namespace/prod/create",
+            json!({"mode": "overwrite"}),
+            "below",
+        ),
         ("/v1/namespace/prod/a_newer/operation", nothing(), "below"),
         ("/v1/namespace/%24/drop", nothing(), "no rule covers"),
         (
@@ -253,6 +257,7 @@ async fn a_name_that_holds_the_delimiter_passes_no_rule_by() {
   - { namespace: [prod, hr], read: { claim: team, any_of: [hr] }, write: { claim: team, any_of: [hr] } }";
     let world = super::Setup::new()
         .mount("[prod]", "prod")
+        .backend("prod", "delimiters: any")
         .section(rules)
         .start()
         .await;

@@ -252,7 +252,11 @@ async fn a_batch_waits_for_changes_that_are_under_way() {
         let world = world("lock_timeout: 200ms").await;
         let gate = world.catalog("west").hold(operation);
         let body = body.map_or_else(|| stage(&world, "west", 2).to_string(), str::to_owned);
-        let client = world.client().header("content-type", "application/json");
+        let kind = match operation {
+            "insert_into_table" => "application/vnd.apache.arrow.stream",
+            _ => "application/json",
+        };
+        let client = world.client().header("content-type", kind);
         let target = format!("{WEST}/{target}");
         let change = tokio::spawn(async move { client.post_bytes(&target, body).await });
         gate.reached(1).await;

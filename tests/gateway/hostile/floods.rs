@@ -68,6 +68,11 @@ fn floods() -> Vec<Flood> {
         ends,
     };
     let open = |flags| frame(HEADERS, flags, 1, &exists());
+    // A request whose body is awaited, so that the connection is not idle.
+    let beside = |name, wave, waves, reads, ends| Flood {
+        start: open(END_HEADERS),
+        ..flood(name, wave, waves, reads, ends)
+    };
     vec![
         flood("streams that are reset at once", reset, 20_000, true, true),
         flood(
@@ -97,22 +102,19 @@ fn floods() -> Vec<Flood> {
                 true,
             )
         },
-        Flood {
-            start: open(END_HEADERS),
-            ..flood(
-                "empty pieces of a body",
-                |_| frame(DATA, 0, 1, &[]),
-                100_000,
-                true,
-                false,
-            )
-        },
-        flood(
+        beside(
+            "empty pieces of a body",
+            |_| frame(DATA, 0, 1, &[]),
+            100_000,
+            true,
+            true,
+        ),
+        beside(
             "settings",
             |_| frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 255, 255]),
             20_000,
             true,
-            false,
+            true,
         ),
         flood(
             "settings whose answers nobody reads",
@@ -121,7 +123,7 @@ fn floods() -> Vec<Flood> {
             false,
             false,
         ),
-        flood("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, false),
+        beside("pings", |_| frame(PING, 0, 0, &[7; 8]), 20_000, true, true),
         flood(
             "pings whose answers nobody reads",
             |_| frame(PING, 0, 0, &[7; 8]),
@@ -129,12 +131,19 @@ fn floods() -> Vec<Flood> {
             false,
             false,
         ),
-        flood(
+        beside(
             "priorities",
             |_| frame(PRIORITY, 0, 3, &[0, 0, 0, 0, 1]),
             20_000,
             true,
-            false,
+            true,
+        ),
+        beside(
+            "windows that grow by little",
+            |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+            20_000,
+            true,
+            true,
         ),
     ]
 }

@@ -76,8 +76,9 @@ fn hosts() -> Vec<Case> {
         bytes(name, format!("{line}{host}\r\n{{}}"), answers, reached)
     };
     vec![
-        host("no host", "", &[200], ONE),
-        host("two hosts", "host: a\r\nhost: b\r\n", &[200], ONE),
+        host("no host", "", &[400], &[]),
+        host("two hosts", "host: a\r\nhost: b\r\n", &[400], &[]),
+        host("the same host twice", "host: a\r\nhost: a\r\n", &[400], &[]),
         host("an empty host", "host:\r\n", &[200], ONE),
         host("a host with a path", "host: evil/../x\r\n", &[200], ONE),
         host("a host with a space", "host: a b\r\n", &[200], ONE),

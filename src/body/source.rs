@@ -1,0 +1,111 @@
+//! Where a body comes from.
+
+use std::mem::take;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::opening::{Found, IsJson, Opening, look};
+use crate::error::BoxError;
+use crate::wake::hushed;
+
+/// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
+#[derive(Debug, thiserror::Error)]
+#[error("the sender broke off")]
+pub struct Interrupted(#[source] hyper::Error);
+
+/// Its source, and whether its beginning was looked at.
+#[derive(Default)]
+pub(super) enum Source {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Incoming(Incoming),
+    /// The same, of which nobody has seen the first frame, and which must not be JSON.
+    Unopened(Incoming),
+    Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+impl Source {
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Full(bytes) => {
+                let bytes = take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Self::Incoming(body) => poll_incoming(body, cx),
+            Self::Unopened(body) => {
+                let frame = ready!(poll_incoming(body, cx));
+                self.open(frame, cx)
+            }
+            Self::Stream(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+
+    /// What becomes of the first frame of what must not be JSON.
+    fn open(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, BoxError>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Self::Unopened(body) = take(self) {
+            *self = Self::Incoming(body);
+        }
+        let Some(data) = frame
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok()?.data_ref())
+        else {
+            return Poll::Ready(frame);
+        };
+        match look(data) {
+            Found::Other => Poll::Ready(frame),
+            Found::Object => {
+                *self = Self::Empty;
+                Poll::Ready(Some(Err(IsJson.into())))
+            }
+            Found::Space | Found::Brace(_) => {
+                let opening = Opening::new(take(self), data);
+                *self = Self::Stream(Box::pin(opening));
+                self.poll_frame(cx)
+            }
+        }
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Full(_) => false,
+            Self::Incoming(body) | Self::Unopened(body) => body.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Incoming(body) | Self::Unopened(body) => body.size_hint(),
+            Self::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+fn poll_incoming(
+    body: &mut Incoming,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    let (frame, held) = hushed(|| Pin::new(&mut *body).poll_frame(cx));
+    match &frame {
+        Poll::Ready(Some(Ok(_))) if body.is_end_stream() => held.forget(),
+        _ => held.wake(),
+    }
+    frame.map(|frame| frame.map(|frame| frame.map_err(|error| Interrupted(error).into())))
+}

@@ -1,0 +1,200 @@
+//! The one place where what a client asked for becomes the path and query that a catalog sees.
+//!
+//! What goes to a catalog is what the gateway understood, and nothing that another reader could take for something else.
+//! So names that decode to another path are refused, and an identifier is spelled anew where its bytes say it in a way
+//! that not every server reads alike: with another delimiter than the catalog's own, or with a `+`. All other bytes are
+//! kept, since every server that decodes once reads the same in them.
+
+use http::uri::PathAndQuery;
+use http::{Request, Uri};
+
+use super::broad;
+use crate::backend::Backend;
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::identifier::{Identifier, PathReading, decode_segment, is_ambiguous};
+use crate::protocol::operation::{Kind, Operation, recognize};
+use crate::protocol::query::{DEFAULT_DELIMITER, Query};
+
+/// By how much most identifiers are no longer than what the client called them.
+const ROOM: usize = 32;
+
+/// Refuses an identifier, which the client calls `id` and the catalog `there`, that the catalog could take for another
+/// one. A table's is not the root: there are catalogs that then take the body's.
+pub(super) fn check(
+    backend: &Backend,
+    operation: Operation,
+    (id, there): (&Identifier, &Identifier),
+) -> Result<(), Error> {
+    there.check(backend.reading())?;
+    if !there.is_root() {
+        return Ok(());
+    }
+    match operation.kind() {
+        Some(Kind::Table | Kind::MaterializedView) => {
+            let what = if id.is_root() { "the root" } else { "a mount" };
+            Err(Error::invalid(format!(
+                "{id} is {what} and not a table: name a table below it"
+            )))
+        }
+        Some(Kind::Transaction) => Err(broad::not_known(id)),
+        Some(Kind::Namespace) | None => Ok(()),
+    }
+}
+
+/// Puts the request's path and query as its catalog must see them: `there` in place of the route's identifier, if
+/// `is_elsewhere`, and spelled so that every server reads the same in it.
+pub(super) fn address(
+    request: &mut Request<Body>,
+    operation: Operation,
+    (there, is_elsewhere): (&Identifier, bool),
+    reading: PathReading,
+) -> Result<(), Error> {
+    if operation.kind().is_some() {
+        let uri = request.uri();
+        let is_default = || Query::new(uri.query()).is_default_delimiter();
+        let keeps_delimiter = reading.any_delimiter || is_default();
+        let is_odd = || !reading.raw_path && there.holds(b'+');
+        if is_elsewhere || !keeps_delimiter || is_odd() {
+            *request.uri_mut() = path(uri, there, keeps_delimiter)?.into();
+        }
+    }
+    let has_free_text = matches!(
+        operation,
+        Operation::DescribeTableIndexStats | Operation::DropTableIndex | Operation::Unlisted(_)
+    );
+    if has_free_text {
+        check_tail(request, operation, is_elsewhere, reading)?;
+    }
+    Ok(())
+}
+
+/// `uri` with its identifier replaced by `there`, spelled with the request's own delimiter, or with the catalogs'. All
+/// else keeps its bytes. 400, code 13, if that delimiter cannot spell it.
+fn path(uri: &Uri, there: &Identifier, keeps_delimiter: bool) -> Result<PathAndQuery, Error> {
+    let asked = Query::new(uri.query());
+    let delimiter = if keeps_delimiter {
+        asked.delimiter()?
+    } else {
+        DEFAULT_DELIMITER.into()
+    };
+    // `/v1/{collection}/{id}/…`, as recognized.
+    let path = uri.path();
+    let mut slashes = memchr::memchr_iter(b'/', path.as_bytes()).skip(2);
+    let start = slashes.next().map_or(path.len(), |slash| slash + 1);
+    let end = slashes.next().unwrap_or(path.len());
+    let query = uri.query().unwrap_or_default();
+    let mut text = String::with_capacity(path.len() + query.len() + ROOM);
+    text.push_str(&path[..start]);
+    there.push_segment(&mut text, &delimiter)?;
+    text.push_str(&path[end..]);
+    if uri.query().is_some() {
+        text.push('?');
+        if keeps_delimiter {
+            text.push_str(query);
+        } else {
+            text.push_str(&asked.with("delimiter", &delimiter));
+        }
+    }
+    PathAndQuery::try_from(text)
+        .map_err(|error| Error::invalid("the path is not one").with_cause(error))
+}
+
+/// Refuses an index name, or the path of an operation that the contract does not have, in which a catalog may read
+/// something else. With the catalog's identifier, such a path may be another operation's: `version` in
+/// `/v1/table/version/batch-create` is no table. What is listed cannot.
+fn check_tail(
+    request: &Request<Body>,
+    operation: Operation,
+    is_elsewhere: bool,
+    reading: PathReading,
+) -> Result<(), Error> {
+    let path = request.uri().path();
+    let target = recognize(request.method(), path)?;
+    if is_elsewhere && target.operation != operation {
+        return Err(Error::invalid(format!(
+            "the path is that of {} in the catalog",
+            target.operation.name()
+        )));
+    }
+    if reading.raw_path {
+        return Ok(());
+    }
+    let behind = match (target.index_name, operation) {
+        (Some(name), Operation::DescribeTableIndexStats | Operation::DropTableIndex) => name,
+        _ => path.splitn(5, '/').nth(4).unwrap_or_default(),
+    };
+    for part in behind.split('/') {
+        let part = decode_segment(part)?;
+        if is_ambiguous(&part) {
+            return Err(Error::invalid(format!(
+                "{part:?} in the path reads as another path once it is decoded again: leave out `/`, `\\`, `?`, `#`, `;`, control characters and `%` before two hexadecimal digits"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    #[test]
+    fn only_the_identifier_changes() {
+        let cases: [(&str, &[&str], Result<&str, ()>); 7] = [
+            (
+                "/v1/table/research%24lab%24x/describe?delimiter=%24&a=%41",
+                &["x"],
+                Ok("/v1/table/x/describe?delimiter=%24&a=%41"),
+            ),
+            (
+                "/v1/table/a.b/tags/list/?delimiter=.",
+                &["c", "d"],
+                Ok("/v1/table/c.d/tags/list/?delimiter=."),
+            ),
+            ("/v1/namespace/a/list", &[], Ok("/v1/namespace/%24/list")),
+            (
+                "/v1/table/a/describe",
+                &["ü", "b c"],
+                Ok("/v1/table/%C3%BC%24b%20c/describe"),
+            ),
+            (
+                "/v1/table/a/index/i%2Fj/stats",
+                &["b"],
+                Ok("/v1/table/b/index/i%2Fj/stats"),
+            ),
+            ("/v1/table/a/describe?delimiter=.", &["v1.2"], Err(())),
+            ("/v1/table/a/describe", &["."], Ok("/v1/table/%2E/describe")),
+        ];
+        for (uri, names, expected) in cases {
+            let there = Identifier::from_names(names).unwrap();
+            let path = path(&uri.parse().unwrap(), &there, true).map_err(|error| {
+                assert_eq!(error.status(), 400);
+            });
+            assert_eq!(
+                path.as_ref().map(PathAndQuery::as_str),
+                expected.as_ref().copied(),
+                "{uri}"
+            );
+        }
+    }
+    #[test]
+    fn only_the_delimiter_that_catalogs_have_by_themselves_is_sent() {
+        let cases = [
+            (
+                "/v1/table/a.t/describe?x=%2f&delimiter=.&y",
+                "/v1/table/a%24t/describe?x=%2f&y&delimiter=%24",
+            ),
+            (
+                "/v1/table/a%2Ft/describe?%64elimiter=/",
+                "/v1/table/a%24t/describe?delimiter=%24",
+            ),
+        ];
+        let there = Identifier::from_names(["a", "t"]).unwrap();
+        for (uri, expected) in cases {
+            let path = path(&uri.parse().unwrap(), &there, false).unwrap();
+            assert_eq!(path.as_str(), expected, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Names that another reader of a path could take for other names, or for other paths.
+//!
+//! A catalog, or a proxy in front of it, may decode a path before it routes, decode it twice, or cut an identifier by
+//! its own delimiter. Names that are the same to all of them go on; others are refused, unless the catalog is known to
+//! read exactly what was sent.
+
+use super::{Identifier, IdentifierError};
+
+/// How exactly a catalog, with everything in front of it, reads the paths of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathReading {
+    /// It routes on the path as it was sent, and decodes each segment once.
+    pub raw_path: bool,
+    /// It honours the parameter `delimiter`.
+    pub any_delimiter: bool,
+}
+
+impl PathReading {
+    /// Of a catalog that is not asked by paths.
+    pub const EXACT: Self = Self {
+        raw_path: true,
+        any_delimiter: true,
+    };
+}
+
+/// Reads as another path, or not at all, once it is decoded.
+const PATH: u8 = 1;
+/// The delimiter that a catalog uses by itself.
+const DELIMITER: u8 = 2;
+/// May begin an escape that a second decoding undoes.
+const ESCAPE: u8 = 4;
+
+/// What each byte of a text may be taken for. Names are joined by NUL, which none contains.
+const TAKEN_FOR: [u8; 256] = {
+    let mut all = [0; 256];
+    let mut byte = 1;
+    while byte < 128 {
+        all[byte] = match byte as u8 {
+            b'/' | b'\\' | b'?' | b'#' | b';' => PATH,
+            byte if byte.is_ascii_control() => PATH,
+            b'$' => DELIMITER,
+            b'%' => ESCAPE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    all
+};
+
+/// All that the bytes of a text may be taken for.
+fn taken_for(text: &str) -> u8 {
+    let bytes = text.bytes();
+    bytes.fold(0, |all, byte| all | TAKEN_FOR[usize::from(byte)])
+}
+
+/// Whether a text that was decoded once reads as another part of a path, or as another text, to a server that decodes
+/// before it routes, or twice.
+pub fn is_ambiguous(text: &str) -> bool {
+    let taken_for = taken_for(text);
+    taken_for & PATH != 0
+        || taken_for & ESCAPE != 0 && has_escape(text)
+        || matches!(text, "." | "..")
+}
+
+fn has_escape(text: &str) -> bool {
+    let is_escape = |three: &[u8]| {
+        three[0] == b'%' && three[1].is_ascii_hexdigit() && three[2].is_ascii_hexdigit()
+    };
+    text.as_bytes().windows(3).any(is_escape)
+}
+
+impl Identifier {
+    /// Whether one of its names holds this character of ASCII.
+    pub fn holds(&self, letter: u8) -> bool {
+        self.joined.as_bytes().contains(&letter)
+    }
+
+    /// Refuses names that a catalog of this `reading` could take for others.
+    pub fn check(&self, reading: PathReading) -> Result<(), IdentifierError> {
+        let taken_for = taken_for(&self.joined);
+        let is_plain = taken_for == 0 && !self.joined.starts_with('.');
+        if is_plain || reading == PathReading::EXACT {
+            return Ok(());
+        }
+        if !reading.raw_path {
+            if let Some(name) = self.names().find(|name| is_ambiguous_in(name)) {
+                return Err(IdentifierError::Ambiguous(name.to_owned()));
+            }
+            if matches!(&*self.joined, "." | "..") {
+                return Err(IdentifierError::Ambiguous(self.joined.to_string()));
+            }
+        }
+        if taken_for & DELIMITER != 0
+            && !reading.any_delimiter
+            && let Some(name) = self.names().find(|name| name.contains('$'))
+        {
+            return Err(IdentifierError::HoldsDelimiter(name.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// As [`is_ambiguous`] for a name that others may stand beside.
+fn is_ambiguous_in(name: &str) -> bool {
+    !matches!(name, "." | "..") && is_ambiguous(name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+
+    const DEFAULT: PathReading = PathReading {
+        raw_path: false,
+        any_delimiter: false,
+    };
+
+    fn check(names: &[&str], reading: PathReading) -> bool {
+        let id = Identifier::from_names(names).unwrap();
+        id.check(reading).is_ok()
+    }
+
+    #[test]
+    fn names_that_decode_to_another_path_are_refused() {
+        for name in [
+            "a/b", "..\\b", "../b", "a?b", "a#b", "a;b", "a\nb", "a\u{7f}", "a%2fb", "%41", "a%24b",
+        ] {
+            assert!(!check(&["n", name], DEFAULT), "{name}");
+            assert!(!check(&[name], DEFAULT), "{name}");
+            let raw = PathReading {
+                raw_path: true,
+                ..DEFAULT
+            };
+            assert!(check(&["n", name], raw), "{name}");
+        }
+        for name in [
+            "t1", "a b", "100%", "a%b", "%2", "%zz", "a.b", "...", "a+b", "ü€", "a:b|c", "'\"&=",
+        ] {
+            assert!(check(&["n", name], DEFAULT), "{name}");
+            assert!(check(&[name], DEFAULT), "{name}");
+        }
+    }
+
+    #[test]
+    fn dots_are_a_step_only_where_they_are_the_whole_segment() {
+        for dots in [".", ".."] {
+            assert!(!check(&[dots], DEFAULT));
+            assert!(check(&["n", dots], DEFAULT) && check(&[dots, "n"], DEFAULT));
+            assert!(check(&[dots], PathReading::EXACT));
+        }
+    }
+
+    #[test]
+    fn a_name_with_the_delimiter_needs_another_one() {
+        assert!(!check(&["n", "a$b"], DEFAULT));
+        let any = PathReading {
+            any_delimiter: true,
+            ..DEFAULT
+        };
+        assert!(check(&["n", "a$b"], any));
+        assert!(!check(&["n", "a/b"], any));
+    }
+}

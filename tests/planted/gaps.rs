@@ -1,0 +1,103 @@
+//! The gaps that another reader of a request would find, each a cure taken out.
+
+use super::bugs::Bug;
+
+const READER: &[&str] = &["--test", "gateway", "unambiguous::second_reader"];
+const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];
+const REQUESTS: &[&str] = &["--test", "gateway", "hostile::requests"];
+const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
+const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
+
+pub const GAPS: &[Bug] = &[
+    Bug {
+        name: "a name that decodes to another path goes on",
+        file: "src/protocol/identifier/reading.rs",
+        right: "        if is_plain || reading == PathReading::EXACT {",
+        wrong: "        if is_plain || !reading.raw_path {",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "what follows the identifier is not looked at",
+        file: "src/gateway/outgoing.rs",
+        right: "    if has_free_text {",
+        wrong: "    if has_free_text && reading.raw_path {",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "a member in another spelling goes on",
+        file: "src/protocol/rewrite/field.rs",
+        right: "    known.iter().find(is_meant).copied()",
+        wrong: "    known.iter().find(is_meant).copied().filter(|_| false)",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "a rename goes on with members that nobody checked",
+        file: "src/protocol/rewrite/request.rs",
+        right: "let is_whole = self.asked.operation == Operation::RenameTable;",
+        wrong: "let is_whole = false;",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "a batch of one catalog goes on with members that nobody checked",
+        file: "src/protocol/commit.rs",
+        right: "        if !known.contains(&&*member.name) {",
+        wrong: "        if known.is_empty() {",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "a parameter in another spelling goes on",
+        file: "src/protocol/query.rs",
+        right: "} else if let Some(known) = pair.resembles() {",
+        wrong: "} else if let Some(known) = pair.resembles().filter(|_| false) {",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "a catalog is sent any delimiter",
+        file: "src/gateway/outgoing.rs",
+        right: "let keeps_delimiter = reading.any_delimiter || is_default();",
+        wrong: "let keeps_delimiter = !reading.any_delimiter || is_default();",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "what front proxies assert goes on",
+        file: "src/backend/headers.rs",
+        right: "        is_asserted(name)\n            ||",
+        wrong: "        false\n            ||",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "an Arrow operation's body may be JSON",
+        file: "src/gateway/payload.rs",
+        right: "let body = body.unless_json();",
+        wrong: "let body = Ok::<_, crate::body::IsJson>(body);",
+        checkers: &[READER],
+    },
+    Bug {
+        name: "trailers go on",
+        file: "src/backend/multiplexed/outflow.rs",
+        right: "                    if let Ok(data) = frame.into_data() {\n                        self.rest = data;\n                    }",
+        wrong: "                    match frame.into_data() {\n                        Ok(data) => self.rest = data,\n                        Err(frame) => {\n                            let trailers = frame.into_trailers().unwrap_or_default();\n                            let _ = self.stream.send_trailers(trailers);\n                            return Poll::Ready(Ok(()));\n                        }\n                    }",
+        checkers: &[TRAILERS],
+    },
+    Bug {
+        name: "a bare LF ends a line",
+        file: "src/connection/lines.rs",
+        right: "        let mut from = 0;\n        while from < bytes.len() {",
+        wrong: "        let mut from = bytes.len();\n        while from < bytes.len() {",
+        checkers: &[REQUESTS],
+    },
+    Bug {
+        name: "frames that ask for nothing may come without end",
+        file: "src/connection/frames.rs",
+        right: "const ALLOWANCE: u32 = 10_000;",
+        wrong: "const ALLOWANCE: u32 = u32::MAX;",
+        checkers: &[FLOODS],
+    },
+    Bug {
+        name: "one caller may have all places",
+        file: "src/exchange/places.rs",
+        right: "            && all >= FEWEST",
+        wrong: "            && all == usize::MAX",
+        checkers: &[SHARES],
+    },
+];
