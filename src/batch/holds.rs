@@ -36,8 +36,8 @@ impl Batches {
         Ok(hold)
     }
 
-    /// Holds a table shared for a change that makes a version: this one, or one that the catalog chooses (`None`). Waits,
-    /// besides, while a number rests that it may make.
+    /// Holds a table shared for a change that makes this version, or one that the catalog chooses, or gives the table to
+    /// another name (`None`). Waits, besides, while a number rests that may be made by then.
     async fn hold_at_rest(
         &self,
         table: &TableKey,
@@ -59,7 +59,7 @@ impl Batches {
     /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a
     /// batch sent about it may still arrive.
     pub async fn hold_for_name(&self, table: TableKey) -> Result<Hold, Error> {
-        let hold = self.hold(table.clone(), Access::Write).await?;
+        let hold = self.hold_at_rest(&table, None).await?;
         let allowed = self.coordinator.visibility.may_rename(&table);
         allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;
         if !self.coordinator.visibility.is_empty() {

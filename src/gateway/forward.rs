@@ -6,6 +6,7 @@ use std::borrow::BorrowMut;
 use std::mem::take;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
@@ -96,7 +97,7 @@ where
             match outcome {
                 Ok(response) if stirred.is_none() && !changes => return Ok(response),
                 Ok(response) => match stirred {
-                    Some(since) => Box::pin(owner.check_described(shared, since, response)).await?,
+                    Some(since) => owner.check_described(shared, since, response).await?,
                     None => response,
                 },
                 Err(failure) => return Err(failure.into_error(backend.name())),
@@ -173,7 +174,7 @@ impl Way {
     }
 }
 
-impl Owner<'_> {
+impl<'a> Owner<'a> {
     /// How the catalog is asked. Batches matter to a describe where they have a say in the table's versions.
     fn way(&self, shared: &Shared, operation: Operation, detailed: bool) -> Option<Way> {
         let way = Way::of(operation, detailed);
@@ -192,18 +193,20 @@ impl Owner<'_> {
         shared.batches.is_stirred(since, key)
     }
 
-    /// The answer to a describe that was sent before they had.
-    async fn check_described(
+    /// The answer to a describe that was sent before they had. Out of the way of the common ones.
+    #[cold]
+    #[inline(never)]
+    fn check_described(
         &self,
-        shared: &Shared,
+        shared: &'a Shared,
         since: Epoch,
         answer: Response<Body>,
-    ) -> Result<Response<Body>, Error> {
+    ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
         let key = hold::key(self.backend, self.there);
         let checked = shared
             .batches
             .check_described(self.backend, key, since, answer);
-        checked.await
+        Box::pin(checked)
     }
 
     /// Since when [`Owner::check`] must look whether batches have changed names; `None`: it need not. A name that is

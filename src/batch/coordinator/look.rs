@@ -111,8 +111,11 @@ impl Run {
     }
 }
 
-/// Whether something in the batch waits for this decision: it would do something.
+/// Whether something in the batch waits for this decision: it would do something. What is being deleted is not kept.
 pub(super) fn takes(state: &State, decision: Decision) -> bool {
+    if decision == Decision::Commit && state.is_deleting() {
+        return false;
+    }
     let (after, effects) = step(state.clone(), Event::Resolved(decision));
     after != *state || !effects.is_empty()
 }

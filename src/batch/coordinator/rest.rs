@@ -37,8 +37,8 @@ impl Coordinator {
 
     fn rests(&self, plan: &Plan) -> Option<Instant> {
         let rests = plan.entries.iter().filter_map(|entry| {
-            let made = (&entry.line, entry.version()?);
-            self.visibility.rests(&entry.line.table, Some(made))
+            let made = entry.version().map(|version| (&entry.line, version));
+            self.visibility.rests(&entry.line.table, made)
         });
         rests.max()
     }

@@ -252,6 +252,12 @@ impl State {
         self.leaving[entry] != Leaving::No
     }
 
+    /// A delete of something that it had made is under way.
+    pub fn is_deleting(&self) -> bool {
+        let mut progress = self.progress.iter();
+        progress.any(|it| matches!(it, Progress::Deleting(_)))
+    }
+
     /// What went wrong first, if anything did.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()
