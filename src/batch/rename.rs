@@ -54,14 +54,27 @@ impl Batches {
     }
 
     /// Holds both names shared, while a catalog renames; refused (503) while something that a batch sent about one of them
-    /// may still arrive.
+    /// may still arrive. Waits while a number of theirs rests.
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
-        let wait = self.coordinator.settings().lock_timeout;
-        let both = [old.clone(), new.clone()];
-        let hold = self.coordinator.locks.all_shared(both, wait).await;
-        let message = "one of the names is part of a batch that is not over yet";
-        let hold = hold.map_err(|error| locked(error, message))?;
-        for table in [&old, &new] {
+        let coordinator = &self.coordinator;
+        let wait = coordinator.settings().lock_timeout;
+        let in_batch = |error| {
+            let message = "one of the names is part of a batch that is not over yet";
+            locked(error, message)
+        };
+        let both = [old, new];
+        let patience = coordinator.patience();
+        let hold = loop {
+            let hold = coordinator.locks.all_shared(both.clone(), wait).await;
+            let rests = both.iter();
+            let rests = rests.filter_map(|table| coordinator.visibility.rests(table, None));
+            let rests = rests.max();
+            let rested = patience.rested(hold.map_err(in_batch)?, rests).await;
+            if let Some(hold) = rested.map_err(in_batch)? {
+                break hold;
+            }
+        };
+        for table in &both {
             let allowed = self.coordinator.visibility.may_rename(table);
             allowed.map_err(|forbidden| forbidden.unchangeable(table))?;
             self.coordinator.renamed(table).await;
