@@ -252,10 +252,14 @@ impl State {
         self.leaving[entry] != Leaving::No
     }
 
-    /// A delete of something that it had made is under way.
+    /// A delete of something that it had made is under way, or got no answer and is tried again.
     pub fn is_deleting(&self) -> bool {
-        let mut progress = self.progress.iter();
-        progress.any(|it| matches!(it, Progress::Deleting(_)))
+        let mut progress = self.progress.iter().enumerate();
+        progress.any(|(entry, progress)| match progress {
+            Progress::Deleting(_) => true,
+            Progress::Checked(_) | Progress::Again(_) | Progress::Told => self.is_leaving(entry),
+            _ => false,
+        })
     }
 
     /// What went wrong first, if anything did.

@@ -30,6 +30,20 @@ fn a_clear_delete_frees_at_once() {
     assert_eq!(step(state, Event::Noted(0)).1, [Unlock(0), LogEnd]);
 }
 
+/// A person must not keep one part of a batch while another one goes.
+#[test]
+fn a_batch_is_deleting_until_its_delete_has_an_answer_and_it_is_gone() {
+    assert!(deleting().is_deleting());
+    let (state, _) = step(deleting(), Event::RemovalLost(0));
+    assert!(state.is_deleting(), "it may arrive, and is looked for");
+    let (state, _) = step(state, Event::Unanswered(0));
+    assert!(state.is_deleting());
+    let (state, _) = step(state, ABSENT);
+    assert!(!state.is_deleting());
+    let (state, _) = run(deleting(), [Event::NotDeleted(0), Event::Unanswered(0)]);
+    assert!(!state.is_deleting(), "none was done, nor will be");
+}
+
 #[test]
 fn a_delete_without_an_answer_keeps_its_number_until_it_cannot_arrive() {
     let (state, effects) = run(deleting(), [Event::RemovalLost(0), ABSENT]);
