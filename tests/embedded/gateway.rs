@@ -53,8 +53,12 @@ impl Gateway {
     }
 
     fn post(&self, path: &str, body: &[u8]) -> (u16, Value) {
+        self.post_typed(path, "application/json", body)
+    }
+
+    fn post_typed(&self, path: &str, content_type: &str, body: &[u8]) -> (u16, Value) {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         );
@@ -93,7 +97,9 @@ impl Gateway {
     }
 
     fn make(&self, table: &str) {
-        let (status, answer) = self.post(&format!("/v1/table/{table}/create"), THREE_ROWS);
+        let path = format!("/v1/table/{table}/create");
+        let rows = "application/vnd.apache.arrow.stream";
+        let (status, answer) = self.post_typed(&path, rows, THREE_ROWS);
         assert_eq!(status, 200, "{answer}");
     }
 
