@@ -31,7 +31,7 @@ pub struct Rule {
     pub read: Need,
     /// To write.
     pub write: Need,
-    /// What an operation that the contract does not have is taken to act on, where that is said.
+    /// The reach of an operation that the contract does not have, where one is given.
     pub unlisted: Option<Unlisted>,
 }
 
@@ -93,7 +93,7 @@ impl Rules {
         self.decide_as(caller, access, id, access == Access::Write)
     }
 
-    /// The same for what reaches nothing below `id`, such as the creation of a namespace.
+    /// Decides on what reaches nothing below `id`, such as the creation of a namespace.
     ///
     /// # Errors
     /// As of [`Rules::decide`].
@@ -227,7 +227,7 @@ impl Rights {
         Ok(self.rules.decide(&self.caller, access, id)?)
     }
 
-    /// What the rule for `id` says that an operation outside of the contract acts on.
+    /// The reach that the rule for `id` gives to operations outside of the contract.
     pub fn unlisted(&self, id: &Identifier) -> Option<Unlisted> {
         self.rules.find(id).and_then(|rule| rule.unlisted)
     }

@@ -172,7 +172,7 @@ impl Body {
         });
     }
 
-    /// The same body, which breaks off where it turns out to be a JSON object. To look costs nothing after its first
+    /// A body of the same bytes that breaks off where it turns out to be a JSON object. To look costs nothing after its first
     /// frame.
     ///
     /// # Errors

@@ -196,7 +196,7 @@ pub(super) fn tls(
     tls_of("listen.tls", of, config, before, same)
 }
 
-/// The same for operators.
+/// TLS towards operators; like [`tls`], the one from `before` where nothing of it has changed.
 pub(super) fn admin_tls(
     config: &Config,
     before: Option<(&Config, &Serving)>,

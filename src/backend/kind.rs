@@ -13,7 +13,7 @@ use super::{Catalog, Failure, catalog};
 use crate::body::Body;
 use crate::exchange::learned::Learned;
 
-/// What a connection is made of.
+/// The kind of a backend's catalog.
 pub(super) enum Kind {
     Rest(Box<Rest>),
     #[cfg(feature = "dir")]

@@ -81,7 +81,7 @@ pub enum Release {
     Leaving(Duration),
 }
 
-/// What others leave alone of a version that was undone, from then on.
+/// The time after an undo in which others leave its version alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// How long nobody makes its number.

@@ -24,8 +24,8 @@ pub struct AuthorizationRule {
     pub read: Access,
     /// For operations that write.
     pub write: Access,
-    /// What an operation that the contract does not have is taken to act on; `None`: on everything in a catalog for
-    /// which some rule denies, otherwise on what its path names.
+    /// The reach of an operation that the contract does not have; `None`: everything in a catalog for
+    /// which some rule denies, otherwise what its path names.
     pub unlisted: Option<Unlisted>,
 }
 

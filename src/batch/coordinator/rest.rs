@@ -8,7 +8,7 @@ use crate::batch::plan::Plan;
 use crate::batch::visibility::Pause;
 
 impl Coordinator {
-    /// What others leave alone of a version that was undone.
+    /// The pause after an undo, as it is configured now.
     pub fn pause(&self) -> Pause {
         let settings = self.settings();
         Pause {
