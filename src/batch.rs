@@ -30,7 +30,7 @@ mod whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::{DashMap, DashSet};
+use dashmap::DashSet;
 use uuid::Uuid;
 
 pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
@@ -63,8 +63,6 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    /// Which catalogs have a batch-commit of their own, where that has been found out.
-    commits: Arc<DashMap<Arc<str>, bool>>,
     /// Which catalogs have no rename of their own, as far as that has been found out.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
@@ -128,7 +126,6 @@ impl Batches {
         Self {
             coordinator: Arc::new(coordinator),
             outcomes,
-            commits: Arc::default(),
             without_rename: DashSet::new(),
             identities: Identities::default(),
         }
@@ -144,7 +141,6 @@ impl Batches {
     /// backend goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         for backend in backends.iter().filter(|backend| new(backend)) {
-            self.commits.remove(backend.name());
             self.without_rename.remove(backend.name());
             self.coordinator.atomic.remove(backend.name());
         }

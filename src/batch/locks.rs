@@ -144,18 +144,6 @@ impl Locks {
         self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
-    /// The same for a batch that one catalog does by itself.
-    pub async fn shared_for_batch(
-        &self,
-        tables: impl IntoIterator<Item = TableKey>,
-        wait: Duration,
-    ) -> Result<Hold, LockError> {
-        let wanted = tables.into_iter();
-        let wanted = wanted.map(|table| (Key::Table(table), Mode::Shared));
-        let wanted = in_order(wanted.collect());
-        self.take(wanted, wait, Some(Queue::Batches)).await
-    }
-
     /// Holds a namespace against batches on the tables below it.
     pub async fn namespace(&self, namespace: TableKey, wait: Duration) -> Result<Hold, LockError> {
         let wanted = [(Key::Namespace(namespace), Mode::Exclusive)];

@@ -28,7 +28,7 @@ use answers::{
 };
 
 pub use answers::{is_unsupported, same_place};
-pub use create::{Created, create, create_together, grouped};
+pub use create::{Created, create, create_together};
 pub use register::{can_deregister, has_namespace, register, registration};
 pub use remove::{Removal, delete, remove};
 

@@ -5,13 +5,10 @@
 //! on, in a smaller waiting room. What is decided and not over is counted for each catalog that it involves.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::locks::{Hold, LockError};
 use super::{TableKey, busy};
 use crate::error::Error;
 
@@ -149,19 +146,6 @@ impl Permit {
             *place = waiting;
         }
         true
-    }
-
-    /// Awaits locks: at once, or in the waiting room.
-    pub(super) async fn lock(
-        &mut self,
-        locking: impl Future<Output = Result<Hold, LockError>>,
-    ) -> Result<Hold, LockError> {
-        let mut locking = pin!(locking);
-        match locking.as_mut().now_or_never() {
-            Some(locked) => locked,
-            None if self.wait() => locking.await,
-            None => Err(LockError::Crowded),
-        }
     }
 
     /// Gives the batch's place back: it is decided, and what is left to do counts for its catalogs.

@@ -1,12 +1,10 @@
-//! A request for a batch: admitted, run, answered. What one catalog can do by itself is left to it.
+//! A request for a batch: admitted, run, answered.
 //!
 //! `batch-create` and `batch-commit` are one path: a batch-create is a commit of versions only, and only the words of
 //! its answer differ.
 
-mod alone;
 mod answer;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
@@ -23,6 +21,7 @@ use super::step::{Event, Refusal, step};
 use super::{Batches, Line, TableKey, unread};
 use crate::backend::{Authority, Backend};
 use crate::body::Body;
+use crate::config::BatchMode;
 use crate::error::Error;
 use crate::exchange::origin::Origin;
 use crate::protocol::canonical;
@@ -74,10 +73,6 @@ impl Batches {
         let committed = async {
             let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
             self.may_declare(&plan, &call.caller).await?;
-            let plan = match self.by_one_catalog(plan, &call).await? {
-                ControlFlow::Break(response) => return Ok(response),
-                ControlFlow::Continue(plan) => plan,
-            };
             let fingerprint = fingerprint(&call);
             let entries = plan.entries.iter();
             let tables = entries.map(|entry| entry.line.table.clone()).collect();
@@ -152,6 +147,18 @@ impl Batches {
             outcomes.finish(&key, has_key, &finished).await;
         });
         Ok(outcome)
+    }
+
+    /// Whether a catalog has, or may have, an atomic batch-create of its own. What is not known yet is found out by asking.
+    fn may_be_atomic(&self, backend: &Backend) -> bool {
+        match backend.batch_mode() {
+            BatchMode::Atomic => true,
+            BatchMode::Versions => false,
+            BatchMode::Auto => {
+                let known = self.coordinator.atomic.get(backend.name());
+                known.is_none_or(|known| *known)
+            }
+        }
     }
 
     pub(super) fn asker(&self, caller: &Caller) -> Asker {

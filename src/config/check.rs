@@ -13,7 +13,7 @@ use http::Uri;
 use super::kind::is_plain_http_abroad;
 use super::load::nearest::nearest;
 use super::load::reader::Reader;
-use super::{Authorization, BatchMode, Config, Implementation, KeySource, RestConfig};
+use super::{Authorization, Config, Implementation, KeySource, RestConfig};
 use crate::protocol::query::DEFAULT_DELIMITER;
 
 /// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
@@ -247,16 +247,14 @@ fn unused(config: &Config, reader: &mut Reader<'_>) {
 fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
     let mounted = mounted(config);
     let mounted = |name: &str| mounted.contains(name);
-    let alone = config.backends.keys().filter(|name| mounted(name)).count() == 1;
     for (name, rest) in rest_backends(config).filter(|(name, _)| mounted(name)) {
         if !sound(reader, name) {
             continue;
         }
-        let coordinated = !(alone && config.backends[name].batch == BatchMode::Atomic);
         let own = rest.service_authorization.is_some()
             || rest.oauth.is_some()
             || !rest.headers.is_empty();
-        if coordinated && !own && rest.authorization == Authorization::Forward {
+        if !own && rest.authorization == Authorization::Forward {
             reader.warn_at(&format!("backends.{name}"), "batches are undone with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
         }
     }

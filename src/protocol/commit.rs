@@ -172,36 +172,28 @@ fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperati
     found.ok_or_else(|| not_one(&at))
 }
 
-/// The members of an operation's object that the gateway understands, by the operation's kind.
-fn members_of(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "declare_table" => &["id", "location", "vend_credentials", "properties"],
-        "create_table_version" => &[
-            "id",
-            "version",
-            "branch",
-            "manifest_path",
-            "manifest_size",
-            "e_tag",
-            "metadata",
-            "naming_scheme",
-        ],
-        "delete_table_versions" => &["id", "branch", "ranges"],
-        _ => &["id"],
-    }
-}
+/// The members of a `CreateTableVersionRequest` that the gateway understands.
+const VERSION_MEMBERS: [&str; 8] = [
+    "id",
+    "version",
+    "branch",
+    "manifest_path",
+    "manifest_size",
+    "e_tag",
+    "metadata",
+    "naming_scheme",
+];
 
-/// The bytes of an operation's object with those members alone that the gateway understands. A catalog that does several
-/// operations at once learns from them alone what it is to act on.
-pub fn understood(kind: &str, raw: &Bytes) -> Bytes {
+/// The bytes of a `create_table_version` object with those members alone that the gateway understands. A catalog that
+/// creates several versions at once learns from them alone what it is to act on.
+pub fn understood(raw: &Bytes) -> Bytes {
     let Ok(document) = Document::new(raw) else {
         return raw.clone();
     };
-    let known = members_of(kind);
     let mut edits = Edits::default();
     let mut removed = 0;
     let walked = document.members(document.text, "the object", &mut |member| {
-        if !known.contains(&&*member.name) {
+        if !VERSION_MEMBERS.contains(&&*member.name) {
             edits.remove(document, &member, removed);
             removed += 1;
         }

@@ -199,8 +199,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "batches lock shared",
         file: "src/batch/coordinator/rest.rs",
-        right: "self.locks.for_batch(tables, wait).await",
-        wrong: "self.locks.shared_for_batch(tables, wait).await",
+        right: "self.locks.for_batch(plan.tables(), wait).await",
+        wrong: "self.locks.all_shared(plan.tables(), wait).await",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -440,13 +440,6 @@ pub const BUGS: &[Bug] = &[
         right: "is_none_or(|number| number > start)",
         wrong: "is_none_or(|number| number == start + 1)",
         checkers: &[VISIBLE],
-    },
-    Bug {
-        name: "what a catalog's own batch made again is refused what stands on it",
-        file: "src/batch/request/alone.rs",
-        right: "        } else {\n            self.attempted().await;",
-        wrong: "        } else {",
-        checkers: &[SIMULATION],
     },
     Bug {
         name: "the number of an undone version is made again at once",

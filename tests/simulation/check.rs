@@ -123,8 +123,7 @@ impl Check<'_> {
                 });
                 landed.collect::<Vec<_>>()
             };
-            // One that was left to a catalog, and not acknowledged, may be taken in part for another batch's.
-            if op.kind == Kind::Coordinated || (op.kind == Kind::Passed && op.done_at().is_some()) {
+            if op.kind == Kind::Coordinated {
                 let keys = keys();
                 if let Some(first) = keys.iter().filter_map(|key| known.get(key).copied()).min() {
                     known.extend(keys.into_iter().map(|key| (key, first)));

@@ -17,7 +17,7 @@ pub use server::Change;
 
 use crate::catalog::seed;
 use crate::front::Front;
-use crate::history::{Kind, Outcome};
+use crate::history::Outcome;
 use crate::random::Random;
 use crate::scenario::Role;
 use crate::world::World;
@@ -287,10 +287,5 @@ impl Client {
     /// What the log knows of an entry of the batch that began as the `nth`.
     pub fn settled(&self, nth: usize, entry: usize) -> Option<Settled> {
         self.world.lock().ledger.records()[nth].settled[entry]
-    }
-
-    /// Whether an operation is one that the gateway only passes on.
-    fn is_passed_on(kind: Kind) -> bool {
-        kind != Kind::Coordinated
     }
 }

@@ -56,8 +56,6 @@ pub struct Op {
 pub enum Kind {
     /// A batch that the gateway coordinates.
     Coordinated,
-    /// A batch that is left to one catalog.
-    Passed,
     /// A create of one version.
     Single,
     /// A change of which the catalog chooses the version.

@@ -86,7 +86,7 @@ impl Run {
         let coordinator = Arc::clone(&self.coordinator);
         let plan = Arc::clone(&self.plan);
         let mut locking: BoxFuture<'static, Done> = Box::pin(async move {
-            match coordinator.lock(&plan, true).await {
+            match coordinator.lock(&plan).await {
                 Ok(hold) => Done {
                     hold: Some(hold),
                     ..Event::Locked.into()

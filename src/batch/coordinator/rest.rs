@@ -17,18 +17,12 @@ impl Coordinator {
         }
     }
 
-    /// Locks the tables of a batch, once no number rests that it makes: exclusively, or shared for one that its only
-    /// catalog does by itself.
-    pub async fn lock(&self, plan: &Plan, exclusively: bool) -> Result<Hold, LockError> {
+    /// Locks the tables of a batch, once no number rests that it makes.
+    pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
         let wait = self.settings().lock_timeout;
         let patience = self.patience();
         loop {
-            let tables = plan.tables();
-            let hold = if exclusively {
-                self.locks.for_batch(tables, wait).await?
-            } else {
-                self.locks.shared_for_batch(tables, wait).await?
-            };
+            let hold = self.locks.for_batch(plan.tables(), wait).await?;
             if let Some(hold) = patience.rested(hold, self.rests(plan)).await? {
                 return Ok(hold);
             }

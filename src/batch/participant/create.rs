@@ -117,17 +117,13 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
 }
 
 /// Sends a catalog's own batch-create.
-pub async fn grouped(
-    backend: &Backend,
-    entries: &[&Entry],
-    asker: &Asker,
-) -> Result<Answer, Failure> {
+async fn grouped(backend: &Backend, entries: &[&Entry], asker: &Asker) -> Result<Answer, Failure> {
     let mut body = b"{\"entries\":[".to_vec();
     for (index, entry) in entries.iter().enumerate() {
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(&understood("create_table_version", &entry.body));
+        body.extend_from_slice(&understood(&entry.body));
     }
     body.extend_from_slice(b"]}");
     let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());

@@ -115,7 +115,7 @@ async fn a_rename_by_the_catalog_has_both_names_until_it_has_answered() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_left_to_one_catalog_has_its_tables_until_that_has_answered() {
+async fn a_batch_of_one_catalog_has_its_tables_until_it_is_over() {
     let setup = Setup::two().backend("west", "batch: atomic");
     let section = format!("batch: {{ log: batches.redb, {IMPATIENT} }}");
     let world = setup.section(&section).start().await.seeded();

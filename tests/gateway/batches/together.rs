@@ -67,6 +67,40 @@ async fn an_unclear_answer_is_settled_for_the_whole_group() {
     }
 }
 
+/// Nobody else takes part, and no key says that it is one batch: its client learns how it ended all the same.
+#[tokio::test]
+async fn an_unclear_answer_of_the_only_catalog_is_settled_too() {
+    for mode in ["atomic", "auto"] {
+        for fault in [
+            Fault::ResetBefore,
+            Fault::ResetAfter,
+            Fault::Instead(503, BROKEN),
+            Fault::DoneBut(500, BROKEN),
+            Fault::HalfAnswer,
+        ] {
+            let world = world(mode).await;
+            world.catalog("west").fail(GROUPED, fault.clone());
+            let chain = json!({"entries": [stage(&world, "west", 2), stage(&world, "west", 3)]});
+            let reply = world.client().post(BATCH, &chain).await;
+            assert_eq!(reply.status, 200, "{mode} {fault:?}: {reply:?}");
+            assert!(reply.json()["transaction_id"].is_string(), "{reply:?}");
+            assert_eq!(visible(&world, "west").await, [1, 2, 3], "{fault:?}");
+        }
+        // What was done and refused nobody sees: the client was told that nothing is there. It may be another's, so it
+        // is not deleted.
+        let world = world(mode).await;
+        let refusal = r#"{"error":"not now","code":14}"#;
+        world
+            .catalog("west")
+            .fail(GROUPED, Fault::DoneBut(409, refusal));
+        let chain = json!({"entries": [stage(&world, "west", 2), stage(&world, "west", 3)]});
+        let reply = world.client().post(BATCH, &chain).await;
+        assert_eq!(reply.outcome(), (409, Some(14)), "{mode}: {reply:?}");
+        assert_eq!(visible(&world, "west").await, [1]);
+        assert_eq!(stored(&world, "west"), [1, 2, 3]);
+    }
+}
+
 /// Found out once, remembered after.
 #[tokio::test]
 async fn a_catalog_without_one_is_asked_for_it_once() {

@@ -18,14 +18,8 @@ impl Client {
         let inner = &mut *self.world.lock();
         let op = inner.history.ops.len();
         let catalog = |table: usize| scenario.tables[table].catalog;
-        let mut catalogs: Vec<usize> = wanted.iter().map(|it| catalog(it.table)).collect();
-        catalogs.sort_unstable();
-        catalogs.dedup();
-        let kind = match (wanted.len(), &catalogs[..]) {
-            // What a key promises, the gateway keeps by itself.
-            _ if keyed => Kind::Coordinated,
-            (1, _) => Kind::Single,
-            (_, [one]) if scenario.catalogs[*one].atomic => Kind::Passed,
+        let kind = match wanted.len() {
+            1 if !keyed => Kind::Single,
             _ => Kind::Coordinated,
         };
         let author = |place: usize| format!("w{op}.{place}");
@@ -195,7 +189,7 @@ impl Client {
                 body(names.iter().map(String::as_str), entry, staging)
             })
             .collect();
-        let single = Self::is_passed_on(*kind);
+        let single = *kind == Kind::Single;
         let call = match as_batch {
             true => Call {
                 path: "/v1/table/version/batch-create".into(),

@@ -95,9 +95,7 @@ impl Inner {
             counts.add("a version from behind deleted for the batch's", 1);
             return;
         }
-        // A batch that a catalog did not take as one was coordinated after all.
-        let is_ours =
-            self.history.is_coordinated(author) || op.is_some_and(|op| op.kind == Kind::Passed);
+        let is_ours = self.history.is_coordinated(author);
         let committed = self.history.committed.contains_key(author);
         if is_ours && aborted && !committed {
             return;
