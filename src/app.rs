@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout_at};
 
 pub use build::routes;
 
@@ -191,8 +192,16 @@ async fn serve(
         readiness.hold(DRAINING);
         tracing::info!("stopping: no more connections, what runs may end");
         let _ = stop.send(true);
+        let deadline = Instant::now() + in_use.snapshot().config.listen.drain_timeout;
+        let drained = async {
+            let left = (&mut serving).await;
+            // Whoever was told of an abort is gone; its undo goes on. One that is cut off in the middle would keep its
+            // versions from everybody for minutes after the next start.
+            let _ = timeout_at(deadline, in_use.lasting.batches.at_rest()).await;
+            left
+        };
         tokio::select! {
-            left = &mut serving => match left {
+            left = drained => match left {
                 Ok(0) | Err(_) => tracing::info!("stopped"),
                 Ok(left) => tracing::warn!(connections = left, "stopped; `listen.drain_timeout` was too short for some"),
             },

@@ -56,6 +56,8 @@ use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
+/// How often it is looked whether batches are still at work, when the process is to end.
+const AT_WORK_EVERY: Duration = Duration::from_millis(10);
 /// How often old batches are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
@@ -212,6 +214,14 @@ impl Batches {
     /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locked tables.
     pub fn leave_places(&self, free: Free) {
         self.coordinator.locks.leave_places(free);
+    }
+
+    /// Waits until no batch is at work: what is left waits for a catalog that fails, for a person, or for what may yet
+    /// arrive. Endless where a catalog neither does its part nor says anything.
+    pub async fn at_rest(&self) {
+        while self.coordinator.open.is_at_work() {
+            tokio::time::sleep(AT_WORK_EVERY).await;
+        }
     }
 
     /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.

@@ -44,16 +44,10 @@ impl Batches {
         version: Option<(&Line, u64)>,
     ) -> Result<Hold, Error> {
         let coordinator = &self.coordinator;
-        let wait = coordinator.settings().lock_timeout;
-        let patience = coordinator.patience();
-        loop {
-            let hold = coordinator.locks.shared(table.clone(), wait).await;
-            let rests = coordinator.visibility.rests(table, version);
-            let rested = patience.rested(hold.map_err(in_batch)?, rests).await;
-            if let Some(hold) = rested.map_err(in_batch)? {
-                return Ok(hold);
-            }
-        }
+        let lock = |wait| coordinator.locks.shared(table.clone(), wait);
+        let rests = || coordinator.visibility.rests(table, version);
+        let hold = coordinator.lock_at_rest(lock, rests).await;
+        hold.map_err(in_batch)
     }
 
     /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a

@@ -57,23 +57,16 @@ impl Batches {
     /// may still arrive. Waits while a number of theirs rests.
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let coordinator = &self.coordinator;
-        let wait = coordinator.settings().lock_timeout;
-        let in_batch = |error| {
-            let message = "one of the names is part of a batch that is not over yet";
-            locked(error, message)
-        };
         let both = [old, new];
-        let patience = coordinator.patience();
-        let hold = loop {
-            let hold = coordinator.locks.all_shared(both.clone(), wait).await;
+        let lock = |wait| coordinator.locks.all_shared(both.clone(), wait);
+        let rests = || {
             let rests = both.iter();
             let rests = rests.filter_map(|table| coordinator.visibility.rests(table, None));
-            let rests = rests.max();
-            let rested = patience.rested(hold.map_err(in_batch)?, rests).await;
-            if let Some(hold) = rested.map_err(in_batch)? {
-                break hold;
-            }
+            rests.max()
         };
+        let hold = coordinator.lock_at_rest(lock, rests).await;
+        let message = "one of the names is part of a batch that is not over yet";
+        let hold = hold.map_err(|error| locked(error, message))?;
         for table in &both {
             let allowed = self.coordinator.visibility.may_rename(table);
             allowed.map_err(|forbidden| forbidden.unchangeable(table))?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::batches::{self, pair, start, stored, until};
-use crate::catalog::faults::PATIENCE;
+use crate::catalog::faults::{Fault, PATIENCE};
 use crate::load::Connection;
 use crate::world::{Setup, World};
 
@@ -55,6 +55,29 @@ async fn an_idle_gateway_stops_though_connections_are_kept() {
     client.post(COUNT, &json!({})).await.ok();
     world.terminate();
     assert_eq!(world.ended().await, Some(0));
+}
+
+/// Its client has its answer. A delete that is cut off in the middle might arrive later: its number would rest for minutes.
+#[tokio::test]
+async fn an_undo_that_is_under_way_is_finished() {
+    let mut world = batches::world("").await;
+    let refused = Fault::Instead(400, r#"{"error":"no","code":13}"#);
+    world.catalog("east").fail("create_table_version", refused);
+    let undo = world.catalog("west").hold("batch_delete_table_versions");
+    let reply = world.client().post(batches::BATCH, &pair(&world, 2)).await;
+    assert_eq!(reply.outcome(), (400, Some(13)), "{reply:?}");
+    undo.reached(1).await;
+    world.terminate();
+    closed(&world).await;
+    undo.open();
+    assert_eq!(world.ended().await, Some(0));
+    assert_eq!(stored(&world, "west"), [1]);
+    world.restart().await;
+    world
+        .client()
+        .post(batches::BATCH, &pair(&world, 2))
+        .await
+        .ok();
 }
 
 #[tokio::test]

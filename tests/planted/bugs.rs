@@ -199,8 +199,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "batches lock shared",
         file: "src/batch/coordinator/rest.rs",
-        right: "self.locks.for_batch(plan.tables(), wait).await",
-        wrong: "self.locks.all_shared(plan.tables(), wait).await",
+        right: "self.locks.for_batch(plan.tables(), wait)",
+        wrong: "self.locks.all_shared(plan.tables(), wait)",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -451,8 +451,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a batch makes the number of an undone version again at once",
         file: "src/batch/coordinator/rest.rs",
-        right: "patience.rested(hold, self.rests(plan)).await?",
-        wrong: "patience.rested(hold, self.rests(plan).and(None)).await?",
+        right: "self.lock_at_rest(lock, || self.rests(plan)).await",
+        wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None)).await",
         checkers: &[SIMULATION],
     },
 ];

@@ -99,6 +99,14 @@ impl OpenBatches {
         self.0.len()
     }
 
+    /// Whether one of them is being made, undone or finished, and no catalog has said that it cannot.
+    pub(in crate::batch) fn is_at_work(&self) -> bool {
+        self.0.iter().any(|open| {
+            let works = [Standing::Undecided, Standing::Undoing, Standing::Committed];
+            works.contains(&open.shown.state) && open.shown.error.is_none()
+        })
+    }
+
     /// Whether this is one of them.
     pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
         self.0.contains_key(&id)

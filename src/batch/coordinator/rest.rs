@@ -1,5 +1,7 @@
 //! The moment in which nobody makes a number again that an undo has set free.
 
+use std::time::Duration;
+
 use tokio::time::{Instant, sleep_until};
 
 use super::Coordinator;
@@ -19,12 +21,32 @@ impl Coordinator {
 
     /// Locks the tables of a batch, once no number rests that it makes.
     pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
-        let wait = self.settings().lock_timeout;
-        let patience = self.patience();
+        let lock = |wait| self.locks.for_batch(plan.tables(), wait);
+        self.lock_at_rest(lock, || self.rests(plan)).await
+    }
+
+    /// Takes locks with `lock`, given how long to wait for them. While a number `rests` that the write may make, waits for
+    /// that, holding nothing, and takes them again; `TimedOut` where undo follows undo for longer than
+    /// `batch.lock_timeout` and one rest.
+    pub async fn lock_at_rest<F>(
+        &self,
+        lock: impl Fn(Duration) -> F,
+        rests: impl Fn() -> Option<Instant>,
+    ) -> Result<Hold, LockError>
+    where
+        F: Future<Output = Result<Hold, LockError>>,
+    {
+        let settings = self.settings();
+        let deadline = Instant::now() + settings.lock_timeout + settings.undone_rest;
         loop {
-            let hold = self.locks.for_batch(plan.tables(), wait).await?;
-            if let Some(hold) = patience.rested(hold, self.rests(plan)).await? {
-                return Ok(hold);
+            let hold = lock(settings.lock_timeout).await?;
+            match rests() {
+                None => return Ok(hold),
+                Some(until) if until > deadline => return Err(LockError::TimedOut),
+                Some(until) => {
+                    drop(hold);
+                    sleep_until(until).await;
+                }
             }
         }
     }
@@ -35,34 +57,5 @@ impl Coordinator {
             self.visibility.rests(&entry.line.table, made)
         });
         rests.max()
-    }
-
-    /// A write begins to wait for its locks, and for numbers that rest.
-    pub fn patience(&self) -> Patience {
-        let settings = self.settings();
-        Patience(Instant::now() + settings.lock_timeout + settings.undone_rest)
-    }
-}
-
-/// The time until which a write waits for numbers that rest.
-pub struct Patience(Instant);
-
-impl Patience {
-    /// The locks of a write where no number rests that it may make. Otherwise waits until then, holding nothing: `None`,
-    /// take them again. `TimedOut` where undo follows undo.
-    pub async fn rested(
-        &self,
-        hold: Hold,
-        rests: Option<Instant>,
-    ) -> Result<Option<Hold>, LockError> {
-        match rests {
-            None => Ok(Some(hold)),
-            Some(until) if until > self.0 => Err(LockError::TimedOut),
-            Some(until) => {
-                drop(hold);
-                sleep_until(until).await;
-                Ok(None)
-            }
-        }
     }
 }
