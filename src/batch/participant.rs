@@ -129,6 +129,15 @@ pub async fn validate(
     match &entry.action {
         Action::CreateVersion { version, .. } => {
             let latest = latest(backend, line, asker).await?;
+            if latest >= *version && visibility.hidden(line).contains(*version) {
+                return Err(Refusal {
+                    status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+                    code: Code::ServiceUnavailable,
+                    message: format!(
+                        "version {version} of an aborted batch has arrived late and is being undone; retry later"
+                    ),
+                });
+            }
             if latest + 1 != *version {
                 return Err(conflict(format!(
                     "version {version} is not the next one: the table's latest is {latest}"

@@ -63,6 +63,25 @@ async fn it_is_never_seen_and_undone_as_well() {
     assert_eq!(world.metric("nsgate_batch_late_creates_total").await, 1.0);
 }
 
+/// Nobody has been shown another version: the batch that is sent again is not too late, it has to wait.
+#[tokio::test]
+async fn a_batch_that_meets_it_is_told_to_wait() {
+    let world = undone("").await;
+    land(&world);
+    let reply = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert!([200, 503].contains(&reply.status), "{reply:?}");
+    until("it is undone", || {
+        stored(&world, "east") != [1, 2] || reply.status == 200
+    })
+    .await;
+    let again = pair(&world, 2);
+    if reply.status == 503 {
+        world.client().post(BATCH, &again).await.ok();
+    }
+    let versions = [visible(&world, "west").await, visible(&world, "east").await];
+    assert_eq!(versions, [[1, 2], [1, 2]]);
+}
+
 #[tokio::test]
 async fn it_is_undone_after_a_restart_too() {
     let mut world = undone("slot_cooldown: 0s").await;
