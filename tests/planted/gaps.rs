@@ -40,8 +40,8 @@ pub const GAPS: &[Bug] = &[
     Bug {
         name: "a batch of one catalog goes on with members that nobody checked",
         file: "src/protocol/commit.rs",
-        right: "        if !known.contains(&&*member.name) {",
-        wrong: "        if known.is_empty() {",
+        right: "        if !VERSION_MEMBERS.contains(&&*member.name) {",
+        wrong: "        if VERSION_MEMBERS.is_empty() {",
         checkers: &[READER],
     },
     Bug {
