@@ -263,14 +263,14 @@ pub const BUGS: &[Bug] = &[
         name: "a number that a removal may still hit is free",
         file: SEEN,
         right: "            (true, _) => Release::Leaving(WATCH),",
-        wrong: "            (true, _) => Release::Clean(cooldown),",
+        wrong: "            (true, _) => Release::Clean(self.coordinator.pause()),",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
         name: "a number that a create may still make is free",
         file: SEEN,
         right: "            (false, true) => Release::Landing(WATCH),",
-        wrong: "            (false, true) => Release::Clean(cooldown),",
+        wrong: "            (false, true) => Release::Clean(self.coordinator.pause()),",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {

@@ -126,11 +126,10 @@ impl Copy {
         // A bug that does not compile is caught by nobody.
         let built = self.cargo(&["test", "--locked", "--no-run"], checker);
         let said = String::from_utf8_lossy(&built.stderr);
-        assert!(
-            built.status.success(),
-            "`{}` does not compile:\n{said}",
-            bug.name
-        );
+        if !built.status.success() {
+            println!("`{}` does not compile:\n{said}", bug.name);
+            return None;
+        }
         let run = self.cargo(&["test", "--locked"], checker);
         if run.status.success() {
             return None;
