@@ -9,9 +9,8 @@ use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
 
 /// Changes how the rest is to be read.
-pub(crate) fn steers(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    // By its length first: few are as long as one of these.
+#[inline]
+pub(crate) fn steers(name: &str) -> bool {
     match name.len() {
         2 => name == "te",
         6 => name == "expect",
@@ -42,6 +41,11 @@ pub(crate) fn goes_on(value: &[u8]) -> Option<bool> {
 pub(crate) fn number(digits: &[u8]) -> Option<usize> {
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+/// Notes the length that `digits` say; `None`: they say none, or one is noted already.
+pub(crate) fn note_length(length: &mut Option<usize>, digits: &[u8]) -> Option<()> {
+    length.replace(number(digits)?).is_none().then_some(())
 }
 
 /// Appends a header.

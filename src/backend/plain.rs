@@ -44,7 +44,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, request: &Request<Body>, added: Adde
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     for (name, value) in request.headers() {
-        if steers(name) {
+        if steers(name.as_str()) {
             return false;
         }
         // Of the length, what is sent is what counts, and it is said once.

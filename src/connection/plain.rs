@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST};
+use http::header::{CONTENT_LENGTH, DATE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
@@ -15,7 +15,7 @@ use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
 use crate::body::Body;
-use crate::plain::{Fields, goes_on, has_body, number, steers, write_header, write_number};
+use crate::plain::{Fields, goes_on, has_body, note_length, steers, write_header, write_number};
 
 /// The longest body of an answer, in bytes: what the system takes at once.
 const LONGEST: u64 = 16 << 10;
@@ -60,13 +60,13 @@ pub(super) fn read(
             return None;
         }
         let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
-        if steers(&name) && !(name == CONNECTION && goes_on(field.value)?) {
-            return None;
+        match name.as_str() {
+            "host" => hosts += 1,
+            "content-length" => note_length(&mut length, field.value)?,
+            "connection" if goes_on(field.value)? => {}
+            text if steers(text) => return None,
+            _ => {}
         }
-        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
-            return None;
-        }
-        hosts += u32::from(name == HOST);
         headers.append(name, value);
     }
     // Refused where all requests are that hyper has read.
@@ -123,7 +123,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
     out.extend_from_slice(b"\r\n");
     let mut dated = false;
     for (name, value) in response.headers() {
-        if steers(name) {
+        if steers(name.as_str()) {
             return false;
         }
         // What is sent is what counts, and it is said once.

@@ -40,7 +40,7 @@ pin_project! {
             // What is left of the request's body, where that is little.
             rest: Option<Rest>,
             // The response, while that is taken in.
-            answer: Option<Response<Body>>,
+            answer: Option<Box<Response<Body>>>,
         },
         /// It was made before.
         Made { response: Option<Response<Outgoing>> },
@@ -96,15 +96,13 @@ where
         }
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
-        let mut rest = None;
-        let mut request = request.map(|body| {
-            if http1 {
-                return Body::incoming(body);
-            }
-            let (body, left) = Rest::of(body);
-            rest = left;
-            body
-        });
+        let (head, body) = request.into_parts();
+        let (body, rest) = if http1 {
+            (Body::incoming(body), None)
+        } else {
+            Rest::of(body)
+        };
+        let mut request = Request::from_parts(head, body);
         if malformed.is_some() {
             Learned::more(request.extensions_mut()).malformed = malformed;
         }
@@ -165,7 +163,7 @@ where
             }
         };
         let mut response = match answer.take() {
-            Some(response) => response,
+            Some(response) => *response,
             None => {
                 let Ok(response) = ready!(inner.poll(cx));
                 response
@@ -174,7 +172,7 @@ where
         if let Some(rest) = rest
             && rest.poll_over(cx).is_pending()
         {
-            *answer = Some(response);
+            *answer = Some(Box::new(response));
             return Poll::Pending;
         }
         let serving = serving.take();

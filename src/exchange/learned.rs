@@ -23,6 +23,8 @@ pub struct Learned {
     pub operation: Option<Operation>,
     /// What the path names: as the client spells it, and once it is on its way to a catalog as the catalog does.
     pub identifier: Option<Identifier>,
+    /// Whether the path spells its identifier with the delimiter that catalogs have by themselves.
+    pub has_default_delimiter: Option<bool>,
     /// Who asks.
     pub principal: Option<Principal>,
     /// What accompanies it.
@@ -36,6 +38,7 @@ static NOTHING: Learned = Learned {
     exchange: None,
     operation: None,
     identifier: None,
+    has_default_delimiter: None,
     principal: None,
     context: None,
     malformed: None,

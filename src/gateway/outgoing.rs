@@ -12,6 +12,7 @@ use super::broad;
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
+use crate::exchange::learned::Learned;
 use crate::protocol::identifier::{Identifier, PathReading, decode_segment, is_ambiguous};
 use crate::protocol::operation::{Kind, Operation, recognize};
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
@@ -52,7 +53,10 @@ pub(super) fn address(
 ) -> Result<(), Error> {
     if operation.kind().is_some() {
         let uri = request.uri();
-        let is_default = || Query::new(uri.query()).is_default_delimiter();
+        let is_default = || {
+            let known = Learned::of(request.extensions()).has_default_delimiter;
+            known.unwrap_or_else(|| Query::new(uri.query()).is_default_delimiter())
+        };
         let keeps_delimiter = reading.any_delimiter || is_default();
         let is_odd = || !reading.raw_path && there.holds(b'+');
         if is_elsewhere || !keeps_delimiter || is_odd() {

@@ -2,6 +2,8 @@
 //!
 //! It comes before authentication, so that a caller without a token learns only which routes exist.
 
+use std::borrow::Cow;
+
 use http::Request;
 use tower::Layer;
 
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Operation, recognize};
-use crate::protocol::query::Query;
+use crate::protocol::query::{DEFAULT_DELIMITER, Query, QueryError, read_delimiter};
 
 /// Makes [`Recognize`].
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +40,11 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
     let target = recognize(request.method(), request.uri().path())?;
     let operation: Operation = target.operation;
     let query = Query::new(request.uri().query());
-    query.check()?;
-    let identifier = target.id.map(|segment| identifier(segment, query));
+    let delimiter = read_delimiter(query.check()?);
+    let has_default_delimiter = delimiter
+        .as_ref()
+        .is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER);
+    let identifier = target.id.map(|segment| identifier(segment, delimiter));
     let learned = Learned::more(request.extensions_mut());
     if let Some(why) = learned.malformed {
         return Err(Error::invalid(why));
@@ -49,12 +54,15 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
     }
     learned.operation = Some(operation);
     learned.identifier = identifier.transpose()?;
+    learned.has_default_delimiter = Some(has_default_delimiter);
     Ok(())
 }
 
-fn identifier(segment: &str, query: Query<'_>) -> Result<Identifier, Error> {
-    let delimiter = query.delimiter()?;
-    Ok(Identifier::parse_segment(segment, &delimiter)?)
+fn identifier(
+    segment: &str,
+    delimiter: Result<Cow<'_, str>, QueryError>,
+) -> Result<Identifier, Error> {
+    Ok(Identifier::parse_segment(segment, &delimiter?)?)
 }
 
 #[cfg(test)]

@@ -75,15 +75,16 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Refuses a query in which other servers could find other parameters than these, or other values.
-    pub fn check(&self) -> Result<(), QueryError> {
-        if matches!(self.raw, "" | "delimiter=%24") {
-            return Ok(());
+    /// Refuses a query in which other servers could find other parameters than these, or other values. Answers with the
+    /// delimiter as it is spelled, if it is not the usual one, for [`read_delimiter`].
+    pub fn check(&self) -> Result<Option<&'a str>, QueryError> {
+        if self.is_usual() {
+            return Ok(None);
         }
         if memchr::memchr(b';', self.raw.as_bytes()).is_some() {
             return Err(QueryError::Separator);
         }
-        let mut seen = 0_u32;
+        let (mut seen, mut delimiter) = (0_u32, None);
         for pair in self.pairs() {
             // To look for escapes once is enough.
             let place = if is_encoded(pair.name) {
@@ -97,53 +98,55 @@ impl<'a> Query<'a> {
                     return Err(QueryError::Repeated(KNOWN[place]));
                 }
                 seen |= 1 << place;
+                if KNOWN[place] == "delimiter" {
+                    delimiter = Some(pair.value);
+                }
             } else if let Some(known) = pair.resembles() {
                 let name = pair.name[..pair.name.floor_char_boundary(64)].to_owned();
                 return Err(QueryError::Misspelled(name, known));
             }
         }
-        Ok(())
+        Ok(delimiter)
     }
 
     /// The request's delimiter, `$` if it names none.
     pub fn delimiter(&self) -> Result<Cow<'a, str>, QueryError> {
-        // What clients send as a rule.
-        if matches!(self.raw, "" | "delimiter=%24") {
+        if self.is_usual() {
             return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
         }
-        let Some(delimiter) = self.get("delimiter")? else {
-            return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
-        };
-        let fits = (1..=MAX_DELIMITER_BYTES).contains(&delimiter.len());
-        if fits && !delimiter.contains('\0') {
-            Ok(delimiter)
-        } else {
-            Err(QueryError::Delimiter)
-        }
+        read_delimiter(self.once("delimiter")?)
     }
 
     /// Whether the delimiter is the one that catalogs have by themselves, however it is spelled.
     pub fn is_default_delimiter(&self) -> bool {
-        // What clients send as a rule.
-        if matches!(self.raw, "" | "delimiter=%24") {
+        if self.is_usual() {
             return true;
         }
         let delimiter = self.delimiter();
         delimiter.is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER)
     }
 
+    /// Whether it is what clients send as a rule.
+    fn is_usual(&self) -> bool {
+        matches!(self.raw, "" | "delimiter=%24")
+    }
+
     /// The decoded value of a parameter that may be given once.
     pub fn get(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryError> {
+        let value = self.once(name)?.map(decode_form);
+        value
+            .map(|value| value.ok_or(QueryError::Utf8(name)))
+            .transpose()
+    }
+
+    /// The value of such a parameter, as it is spelled.
+    fn once(&self, name: &'static str) -> Result<Option<&'a str>, QueryError> {
         let mut values = self.pairs().filter(|pair| pair.is(name));
-        let Some(first) = values.next() else {
-            return Ok(None);
-        };
-        if values.next().is_some() {
+        let first = values.next();
+        if first.is_some() && values.next().is_some() {
             return Err(QueryError::Repeated(name));
         }
-        decode_form(first.value)
-            .map(Some)
-            .ok_or(QueryError::Utf8(name))
+        Ok(first.map(|pair| pair.value))
     }
 
     /// The decoded values of a parameter that may be given more than once, in order.
@@ -195,6 +198,20 @@ impl<'a> Query<'a> {
             let (name, value) = cut(raw, b'=');
             Pair { raw, name, value }
         })
+    }
+}
+
+/// The delimiter that is spelled so in a query; `None`: it names none.
+pub fn read_delimiter(spelled: Option<&str>) -> Result<Cow<'_, str>, QueryError> {
+    let Some(spelled) = spelled else {
+        return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
+    };
+    let delimiter = decode_form(spelled).ok_or(QueryError::Utf8("delimiter"))?;
+    let fits = (1..=MAX_DELIMITER_BYTES).contains(&delimiter.len());
+    if fits && !delimiter.contains('\0') {
+        Ok(delimiter)
+    } else {
+        Err(QueryError::Delimiter)
     }
 }
 
@@ -265,7 +282,7 @@ impl From<QueryError> for Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-    use super::{Query, QueryError};
+    use super::{Query, QueryError, read_delimiter};
 
     fn query(raw: &str) -> Query<'_> {
         Query::new(Some(raw))
@@ -286,6 +303,8 @@ mod tests {
         ];
         for (raw, delimiter) in cases {
             assert_eq!(query(raw).delimiter().unwrap(), delimiter, "{raw}");
+            let spelled = query(raw).check().unwrap();
+            assert_eq!(read_delimiter(spelled).unwrap(), delimiter, "{raw}");
         }
         assert_eq!(Query::new(None).delimiter().unwrap(), "$");
     }
@@ -306,6 +325,8 @@ mod tests {
             ("delimiter=%FF", QueryError::Utf8("delimiter")),
         ];
         for (raw, error) in cases {
+            let checked = query(raw).check().and_then(read_delimiter);
+            assert_eq!(checked, Err(error.clone()), "{raw}");
             assert_eq!(query(raw).delimiter(), Err(error), "{raw}");
         }
     }
@@ -347,7 +368,8 @@ mod tests {
             "b=2&a=1&a=3&empty=&flag&plus=a+b%20c&with_table_uri=true",
             "x[]=1&newer=%2F%3B&limits=2",
         ] {
-            assert_eq!(query(raw).check(), Ok(()), "{raw}");
+            let checked = query(raw).check().and_then(read_delimiter);
+            assert_eq!(checked, query(raw).delimiter(), "{raw}");
         }
     }
 

@@ -3,12 +3,11 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, StatusCode};
 use httparse::{ParserConfig, Status};
 
 use crate::backend::headers::ends_here;
-use crate::plain::{Fields, goes_on, has_body, number, steers};
+use crate::plain::{Fields, goes_on, has_body, note_length, steers};
 
 /// Headers of an answer at most.
 pub(super) const FIELDS: usize = 48;
@@ -42,13 +41,11 @@ pub(in crate::backend) fn read(
     let (mut length, mut stays) = (None, true);
     for (index, field) in head.headers.iter().enumerate() {
         let (name, value) = known.read(index, (field.name.as_bytes(), field.value), bytes)?;
-        if name == CONNECTION {
-            stays &= goes_on(field.value)?;
-        } else if steers(&name) {
-            return None;
-        }
-        if name == CONTENT_LENGTH && length.replace(number(field.value)?).is_some() {
-            return None;
+        match name.as_str() {
+            "connection" => stays &= goes_on(field.value)?,
+            "content-length" => note_length(&mut length, field.value)?,
+            text if steers(text) => return None,
+            _ => {}
         }
         if !ends_here(name.as_str()) {
             headers.append(name, value);
