@@ -198,3 +198,5 @@ fn a_folder_that_is_missing_is_not_made_unasked() {
     drop(open(&path));
     assert!(missing_folder(Path::new("log")).is_none(), "where it runs");
 }
+
+mod before;
