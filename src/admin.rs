@@ -29,20 +29,20 @@ pub use reload::{Reloads, Waiting};
 
 use problem::Problem;
 
+use crate::auth::keys::Keys;
 use crate::batch::Batches;
 use crate::body::Body;
 use crate::config::Secret;
-use crate::gateway::World;
-use crate::keys::Keys;
+use crate::error::code::Code;
+use crate::gateway::RoutingSnapshot;
 use crate::metrics::Metrics;
-use crate::protocol::error::Code;
 
 const JSON: &str = "application/json";
 /// The text exposition format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the pages show.
-pub struct Shown {
+pub struct AdminState {
     /// The counters.
     pub metrics: Arc<Metrics>,
     /// Whether requests can be served.
@@ -50,17 +50,17 @@ pub struct Shown {
     /// The batches that are not over.
     pub batches: Arc<Batches>,
     /// The configuration in use.
-    pub current: Arc<ArcSwap<Current>>,
+    pub current: Arc<ArcSwap<CurrentConfig>>,
     /// Who reads it again.
     pub reloads: Arc<Reloads>,
 }
 
 /// What the pages show of the configuration in use.
-pub struct Current {
+pub struct CurrentConfig {
     /// The configuration without its secrets.
     pub config: Value,
     /// The backends and their mounts.
-    pub world: Arc<World>,
+    pub world: Arc<RoutingSnapshot>,
     /// The issuers' keys.
     pub keys: Arc<Keys>,
     /// What guards the pages that are not for everybody.
@@ -71,7 +71,7 @@ pub struct Current {
 
 /// The service. Cheap to clone.
 #[derive(Clone)]
-pub struct Admin(Arc<Shown>);
+pub struct Admin(Arc<AdminState>);
 
 struct Page {
     status: StatusCode,
@@ -83,7 +83,7 @@ struct Page {
 
 impl Admin {
     /// Shows what it is given.
-    pub fn new(shown: Shown) -> Self {
+    pub fn new(shown: AdminState) -> Self {
         Self(Arc::new(shown))
     }
 

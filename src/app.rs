@@ -2,13 +2,13 @@
 //!
 //! It alone sees the whole configuration and may import everything.
 
+mod active;
 mod build;
-mod in_use;
-mod lasting;
-mod reloader;
+mod config_metrics;
+mod process;
+mod reload;
 mod signals;
 mod snapshot;
-mod told;
 mod workers;
 
 use std::fmt;
@@ -23,16 +23,16 @@ use tokio::time::{Instant, timeout_at};
 
 pub use build::routes;
 
-use crate::admin::{Admin, Readiness, Reloads, Shown};
+use crate::admin::{Admin, AdminState, Readiness, Reloads};
+use crate::app::active::ActiveConfig;
+use crate::app::process::ProcessState;
+use crate::app::reload::Reloader;
 use crate::batch::log::{LogError, disk};
 use crate::config::load::{Loaded, Origin, Problem};
 use crate::config::reload::Digests;
-use crate::listener::Listener;
+use crate::server::listener::Listener;
 use crate::telemetry::{self, Log};
-use build::Unbuilt;
-use in_use::InUse;
-use lasting::Lasting;
-use reloader::Reloader;
+use build::BuildError;
 use signals::{Hangups, Signals};
 use snapshot::Snapshot;
 use workers::Workers;
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    fn unbuilt(origin: &Origin, parts: Vec<Unbuilt>) -> Self {
+    fn unbuilt(origin: &Origin, parts: Vec<BuildError>) -> Self {
         let problems = parts.into_iter();
         let problems = problems.map(|part| origin.problem(&part.key, part.message).to_string());
         Self::Configuration(problems.collect::<Vec<_>>().join("\n"))
@@ -144,12 +144,12 @@ async fn serve(
     let front = front.on(workers);
     let back = bind("admin.address", config.admin.address).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
-    let lasting = Lasting::open(&config, log, log_failed)?;
+    let lasting = ProcessState::open(&config, log, log_failed)?;
     let snapshot = Snapshot::build(&lasting, config, digests, None).await;
     let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
     // The place of each key in a long file is much to hold on to.
     drop(origin);
-    let in_use = Arc::new(InUse::new(lasting, snapshot));
+    let in_use = Arc::new(ActiveConfig::new(lasting, snapshot));
     in_use.start();
 
     let (reloads, asked) = Reloads::new();
@@ -232,7 +232,7 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
 }
 
 /// Locks and hides what the last run left unfinished, before anything is served.
-async fn recover(in_use: &InUse) -> Result<(), Failure> {
+async fn recover(in_use: &ActiveConfig) -> Result<(), Failure> {
     let world = Arc::clone(&in_use.snapshot().world);
     let recovered = in_use.lasting.batches.recover(&world.backends).await;
     let unfinished = recovered.map_err(Failure::BatchLog)?;
@@ -245,8 +245,8 @@ async fn recover(in_use: &InUse) -> Result<(), Failure> {
     Ok(())
 }
 
-fn admin(in_use: &InUse, readiness: &Arc<Readiness>, reloads: &Arc<Reloads>) -> Admin {
-    Admin::new(Shown {
+fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reloads>) -> Admin {
+    Admin::new(AdminState {
         metrics: Arc::clone(&in_use.lasting.metrics),
         readiness: Arc::clone(readiness),
         batches: Arc::clone(&in_use.lasting.batches),

@@ -10,39 +10,18 @@
 //! [`Failure::NotSent`] stays exact, since it is told only if that holds for every try. A breaker that is open is such
 //! a failure; undo and recovery pass it at a pace of their own.
 
-mod added;
-mod ask;
-mod asking;
-mod attempt;
-mod balance;
-mod bell;
-mod breaker;
 mod catalog;
-mod connection;
 mod credentials;
-mod deliver;
-mod dial;
 #[cfg(feature = "dir")]
 mod dir;
-mod endpoint;
-mod endpoints;
+pub mod endpoints;
 mod failure;
-mod headers;
-pub mod health;
-mod kind;
-mod moment;
-mod multiplexed;
-mod patience;
-mod plain;
-mod pool;
-mod replay;
-mod rest;
-mod retry;
 #[cfg(test)]
-pub(crate) mod scripted;
-mod spare;
-mod tls;
-mod wait;
+pub(crate) mod fake_server;
+mod internal_request;
+mod kind;
+mod rest;
+pub mod transport;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,28 +30,28 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tokio::time::Instant;
 
-pub use crate::exchange::peer::Peer;
-pub use ask::{Reading, read_answer};
+pub use crate::backend::endpoints::endpoint::EndpointStatus;
+pub use crate::backend::internal_request::{AnswerReader, read_answer};
+pub use crate::request::peer::Peer;
 pub use catalog::Catalog;
 pub use credentials::Refusal;
-pub use endpoint::Standing;
 pub use failure::Failure;
 
+use crate::backend::endpoints::health::Health;
+use crate::backend::transport::upstream_timer::UpstreamTimer;
 use crate::body::Body;
 use crate::config::{BackendConfig, BatchMode, Implementation, Limits, ManagedVersioning};
 use crate::error::BoxError;
-use crate::exchange::learned::Learned;
-use crate::exchange::origin::Origin;
 use crate::metrics::{self, Metrics};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::{Identifier, PathReading};
 use crate::protocol::operation::Operation;
+use crate::request::context::RequestContext;
+use crate::request::origin::Origin;
 #[cfg(feature = "dir")]
 use dir::Dir;
-use health::Health;
 use kind::Kind;
 use rest::Rest;
-use wait::Wait;
 
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
 pub struct Backend {
@@ -100,7 +79,7 @@ pub enum Authority {
 
 /// A small question of the gateway's own.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct InternalRequest {
     /// What is asked.
     pub operation: Operation,
     /// About what, as the catalog spells it; the root where the operation names nothing in its path.
@@ -119,9 +98,9 @@ pub struct Ask {
     pub timeout: Option<Duration>,
 }
 
-/// What a catalog answered to an [`Ask`], whatever the status.
+/// What a catalog answered to an [`InternalRequest`], whatever the status.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct InternalAnswer {
     /// The catalog's status.
     pub status: StatusCode,
     /// The catalog's headers, end-to-end only.
@@ -241,7 +220,7 @@ impl Backend {
     /// Sends a caller's request and answers with the response's headers and its streaming body.
     ///
     /// `request` has the method, the path and query as the catalog must see them (`/v1/…`) and these extensions:
-    /// [`Learned`], with the operation, the identifier, the catalog's, where the path names one, the context and the
+    /// [`RequestContext`], with the operation, the identifier, the catalog's, where the path names one, the context and the
     /// peer; [`Authority`] (absent: the caller's, with the request's own `Authorization`). Hop-by-hop headers are taken
     /// out in both directions. The wait for the headers is bounded by the operation's class, the body is not.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
@@ -250,11 +229,11 @@ impl Backend {
 
     /// The same for a request that stays where it is until it is written. Nothing that matters is left of it.
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
-        let operation = Learned::of(request.extensions()).operation;
+        let operation = RequestContext::of(request.extensions()).operation;
         let began = Instant::now();
         let mut now = began;
         let limit = self.limit(operation);
-        let wait = Wait::begin(self, operation, began);
+        let wait = UpstreamTimer::begin(self, operation, began);
         let outcome = self.kind.pass(&mut now, limit, request).await;
         match &outcome {
             Ok(_) => wait.answered(now),
@@ -264,11 +243,11 @@ impl Backend {
     }
 
     /// Asks and reads the whole, bounded answer.
-    pub async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
+    pub async fn ask(&self, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
         let (operation, began) = (ask.operation, Instant::now());
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
-        let wait = Wait::begin(self, Some(operation), began);
+        let wait = UpstreamTimer::begin(self, Some(operation), began);
         let outcome = self.kind.ask(began, limit, ask).await;
         if let Err(failure) = &outcome {
             wait.failed(failure);
@@ -292,7 +271,7 @@ impl Backend {
         }
     }
 
-    /// Whether it reads in a request's [`Learned`], and not in its path, what the path names.
+    /// Whether it reads in a request's [`RequestContext`], and not in its path, what the path names.
     pub fn is_told_what(&self) -> bool {
         !matches!(self.kind, Kind::Rest(_))
     }
@@ -352,7 +331,7 @@ impl Backend {
     }
 
     /// How each of its addresses stands, for operators.
-    pub fn endpoints(&self) -> Vec<Standing> {
+    pub fn endpoints(&self) -> Vec<EndpointStatus> {
         match &self.kind {
             Kind::Rest(rest) => rest.standing(),
             #[cfg(feature = "dir")]

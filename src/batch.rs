@@ -1,28 +1,18 @@
 //! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
 //!
-//! Reading order: `step` is the protocol, pure; `plan` admits; `coordinator` carries effects out; `participant` asks
-//! one catalog; `log`, `locks`, `visibility`, `fate` and `outcomes` are what it stands on; `recovery` begins where a
-//! crash ended. `reads` answers `version/list` and `version/describe` without what is hidden; `names` does so for names
-//! of tables.
+//! Reading order: `step` is the protocol, a pure function; `plan` admits a request; `run` carries the effects out, and
+//! `run::recovery` goes on after a crash; `participant` asks one catalog; `api` begins batches and answers for them;
+//! `log`, `locks` and `visibility` are what all of it stands on. `visibility::reads` answers `version/list` and
+//! `version/describe` without what is hidden; `visibility::names` does so for names of tables.
 
-pub mod coordinator;
-pub mod fate;
-mod holds;
+pub mod api;
 mod identities;
 mod ids;
 pub mod locks;
 pub mod log;
-pub mod names;
-pub mod outcomes;
 pub mod participant;
-mod permits;
-mod place;
 pub mod plan;
-mod reads;
-pub mod recovery;
-mod rename;
-mod request;
-mod second_name;
+pub mod run;
 pub mod step;
 pub mod visibility;
 mod whereabouts;
@@ -33,25 +23,27 @@ use std::time::Duration;
 use dashmap::DashSet;
 use uuid::Uuid;
 
-pub use coordinator::{BUILT_ON, Look, Looked, OpenBatch, OpenEntry, ResolveError, Resolver};
+pub use crate::batch::api::rename::{RenameCall, RenameEnd};
+pub use crate::batch::api::{BatchCall, Caller, Form, json};
+pub use crate::batch::run::{
+    BUILT_ON, BatchInspection, EntryInspection, OpenBatch, OpenEntry, ResolveError, Resolver,
+};
+pub use crate::batch::visibility::names::{Level, Names};
 pub use identities::Identities;
 pub use locks::{Free, Hold, TableKey};
-pub use names::{Level, Names};
 pub use participant::is_unsupported;
-pub use rename::{RenameCall, RenameEnd};
-pub use request::{BatchCall, Caller, Form, json};
-pub use visibility::{Epoch, Line};
+pub use visibility::{Epoch, TableBranch};
 pub use whereabouts::Whereabouts;
 
 use crate::backend::Backend;
+use crate::batch::api::outcomes::{BatchAnswer, Outcomes};
+pub(crate) use crate::batch::run::now_millis;
+use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::error::Error;
 use crate::metrics;
-pub(crate) use coordinator::now_millis;
-use coordinator::{Coordinator, WallClock};
 use locks::LockError;
 use log::{BatchId, Log, LogError};
-use outcomes::{Answered, Outcomes};
 use step::Decision;
 
 /// How long a read waits for a table that is in a batch.
@@ -72,7 +64,7 @@ pub struct Batches {
 
 /// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct MemoryUse {
     /// Locks that somebody holds or waits for.
     pub locks: usize,
     /// Lines of versions about which something is hidden or reserved.
@@ -165,7 +157,7 @@ impl Batches {
     pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
         self.identities.are(backends);
         let finder = self.identities.finder(backends);
-        recovery::recover(&self.coordinator, &self.outcomes, &finder).await
+        crate::batch::run::recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
     /// Forgets old batches from time to time; runs until it is dropped.
@@ -191,14 +183,14 @@ impl Batches {
     }
 
     /// How much is held in memory on account of batches.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> MemoryUse {
         let Coordinator {
             locks,
             visibility,
             open,
             ..
         } = &*self.coordinator;
-        Kept {
+        MemoryUse {
             locks: locks.len(),
             lines: visibility.len(),
             open: open.len(),
@@ -249,12 +241,12 @@ impl Batches {
     }
 
     /// How many batches are open, by where they stand.
-    pub fn census(&self) -> metrics::Census {
-        self.coordinator.open.census()
+    pub fn counts(&self) -> metrics::BatchCounts {
+        self.coordinator.open.counts()
     }
 
     /// An open batch, and each of its entries as it stands now; `None`: no open batch has this name.
-    pub async fn look(&self, id: &str) -> Option<(OpenBatch, Look)> {
+    pub async fn look(&self, id: &str) -> Option<(OpenBatch, BatchInspection)> {
         let id = BatchId::from(Uuid::try_parse(id).ok()?);
         let look = self.coordinator.look(id).await?;
         Some((self.coordinator.open.get(id)?, look))
@@ -269,9 +261,9 @@ impl Batches {
         let found = found.map_err(unread)?;
         Ok(found.map(|outcome| Transaction {
             status: match outcome.get().as_deref() {
-                None | Some(Answered::Unknown) => TransactionStatus::Running,
-                Some(Answered::Committed(_)) => TransactionStatus::Succeeded,
-                Some(Answered::Refused { .. }) => TransactionStatus::Failed,
+                None | Some(BatchAnswer::Unknown) => TransactionStatus::Running,
+                Some(BatchAnswer::Committed(_)) => TransactionStatus::Succeeded,
+                Some(BatchAnswer::Refused { .. }) => TransactionStatus::Failed,
             },
             tables: outcome.tables.clone(),
         }))

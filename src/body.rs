@@ -19,9 +19,9 @@ use hyper::body::Incoming;
 
 use crate::error::BoxError;
 
-pub use kept::Kept;
+pub use kept::KeepAliveBody;
 pub use opening::IsJson;
-use opening::{Found, Opening, look};
+use opening::{BodyStart, StartInspector, look};
 pub use source::Interrupted;
 use source::Source;
 
@@ -29,7 +29,7 @@ use source::Source;
 #[derive(Default)]
 pub struct Body {
     source: Source,
-    observer: Option<Eye>,
+    observer: Option<BodyObserver>,
 }
 
 /// Sees a body go by, without touching it.
@@ -156,19 +156,19 @@ impl Body {
     /// Lets `observer` see it go by, after any that already does.
     #[must_use]
     pub fn observe(mut self, observer: Box<dyn Observer>) -> Self {
-        self.seen_by(Eye::Own(observer));
+        self.seen_by(BodyObserver::Own(observer));
         self
     }
 
     /// Lets `meter` see it go by, after any observer.
     pub fn meter(&mut self, side: Side, meter: Arc<dyn Meter>) {
-        self.seen_by(Eye::Shared(side, meter));
+        self.seen_by(BodyObserver::Shared(side, meter));
     }
 
-    fn seen_by(&mut self, eye: Eye) {
+    fn seen_by(&mut self, eye: BodyObserver) {
         self.observer = Some(match self.observer.take() {
             None => eye,
-            Some(first) => Eye::Own(Box::new(Both(first, eye))),
+            Some(first) => BodyObserver::Own(Box::new(Both(first, eye))),
         });
     }
 
@@ -180,9 +180,9 @@ impl Body {
     pub fn unless_json(mut self) -> Result<Self, IsJson> {
         let source = take(&mut self.source);
         self.source = match source {
-            Source::Full(bytes) if matches!(look(&bytes), Found::Object) => return Err(IsJson),
+            Source::Full(bytes) if matches!(look(&bytes), BodyStart::Object) => return Err(IsJson),
             Source::Incoming(body) => Source::Unopened(body),
-            Source::Stream(_) => Source::Stream(Box::pin(Opening::new(source, b""))),
+            Source::Stream(_) => Source::Stream(Box::pin(StartInspector::new(source, b""))),
             Source::Empty | Source::Full(_) | Source::Unopened(_) => source,
         };
         Ok(self)
@@ -329,12 +329,12 @@ impl Drop for Body {
 }
 
 /// Whoever sees a body.
-enum Eye {
+enum BodyObserver {
     Own(Box<dyn Observer>),
     Shared(Side, Arc<dyn Meter>),
 }
 
-impl Observer for Eye {
+impl Observer for BodyObserver {
     fn data(&mut self, length: usize) {
         match self {
             Self::Own(observer) => observer.data(length),
@@ -350,7 +350,7 @@ impl Observer for Eye {
     }
 }
 
-struct Both(Eye, Eye);
+struct Both(BodyObserver, BodyObserver);
 
 impl Observer for Both {
     fn data(&mut self, length: usize) {

@@ -4,13 +4,14 @@
 //! only the `rescue` layer turns it into a response.
 
 pub mod cause;
+pub mod code;
 
 use std::fmt;
 
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// Any error, for the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,19 +1,20 @@
 //! The innermost service: finds who owns what a request names, and has it done.
 //!
-//! What the layers learned comes with the request, as [`Learned`].
+//! What the layers learned comes with the request, as [`RequestContext`].
 
-mod answer;
-mod broad;
+mod bulkhead;
+mod catalog_scope;
 mod commit;
 mod forward;
 mod hold;
-mod locked;
+pub mod listing;
 mod outgoing;
-mod payload;
 mod rename;
-mod room;
+mod request_body;
+mod response_body;
 mod second_name;
 mod send;
+mod table_lock;
 mod transaction;
 mod tree;
 mod versions;
@@ -30,21 +31,21 @@ use std::time::Duration;
 use http::{Request, Response};
 use tower::Service;
 
-use crate::access::Rights;
+use crate::auth::access::Rights;
 use crate::backend::Backend;
 use crate::batch::Batches;
 pub use crate::batch::Free;
 use crate::body::Body;
 use crate::config::Limits;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::listing;
+use crate::request::context::RequestContext;
+
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
 
 /// What requests are routed by. Immutable: a request keeps the one it began with.
-pub struct World {
+pub struct RoutingSnapshot {
     /// Which mount owns which identifier.
     pub routes: route::Table,
     /// The backends in the order of their names, as [`route::Mount::backend`] counts them.
@@ -58,7 +59,7 @@ pub struct Gateway {
 }
 
 struct Shared {
-    world: Arc<World>,
+    world: Arc<RoutingSnapshot>,
     batches: Arc<Batches>,
     /// The longest JSON body that is read.
     json_body: usize,
@@ -67,7 +68,7 @@ struct Shared {
     free: Option<Free>,
 }
 
-impl World {
+impl RoutingSnapshot {
     /// The backend of a mount of this world.
     pub fn backend(&self, mount: &route::Mount) -> &Arc<Backend> {
         &self.backends[mount.backend]
@@ -83,13 +84,13 @@ impl World {
 
 impl Gateway {
     /// Serves `world`. Another world needs another gateway.
-    pub fn new(world: Arc<World>, batches: Arc<Batches>, limits: &Limits) -> Self {
+    pub fn new(world: Arc<RoutingSnapshot>, batches: Arc<Batches>, limits: &Limits) -> Self {
         Self::sharing(world, batches, limits, None)
     }
 
     /// The same, where no catalog and no locked table may keep more requests waiting than `free` says may still come.
     pub fn sharing(
-        world: Arc<World>,
+        world: Arc<RoutingSnapshot>,
         batches: Arc<Batches>,
         limits: &Limits,
         free: Option<Free>,
@@ -169,7 +170,8 @@ impl Shared {
     ) -> Result<Response<Body>, Error> {
         use Operation as Op;
         let (shared, world) = (&self, &self.world);
-        Learned::more(request.extensions_mut()).identifier = operation.kind().map(|_| id.clone());
+        RequestContext::more(request.extensions_mut()).identifier =
+            operation.kind().map(|_| id.clone());
         if self.concerns_tree(operation, &id, &request) {
             return tree::answer(shared, world, &id, request).await;
         }
@@ -188,7 +190,7 @@ impl Shared {
 
 /// What is asked, and what the path names; it is left to the caller to note that again for whoever must know.
 fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> {
-    let learned = Learned::more(request.extensions_mut());
+    let learned = RequestContext::more(request.extensions_mut());
     let operation = known("operation", learned.operation)?;
     // Most requests are sent on to catalogs that read it in the path: they are spared another reference to it.
     let id = match operation.kind() {
@@ -200,7 +202,10 @@ fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> 
 
 /// What is asked.
 fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
-    known("operation", Learned::of(request.extensions()).operation)
+    known(
+        "operation",
+        RequestContext::of(request.extensions()).operation,
+    )
 }
 
 /// What a layer must have noted.

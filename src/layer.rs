@@ -1,5 +1,5 @@
 //! The middlewares, one file each. They do not know each other: what one learns reaches the next in the request's
-//! [`Learned`](crate::exchange::learned::Learned) or in the [`Exchange`](crate::exchange::Exchange). Their order is in
+//! [`Learned`](crate::request::context::RequestContext) or in the [`Exchange`](crate::request::RequestRecord). Their order is in
 //! [`stack`](crate::stack).
 //!
 //! Most of them look at a request and let it in or refuse it: a [`guard::Guard`] each.

@@ -3,78 +3,87 @@
 //! This page is the map. A request goes down it; so do imports, and never up.
 //!
 //! ```text
-//! client ── listener ── connection ── stack ── gateway ── backend ── catalog
-//!                                       │         ├ forward   one catalog owns it
-//!    trace · metrics · rescue · limits  │         ├ listing   above or across mounts
-//!      · recognize · authenticate       │         └ batch     all or nothing over several
-//!      · rate · context · authorize     ┘
+//! client ── server ── stack ── gateway ── backend ── catalog
+//!                       │         ├ forward   one catalog owns it
+//!    trace · metrics    │         ├ listing   above or across mounts
+//!      · rescue · limits│         └ batch     all or nothing over several
+//!      · recognize      │
+//!      · authenticate   │
+//!      · rate · context │
+//!      · authorize      ┘
 //! ```
 //!
-//! In reading order:
+//! In the order of imports: a module may import those below it, never one above.
+//! `tests/layers.rs` checks that.
 //!
 //! | module | role |
 //! |---|---|
-//! | [`app`] | the composition root: builds everything from a [`config::Config`], binds, serves, drains. Alone it may import everything, and alone it sees the whole configuration |
-//! | [`listener`] | accepts connections, bounds their number and patience, stops |
-//! | [`tls`] | what clients are shown and asked for; the handshake |
-//! | [`connection`] | one connection: HTTP/1.1 or HTTP/2, its bounds, its requests |
-//! | [`stack`] | THE ordered list of layers, with a reason for each place |
-//! | [`layer`] | one file a middleware; layers do not import each other |
-//! | [`token`] | what a signed token must be to be believed; pure |
-//! | [`keys`] | the issuers' keys: fetched, refreshed, kept while an issuer is down |
-//! | [`gateway`] | the innermost service: who owns it, and have it done |
-//! | [`access`] | who may do what: the rules of `authorization`; pure |
-//! | [`listing`] | one tree of namespaces and tables over many catalogs |
-//! | [`batch`] | batches of table versions over catalogs that cannot prepare: `batch::step` is the protocol, pure |
-//! | [`route`] | the immutable table of mounts; pure |
-//! | [`backend`] | the configured connection to one catalog; says exactly whether a catalog can have acted |
+//! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration |
 //! | [`admin`] | the pages for operators, on an address of their own |
-//! | [`protocol`] | what the contract says, as pure values: operations, identifiers, errors, bodies |
+//! | [`server`] | listener, connections, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
+//! | [`stack`] | the ordered list of layers, with a reason for each place |
+//! | [`layer`] | one middleware a file; layers do not import each other |
+//! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches |
+//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure |
+//! | [`backend`] | the connection to one catalog; says exactly whether a catalog can have acted |
+//! | [`auth`] | tokens, issuers' keys, access rules |
+//! | [`route`] | the immutable table of mounts; pure |
+//! | [`telemetry`] | the log and the spans |
+//! | [`request`] | the record of one request, and the context that layers add to it |
+//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers |
+//! | [`body`] | the one body type |
+//! | [`metrics`] | every counter, by name |
 //! | [`config`] | the validated configuration, and how it is read |
-//! | [`dev_token`] | makes keys and tokens for trying things out |
-//!
-//! Leaves, which everything may import and which import no module above: [`protocol`], [`config`], [`error`]
-//! (what a client may be told), [`body`] (the one body type), [`exchange`] (the record of one request, written by
-//! whoever learns something), [`metrics`] (every counter), [`pem`] (certificates and keys in files), [`telemetry`] (the
-//! log), [`worker`] (the threads that serve), `gather` (small writes in one piece), `plain` (which HTTP/1.1 needs no
-//! hyper), `wake` (wakers that can be held back).
+//! | [`pem`] | certificates and keys in files |
+//! | [`protocol`] | the contract as pure values: operations, identifiers, JSON bodies; no clock, socket or disk |
+//! | [`error`] | the one error that reaches a client, with the contract's code |
+//! | [`util`] | helpers that know nothing of catalogs or HTTP |
+//! | [`dev_token`] | keys and tokens for trying things out; used by the program only |
 //!
 //! What holds throughout:
 //!
 //! - A configuration makes a whole new stack ([`stack::Current`]); a request stays in the one that it entered, and
-//!   keeps its routes ([`gateway::World`]).
-//! - What one layer learns reaches the next in the request's [`exchange::learned::Learned`] or in the
-//!   [`exchange::Exchange`], never as a header.
+//!   keeps its routes ([`gateway::RoutingSnapshot`]).
+//! - What one layer learns reaches the next in the request's [`request::context::RequestContext`] or in the
+//!   [`request::RequestRecord`], never as a header.
 //! - Parts fail with their own error types, which become [`error::Error`] at their edge and a response in
 //!   [`layer::rescue`], nowhere else.
 //! - Bodies stream; only JSON that must be looked at is held, and never more than `limits.json_body` of it.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
+//!
+//! # Glossary
+//!
+//! - **mount**: a prefix of names that clients see, and the backend that serves everything below it.
+//! - **batch**: changes of several tables that happen together or not at all.
+//! - **reveal**: all versions of a committed batch become visible to readers in one step.
+//! - **rest**, or cool-down: the time after a rollback in which nobody makes the same version number again.
+//! - **watch**: looking for a create or a removal that got no clear answer and may still arrive, for 15 minutes.
+//! - **hazard**: a version that cannot be proven to be the batch's own; it stays hidden and locked for an operator.
+//! - **stranded**: a batch whose backend is no longer in the configuration.
+//! - **contested**: a version number that somebody else has asked for, too; only its e_tag proves whose it is.
+//! - **share**: the entries of a batch that concern one line of versions, in their order.
+//! - **outcome**: what a batch came to, kept for requests that repeat its `Idempotency-Key`.
+//! - **breaker**: stops sending to an address of a catalog after failures in a row.
+//! - **context**: the `x-ns-ctx-*` headers of a request, as string pairs.
 
-pub mod access;
 pub mod admin;
 pub mod app;
+pub mod auth;
 pub mod backend;
 pub mod batch;
 pub mod body;
 pub mod config;
-pub mod connection;
 pub mod dev_token;
 pub mod error;
-pub mod exchange;
 pub mod gateway;
-mod gather;
-pub mod keys;
+mod http1;
 pub mod layer;
-pub mod listener;
-pub mod listing;
 pub mod metrics;
 pub mod pem;
-mod plain;
 pub mod protocol;
+pub mod request;
 pub mod route;
+pub mod server;
 pub mod stack;
 pub mod telemetry;
-pub mod tls;
-pub mod token;
-mod wake;
-pub mod worker;
+pub mod util;

@@ -20,10 +20,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{IntGauge, Registry, TextEncoder};
 
-pub use auth::{Auth, Issuer, TokenCache};
+pub use auth::{Auth, CacheLookup, Issuer};
 pub use backend::Backend;
-pub use batch::{Batch, Census, Phase, Standing};
-pub use request::{Counted, Requests};
+pub use batch::{Batch, BatchCounts, BatchState, Phase};
+pub use request::{CompletedRequest, Requests};
 
 use families::Families;
 

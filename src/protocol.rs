@@ -5,7 +5,6 @@ pub mod canonical;
 pub mod claims;
 pub mod commit;
 pub mod context;
-pub mod error;
 pub mod identifier;
 mod json;
 pub mod location;

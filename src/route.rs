@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Kind;
-use crate::protocol::prefixes::{Prefixed, Prefixes};
+use crate::protocol::prefixes::{PrefixEntry, Prefixes};
 
 /// A prefix of the tree that clients see, and who serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Mount {
 #[derive(Clone, Debug, Default)]
 pub struct Table(Prefixes<Arc<Mount>>);
 
-impl Prefixed for Arc<Mount> {
+impl PrefixEntry for Arc<Mount> {
     fn prefix(&self) -> &Identifier {
         &self.namespace
     }

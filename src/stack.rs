@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use tower::ServiceBuilder;
 
-use crate::access::Rules;
+use crate::auth::access::Rules;
 
-use crate::exchange::span::Recorder;
 use crate::gateway::Gateway;
 use crate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use crate::layer::authorize::{Authorize, AuthorizeLayer};
@@ -20,6 +19,7 @@ use crate::layer::recognize::{Recognize, RecognizeLayer};
 use crate::layer::rescue::{Rescue, RescueLayer};
 use crate::layer::trace::{Trace, TraceLayer};
 use crate::metrics::Requests;
+use crate::request::span::Recorder;
 use crate::telemetry::Log;
 pub use current::Current;
 

@@ -12,7 +12,7 @@ use nsgate::batch::Batches;
 use nsgate::batch::log::disk::DiskLog;
 use nsgate::body::Body;
 use nsgate::config::{BatchConfig, BatchMode, Limits};
-use nsgate::gateway::{Gateway, World};
+use nsgate::gateway::{Gateway, RoutingSnapshot};
 use nsgate::layer::recognize::{Recognize, RecognizeLayer};
 use nsgate::metrics::Metrics;
 use nsgate::protocol::identifier::Identifier;
@@ -68,7 +68,7 @@ impl House {
         });
         let batches = Batches::new(Arc::new(log.unwrap()), settings, metrics.batch().clone());
         let batches = Arc::new(batches);
-        let world = World {
+        let world = RoutingSnapshot {
             routes: route::Table::new(mounts),
             backends: backends.clone(),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nsgate::batch::Kept;
+use nsgate::batch::MemoryUse;
 use nsgate::config::BatchConfig;
 
 use crate::catalog::Catalog;
@@ -71,8 +71,8 @@ pub async fn measure(table: &mut Table) {
     );
 }
 
-fn counted(kept: Kept) -> String {
-    let Kept {
+fn counted(kept: MemoryUse) -> String {
+    let MemoryUse {
         locks,
         lines,
         open,

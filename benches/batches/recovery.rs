@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nsgate::batch::log::disk::DiskLog;
 use nsgate::batch::log::{Action, BatchId, Intent, IntentEntry, Log as _};
 use nsgate::config::BatchConfig;
-use nsgate::metrics::Standing;
+use nsgate::metrics::BatchState;
 use nsgate::protocol::identifier::Identifier;
 use tokio::task::JoinSet;
 
@@ -59,7 +59,7 @@ async fn finished(table: &mut Table, clients: usize) {
         .batches
         .open()
         .iter()
-        .any(|batch| batch.state != Standing::Watching)
+        .any(|batch| batch.state != BatchState::Watching)
     {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

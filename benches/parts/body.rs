@@ -6,7 +6,7 @@ use divan::{Bencher, black_box};
 use nsgate::protocol::batch;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{self, Asked, Checked};
+use nsgate::protocol::rewrite::{self, CheckedBody, RequestRoute};
 use serde_json::json;
 
 #[divan::bench]
@@ -48,14 +48,14 @@ fn of_a_batch(bencher: Bencher<'_, '_>, entries: usize) {
 
 fn checked(bencher: Bencher<'_, '_>, operation: Operation, body: &Bytes) {
     let id = Identifier::from_names(["prod", "t1"]).unwrap();
-    let asked = Asked {
+    let asked = RequestRoute {
         operation,
         id: Some(&id),
         index_name: None,
     };
     bencher
         .counter(BytesCount::new(body.len()))
-        .bench_local(|| -> Checked {
+        .bench_local(|| -> CheckedBody {
             let keep = |_: &Identifier| Ok(None);
             rewrite::request(black_box(asked), black_box(body.clone()), keep, |_, _| {
                 Ok(true)

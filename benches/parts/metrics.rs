@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use divan::{Bencher, black_box};
 use http::StatusCode;
-use nsgate::metrics::{Counted, Metrics};
+use nsgate::metrics::{CompletedRequest, Metrics};
 use nsgate::protocol::operation::Operation;
 
 #[divan::bench(threads = [1, 2])]
 fn one_request(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new();
     let backend = metrics.backend(&"warehouse".into());
-    let counted = Counted {
+    let counted = CompletedRequest {
         operation: Some(Operation::DescribeTable),
         backend: Some(&backend),
         status: Some(StatusCode::OK),

@@ -12,12 +12,12 @@ use nsgate::batch::Batches;
 use nsgate::batch::log::disk::DiskLog;
 use nsgate::body::Body;
 use nsgate::config::{BatchConfig, BatchMode, Limits};
-use nsgate::gateway::{Gateway, World};
+use nsgate::gateway::{Gateway, RoutingSnapshot};
 use nsgate::layer::recognize::RecognizeLayer;
 use nsgate::metrics::Metrics;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{self, Answered, Asked};
+use nsgate::protocol::rewrite::{self, RequestRoute, ResponseRoute};
 use nsgate::route::{Mount, Table};
 use tower::{Layer as _, Service as _};
 
@@ -29,7 +29,7 @@ const ANSWER: &str = r#"{"table":"t1","namespace":["lake"],"location":"s3://buck
 fn body_of_a_request(bencher: Bencher<'_, '_>) {
     let (here, there) = (id(["moved", "t1"]), id(["lake", "t1"]));
     let body = Bytes::from_static(br#"{"id":["moved","t1"],"check_declared":false}"#);
-    let asked = Asked {
+    let asked = RequestRoute {
         operation: Operation::DescribeTable,
         id: Some(&here),
         index_name: None,
@@ -49,7 +49,7 @@ fn body_of_an_answer(bencher: Bencher<'_, '_>) {
     let (from, to) = (id(["lake"]), id(["moved"]));
     let body = Bytes::from_static(ANSWER.as_bytes());
     bencher.bench_local(|| {
-        let answered = Answered {
+        let answered = ResponseRoute {
             operation: Operation::DescribeTable,
             asked: black_box(&here),
             there: black_box(&there),
@@ -83,7 +83,7 @@ fn whole_request(bencher: Bencher<'_, '_>, mount: &str) {
         backend_name: backend.name().clone(),
         backend_namespace: id([there]),
     });
-    let world = World {
+    let world = RoutingSnapshot {
         routes: Table::new(mounts.into()),
         backends: vec![Arc::new(backend)],
     };

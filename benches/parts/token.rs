@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use divan::{Bencher, black_box};
 use http::Request;
+use nsgate::auth::keys::{Clock, Keys};
 use nsgate::body::Body;
 use nsgate::config::{Algorithm, Auth, Issuer, KeySource};
-use nsgate::keys::{Clock, Keys};
 use nsgate::layer::authenticate::{AuthenticateLayer, Verifier};
 use nsgate::metrics::Metrics;
 

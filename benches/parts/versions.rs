@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use nsgate::batch::fate::Fate;
+use nsgate::batch::visibility::commit_flag::CommitFlag;
 use nsgate::batch::visibility::filter::Page;
-use nsgate::batch::visibility::{Hidden, Visibility, quick};
-use nsgate::batch::{Line, TableKey};
+use nsgate::batch::visibility::{Hidden, Visibility, json_splice};
+use nsgate::batch::{TableBranch, TableKey};
 use nsgate::protocol::identifier::Identifier;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn one_of(bencher: Bencher<'_, '_>, versions: u64) {
     bencher
         .counter(BytesCount::new(body.len()))
         .with_inputs(|| Bytes::copy_from_slice(&body))
-        .bench_local_values(|body| quick::without(black_box(body), &hidden).unwrap());
+        .bench_local_values(|body| json_splice::without(black_box(body), &hidden).unwrap());
 }
 
 /// The same where the list has to be read as JSON.
@@ -39,18 +39,18 @@ fn one_of_a_list_that_is_read(bencher: Bencher<'_, '_>, versions: u64) {
         });
 }
 
-fn line() -> Line {
+fn line() -> TableBranch {
     let table = TableKey {
         backend: "warehouse".into(),
         table: Identifier::from_names(["prod", "t1"]).unwrap(),
     };
-    Line::new(table, None)
+    TableBranch::new(table, None)
 }
 
 /// The latest of so many.
 fn hidden(versions: u64) -> Hidden {
     let visibility = Visibility::default();
-    visibility.hide(line(), versions, &Fate::default());
+    visibility.hide(line(), versions, &CommitFlag::default());
     visibility.hidden(&line())
 }
 

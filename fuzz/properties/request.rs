@@ -8,7 +8,7 @@ use http::{Request, Response};
 use nsgate::backend::Peer;
 use nsgate::body::Body;
 use nsgate::config::Limits;
-use nsgate::connection::{Protocols, Pulse};
+use nsgate::server::connection::{ConnectionState, Protocols};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
@@ -41,7 +41,9 @@ fn converse(first: &str, data: &[u8]) -> Seen {
             };
             let peer = Peer::new(([127, 0, 0, 1], 1).into(), false);
             let protocols = Protocols::new(&limits);
-            protocols.serve(theirs, peer, stack, Pulse::new()).await;
+            protocols
+                .serve(theirs, peer, stack, ConnectionState::new())
+                .await;
         });
         for piece in [first.as_bytes(), data] {
             // The server may have hung up.

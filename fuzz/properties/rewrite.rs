@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nsgate::error::Error;
 use nsgate::protocol::identifier::Identifier;
 use nsgate::protocol::operation::Operation;
-use nsgate::protocol::rewrite::{Answered, Asked, Checked, request, response};
+use nsgate::protocol::rewrite::{CheckedBody, RequestRoute, ResponseRoute, request, response};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -49,10 +49,10 @@ fn pass(
     to: &[&str],
     body: &Bytes,
     drops: bool,
-) -> Result<Checked, Error> {
+) -> Result<CheckedBody, Error> {
     let (from, to) = (id(from), id(to));
     let route = from.join("t").expect("an identifier");
-    let asked = Asked {
+    let asked = RequestRoute {
         operation,
         id: Some(&route),
         index_name: Some("i"),
@@ -128,7 +128,7 @@ fn has_others(body: &[u8]) -> bool {
 
 fn answers(operation: Operation, body: &Bytes, manages: bool) {
     let (there, here) = (id(&["x", "y"]), id(&["lab"]));
-    let answered = Answered {
+    let answered = ResponseRoute {
         operation,
         asked: &id(&["lab", "n", "t"]),
         there: &id(&["x", "y", "n", "t"]),

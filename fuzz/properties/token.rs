@@ -8,8 +8,8 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use nsgate::auth::token::{Headers, Jwk, Key, MAX_BYTES, Policy, Refusal, UnverifiedToken, bearer};
 use nsgate::config::{Algorithm, Issuer};
-use nsgate::token::{Headers, Jwk, Key, MAX_BYTES, Policy, Refusal, Unverified, bearer};
 use serde_json::{Map, Value, json};
 
 const NOW: u64 = 1_800_000_000;
@@ -68,9 +68,9 @@ fn judge(token: &str) -> Option<Map<String, Value>> {
 }
 
 /// Reads a token; what is read is what any other reader would see.
-fn read(token: &str) -> Option<Unverified<'_>> {
+fn read(token: &str) -> Option<UnverifiedToken<'_>> {
     let known = Headers::default();
-    let read = match Unverified::read(token, &known) {
+    let read = match UnverifiedToken::read(token, &known) {
         Ok(read) => read,
         Err(refusal) => {
             // They become a part of a quoted string in a header.
@@ -83,7 +83,7 @@ fn read(token: &str) -> Option<Unverified<'_>> {
     };
     let (encoded, kept) = read.unknown_header().expect("the first one");
     known.keep(encoded, kept);
-    let again = Unverified::read(token, &known).expect("it was read before");
+    let again = UnverifiedToken::read(token, &known).expect("it was read before");
     assert_eq!(again.header(), read.header(), "a header that is known");
     let parts: Vec<&str> = token.split('.').collect();
     let [header, payload, signature] = parts[..] else {

@@ -6,18 +6,18 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Page, Problem, Shown};
-use crate::batch::{Batches, Looked, OpenBatch, OpenEntry, TransactionStatus, now_millis};
-use crate::metrics::Standing;
-use crate::protocol::error::Code;
-use words::Way;
+use super::{AdminState, Page, Problem};
+use crate::batch::{Batches, EntryInspection, OpenBatch, OpenEntry, TransactionStatus, now_millis};
+use crate::error::code::Code;
+use crate::metrics::BatchState;
+use words::Remedy;
 
 /// About so many entries are on the page of all batches; the batches beyond them are only counted.
 const LISTED: usize = 20_000;
 
 /// A batch as both pages show it.
 #[derive(Serialize)]
-struct Told<'a> {
+struct BatchSummary<'a> {
     #[serde(flatten)]
     batch: &'a OpenBatch,
     age_seconds: u64,
@@ -26,27 +26,27 @@ struct Told<'a> {
 
 /// A batch as its own page shows it.
 #[derive(Serialize)]
-struct ToldWhole<'a> {
+struct BatchDetail<'a> {
     id: &'a str,
-    state: Standing,
+    state: BatchState,
     since_millis: u64,
     age_seconds: u64,
     waits_for: String,
-    ways: Vec<Way>,
-    resolved: Vec<ToldResolution<'a>>,
-    entries: Vec<ToldEntry<'a>>,
+    ways: Vec<Remedy>,
+    resolved: Vec<ResolutionDetail<'a>>,
+    entries: Vec<EntryDetail<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToldEntry<'a> {
+struct EntryDetail<'a> {
     #[serde(flatten)]
     entry: &'a OpenEntry,
     #[serde(flatten)]
-    looked: Option<&'a Looked>,
+    looked: Option<&'a EntryInspection>,
 }
 
 #[derive(Serialize)]
-struct ToldResolution<'a> {
+struct ResolutionDetail<'a> {
     decision: &'static str,
     who: &'a str,
     why: &'a str,
@@ -54,16 +54,16 @@ struct ToldResolution<'a> {
 }
 
 /// `/batches`: those that wait for a person first, the oldest first.
-pub(super) fn list(shown: &Shown) -> Value {
+pub(super) fn list(shown: &AdminState) -> Value {
     let mut open = shown.batches.open();
-    open.sort_by_key(|batch| !matches!(batch.state, Standing::Hazard | Standing::Stranded));
+    open.sort_by_key(|batch| !matches!(batch.state, BatchState::Hazard | BatchState::Stranded));
     let mut entries = 0;
     let listed = open.iter().take_while(|batch| {
         let fits = entries < LISTED;
         entries += batch.entries.len();
         fits
     });
-    let listed = listed.map(|batch| Told {
+    let listed = listed.map(|batch| BatchSummary {
         batch,
         age_seconds: batch.age().as_secs(),
         waits_for: words::waits_for(batch, &configured(shown)),
@@ -73,24 +73,24 @@ pub(super) fn list(shown: &Shown) -> Value {
 }
 
 /// `/batches/ID`.
-pub(super) async fn show(shown: &Shown, id: &str) -> Page {
+pub(super) async fn show(shown: &AdminState, id: &str) -> Page {
     let Some((batch, look)) = shown.batches.look(id).await else {
         return unknown(&shown.batches, id)
             .await
             .at(&format!("/batches/{id}"));
     };
     let entries = batch.entries.iter().enumerate();
-    let entries = entries.map(|(index, entry)| ToldEntry {
+    let entries = entries.map(|(index, entry)| EntryDetail {
         entry,
         looked: look.entries.get(index),
     });
-    let resolved = look.resolved.iter().map(|resolution| ToldResolution {
+    let resolved = look.resolved.iter().map(|resolution| ResolutionDetail {
         decision: if resolution.commit { "commit" } else { "abort" },
         who: &resolution.who,
         why: &resolution.why,
         seconds_ago: now_millis().saturating_sub(resolution.at) / 1000,
     });
-    let told = ToldWhole {
+    let told = BatchDetail {
         id: &batch.id,
         state: batch.state,
         since_millis: batch.since_millis,
@@ -103,7 +103,7 @@ pub(super) async fn show(shown: &Shown, id: &str) -> Page {
     Page::json(StatusCode::OK, &json!(told))
 }
 
-fn configured(shown: &Shown) -> Vec<std::sync::Arc<str>> {
+fn configured(shown: &AdminState) -> Vec<std::sync::Arc<str>> {
     let world = &shown.current.load().world;
     let names = world.backends.iter().map(|backend| backend.name().clone());
     names.collect()

@@ -3,13 +3,13 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EXPOSITION, Page, Problem, Shown, reload};
-use crate::backend::Standing;
-use crate::protocol::error::Code;
+use super::{AdminState, EXPOSITION, Page, Problem, reload};
+use crate::backend::EndpointStatus;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
-pub(super) fn metrics(shown: &Shown) -> Page {
-    shown.metrics.batch().open(&shown.batches.census());
+pub(super) fn metrics(shown: &AdminState) -> Page {
+    shown.metrics.batch().open(&shown.batches.counts());
     for backend in &shown.current.load().world.backends {
         backend.show();
     }
@@ -27,7 +27,7 @@ pub(super) fn metrics(shown: &Shown) -> Page {
     }
 }
 
-pub(super) fn ready(shown: &Shown) -> Page {
+pub(super) fn ready(shown: &AdminState) -> Page {
     let missing = shown.readiness.missing(&shown.current.load().keys);
     let status = match missing.is_empty() {
         true => StatusCode::OK,
@@ -41,7 +41,7 @@ pub(super) fn ready(shown: &Shown) -> Page {
     Page::json(status, &page)
 }
 
-pub(super) fn backends(shown: &Shown) -> Value {
+pub(super) fn backends(shown: &AdminState) -> Value {
     let world = &shown.current.load().world;
     let mut mounts = vec![Vec::new(); world.backends.len()];
     for mount in world.routes.mounts() {
@@ -63,7 +63,7 @@ pub(super) fn backends(shown: &Shown) -> Value {
     json!({ "backends": backends.collect::<Vec<_>>() })
 }
 
-fn endpoint(standing: &Standing) -> Value {
+fn endpoint(standing: &EndpointStatus) -> Value {
     json!({
         "address": standing.address,
         "up": standing.up,

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::Page;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// A no, and why.
 pub(super) struct Problem {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::keys::Keys;
+use crate::auth::keys::Keys;
 
 /// What stands in the way of serving. Empty: ready.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Page, Problem};
 use crate::body::Body;
 use crate::config::reload::Report;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// Who may wait for a reload at a time.
 const WAITING: usize = 64;

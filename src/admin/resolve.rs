@@ -10,7 +10,7 @@ use super::{Page, Problem};
 use crate::batch::step::Decision;
 use crate::batch::{Batches, ResolveError, Resolver};
 use crate::body::Body;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// The longest body, in bytes, and the longest of its texts: both are kept in the log.
 const MAX_BODY: usize = 16 << 10;
@@ -20,7 +20,7 @@ const SHAPE: &str =
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ResolveRequest {
     decision: Word,
     #[serde(default)]
     who: String,
@@ -60,7 +60,7 @@ pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>)
 }
 
 async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<Page, Problem> {
-    let Asked { decision, who, why } = read(request).await?;
+    let ResolveRequest { decision, who, why } = read(request).await?;
     let decision = match decision {
         Word::Commit => Decision::Commit,
         Word::Abort => Decision::Abort,
@@ -84,7 +84,7 @@ async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<P
     }
 }
 
-async fn read(request: Request<Body>) -> Result<Asked, Problem> {
+async fn read(request: Request<Body>) -> Result<ResolveRequest, Problem> {
     let bad = |words: String| Problem::new(Code::InvalidInput, words).with_detail(SHAPE);
     // A page of another site that a browser shows can send no such type unasked.
     let kind = request.headers().get(CONTENT_TYPE);
@@ -95,7 +95,7 @@ async fn read(request: Request<Body>) -> Result<Asked, Problem> {
     }
     let body = request.into_body().collect_up_to(MAX_BODY).await;
     let body = body.map_err(|error| bad(error.to_string()))?;
-    let mut asked: Asked = serde_json::from_slice(&body)
+    let mut asked: ResolveRequest = serde_json::from_slice(&body)
         .map_err(|error| bad(format!("the body is no decision: {error}")))?;
     for (name, text) in [("who", &asked.who), ("why", &asked.why)] {
         if text.len() > MAX_TEXT {

@@ -2,10 +2,10 @@
 use serde_json::from_slice;
 
 use super::*;
+use crate::auth::keys::{Clock, SystemClock};
 use crate::backend::Backend;
 use crate::batch::log::disk::DiskLog;
 use crate::config::{Auth, BackendConfig, BatchConfig, Issuer, Limits};
-use crate::keys::{Clock, SystemClock};
 use crate::protocol::identifier::Identifier;
 use crate::route::{Mount, Table};
 
@@ -20,7 +20,7 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
     let limits = Limits::default();
     let lake = Backend::open(&lake, &limits, &metrics).await.unwrap();
     let prod = Identifier::from_names(["prod"]).unwrap();
-    let world = World {
+    let world = RoutingSnapshot {
         routes: Table::new(vec![Mount {
             namespace: prod,
             backend: 0,
@@ -43,11 +43,11 @@ async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
         anonymous: false,
     };
     let keys = Keys::new(&auth, &clock, metrics.auth()).unwrap();
-    Admin::new(Shown {
+    Admin::new(AdminState {
         metrics,
         readiness: Arc::default(),
         batches: Arc::new(batches),
-        current: Arc::new(ArcSwap::from_pointee(Current {
+        current: Arc::new(ArcSwap::from_pointee(CurrentConfig {
             config: json!({ "listen": {} }),
             world: Arc::new(world),
             keys: Arc::new(keys),

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use crate::access::Rules;
+use crate::auth::access::Rules;
+use crate::auth::keys::{Clock, Keys, SystemClock};
 use crate::backend::Backend;
 use crate::batch::Identities;
 use crate::config::{BackendConfig, Config, Implementation, Mount, ServerTls};
-use crate::connection::Protocols;
-use crate::gateway::World;
-use crate::keys::{Clock, Keys, SystemClock};
+use crate::gateway::RoutingSnapshot;
 use crate::layer::context::TakeContextLayer;
-use crate::listener::Serving;
 use crate::metrics::Metrics;
 use crate::protocol::context::ContextRules;
 use crate::protocol::identifier::{Identifier, IdentifierError};
 use crate::route;
-use crate::tls;
+use crate::server::connection::Protocols;
+use crate::server::listener::Serving;
+use crate::server::tls;
 
 /// Connections to the admin address at a time.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -30,13 +30,13 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// Why a part could not be made.
 #[derive(Debug)]
-pub(super) struct Unbuilt {
+pub(super) struct BuildError {
     /// The key that it is made from.
     pub(super) key: String,
     pub(super) message: String,
 }
 
-impl Unbuilt {
+impl BuildError {
     pub(super) fn new(key: impl Into<String>, error: impl fmt::Display) -> Self {
         Self {
             key: key.into(),
@@ -82,9 +82,9 @@ pub(super) async fn world(
     config: &Config,
     metrics: &Metrics,
     identities: &Identities,
-    before: Option<(&Config, &World)>,
+    before: Option<(&Config, &RoutingSnapshot)>,
     same: impl Fn(&Path) -> bool,
-) -> Result<World, Vec<Unbuilt>> {
+) -> Result<RoutingSnapshot, Vec<BuildError>> {
     let mut problems = Vec::new();
     let mut backends = Vec::with_capacity(config.backends.len());
     let named = config.backends.iter();
@@ -107,18 +107,18 @@ pub(super) async fn world(
         }
         match Backend::open(wanted, &config.limits, metrics).await {
             Ok(backend) => backends.push(Arc::new(backend.known_as(identity))),
-            Err(error) => problems.push(Unbuilt::new(format!("backends.{name}"), error)),
+            Err(error) => problems.push(BuildError::new(format!("backends.{name}"), error)),
         }
     }
-    let routes = routes(config).map_err(|error| vec![Unbuilt::new("mounts", error)])?;
+    let routes = routes(config).map_err(|error| vec![BuildError::new("mounts", error)])?;
     match problems.is_empty() {
-        true => Ok(World { routes, backends }),
+        true => Ok(RoutingSnapshot { routes, backends }),
         false => Err(problems),
     }
 }
 
 /// Everything that cannot be made.
-pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
+pub(super) async fn check(config: &Config) -> Vec<BuildError> {
     let mut reachable = config.clone();
     let rest = |backend: &BackendConfig| matches!(backend.implementation, Implementation::Rest(_));
     reachable.backends.retain(|_, backend| rest(backend));
@@ -131,7 +131,7 @@ pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
     let keys = Keys::new(&config.auth, &clock, metrics.auth());
     let keys = match keys {
         Ok(keys) => unsound_keys(&keys).await,
-        Err(error) => vec![Unbuilt::new("auth.issuers", error)],
+        Err(error) => vec![BuildError::new("auth.issuers", error)],
     };
     let problems = world.err().into_iter().flatten().chain(keys);
     let problems = problems
@@ -143,12 +143,12 @@ pub(super) async fn check(config: &Config) -> Vec<Unbuilt> {
 }
 
 /// What is wrong with the files that hold keys of issuers.
-pub(super) async fn unsound_keys(keys: &Keys) -> Vec<Unbuilt> {
+pub(super) async fn unsound_keys(keys: &Keys) -> Vec<BuildError> {
     let mut problems = Vec::new();
     for (index, issuer) in keys.issuers().iter().enumerate() {
         if let Err(error) = issuer.check_file().await {
             let key = format!("auth.issuers[{index}].keys.file");
-            problems.push(Unbuilt::new(key, error));
+            problems.push(BuildError::new(key, error));
         }
     }
     problems
@@ -173,9 +173,9 @@ fn files(backend: &BackendConfig) -> impl Iterator<Item = &Path> {
 }
 
 /// Who may do what; `None`: everyone everything.
-pub(super) fn rules(config: &Config) -> Result<Option<Arc<Rules>>, Vec<Unbuilt>> {
+pub(super) fn rules(config: &Config) -> Result<Option<Arc<Rules>>, Vec<BuildError>> {
     let rules = config.authorization.as_deref().map(Rules::new).transpose();
-    let rules = rules.map_err(|error| vec![Unbuilt::new("authorization", error)])?;
+    let rules = rules.map_err(|error| vec![BuildError::new("authorization", error)])?;
     Ok(rules.map(Arc::new))
 }
 
@@ -191,7 +191,7 @@ pub(super) fn tls(
     config: &Config,
     before: Option<(&Config, &Serving)>,
     same: impl Fn(&Path) -> bool,
-) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+) -> Result<Option<Arc<ServerConfig>>, BuildError> {
     let of = |config: &Config| config.listen.tls.clone();
     tls_of("listen.tls", of, config, before, same)
 }
@@ -201,7 +201,7 @@ pub(super) fn admin_tls(
     config: &Config,
     before: Option<(&Config, &Serving)>,
     same: impl Fn(&Path) -> bool,
-) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+) -> Result<Option<Arc<ServerConfig>>, BuildError> {
     let of = |config: &Config| config.admin.tls.clone();
     tls_of("admin.tls", of, config, before, same)
 }
@@ -212,7 +212,7 @@ fn tls_of(
     config: &Config,
     before: Option<(&Config, &Serving)>,
     same: impl Fn(&Path) -> bool,
-) -> Result<Option<Arc<ServerConfig>>, Unbuilt> {
+) -> Result<Option<Arc<ServerConfig>>, BuildError> {
     let Some(wanted) = of(config) else {
         return Ok(None);
     };
@@ -224,7 +224,7 @@ fn tls_of(
     if let Some((_, serving)) = before.filter(unchanged) {
         return Ok(serving.tls.clone());
     }
-    let made = tls::server_config(&wanted).map_err(|error| Unbuilt::new(key, error))?;
+    let made = tls::server_config(&wanted).map_err(|error| BuildError::new(key, error))?;
     Ok(Some(made))
 }
 

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::build::{self, Unbuilt};
-use super::lasting::Lasting;
-use crate::backend::{Backend, health};
+use super::build::{self, BuildError};
+use crate::app::process::ProcessState;
+use crate::auth::keys::{Issuer, Keys};
+use crate::backend::Backend;
+use crate::backend::endpoints::health;
 use crate::config::Config;
 use crate::config::reload::Digests;
-use crate::gateway::{Gateway, World};
-use crate::keys::{Issuer, Keys};
+use crate::gateway::{Gateway, RoutingSnapshot};
 use crate::layer::authenticate::Verifier;
 use crate::layer::rate::Rates;
-use crate::listener::Serving;
+use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
 
@@ -23,7 +24,7 @@ pub(super) struct Snapshot {
     pub(super) config: Config,
     /// What was in the files that the configuration names.
     pub(super) digests: Digests,
-    pub(super) world: Arc<World>,
+    pub(super) world: Arc<RoutingSnapshot>,
     pub(super) keys: Arc<Keys>,
     verifier: Arc<Verifier>,
     rates: Option<Arc<Rates>>,
@@ -37,11 +38,11 @@ impl Snapshot {
     /// Makes everything `config` asks for; contacts nobody, starts nothing. What has not changed since `before` is
     /// taken from there.
     pub(super) async fn build(
-        lasting: &Lasting,
+        lasting: &ProcessState,
         config: Config,
         digests: Digests,
         before: Option<&Self>,
-    ) -> Result<Self, Vec<Unbuilt>> {
+    ) -> Result<Self, Vec<BuildError>> {
         let same = |path: &Path| before.is_some_and(|before| digests.agree(&before.digests, path));
         let metrics = &lasting.metrics;
         let old_world = before.map(|before| (&before.config, &*before.world));
@@ -58,7 +59,7 @@ impl Snapshot {
             }
             None => Keys::new(&config.auth, &lasting.clock, metrics.auth()),
         };
-        let keys = keys.map_err(|error| Unbuilt::new("auth.issuers", error));
+        let keys = keys.map_err(|error| BuildError::new("auth.issuers", error));
         let (world, keys, (tls, admin_tls)) = match (world, keys, tls) {
             (Ok(world), Ok(keys), Ok(tls)) => (Arc::new(world), Arc::new(keys), tls),
             (world, keys, tls) => {
@@ -103,7 +104,7 @@ impl Snapshot {
 
     /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that
     /// serves goes on with those that it has.
-    pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<Unbuilt>> {
+    pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<BuildError>> {
         let problems = build::unsound_keys(&self.keys).await;
         match problems.is_empty() {
             true => Ok(self),
@@ -149,7 +150,7 @@ impl Snapshot {
 
 /// Remembered tokens are believed as long as nothing about who may come in has changed.
 fn verifier(
-    lasting: &Lasting,
+    lasting: &ProcessState,
     config: &Config,
     keys: &Keys,
     before: Option<&Snapshot>,
@@ -169,7 +170,7 @@ fn verifier(
 }
 
 /// The way to the collector, as long as it is the same one.
-fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, Unbuilt> {
+fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, BuildError> {
     let Some(uri) = &config.telemetry.otlp else {
         return Ok(None);
     };
@@ -177,6 +178,6 @@ fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, Un
     if let Some(before) = before.filter(same) {
         return Ok(before.spans.clone());
     }
-    let opened = Spans::to(uri).map_err(|error| Unbuilt::new("telemetry.otlp", error));
+    let opened = Spans::to(uri).map_err(|error| BuildError::new("telemetry.otlp", error));
     opened.map(Some)
 }

@@ -6,7 +6,7 @@ use std::io;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::worker;
+use crate::util::worker;
 
 /// All of them. The first is the thread that made them, as long as it is in [`Workers::block_on`].
 pub(super) struct Workers {

@@ -20,7 +20,7 @@ use crate::error::BoxError;
 
 pub use refusal::Refusal;
 use tokens::Tokens;
-pub(super) use tokens::{Found, Lent};
+pub(super) use tokens::{IssuedToken, TokenLookup};
 
 /// A backend's static headers and its rule for the caller's token.
 pub(super) struct Credentials {
@@ -62,7 +62,7 @@ impl Credentials {
         &self,
         authority: Option<&Authority>,
         headers: &HeaderMap,
-    ) -> Option<Found> {
+    ) -> Option<TokenLookup> {
         let tokens = self.tokens.as_deref()?;
         match authority {
             Some(Authority::Service) => Some(tokens.own()),
@@ -76,7 +76,7 @@ impl Credentials {
     pub(super) fn apply(
         &self,
         authority: Option<&Authority>,
-        lent: Option<&Lent>,
+        lent: Option<&IssuedToken>,
         headers: &mut HeaderMap,
     ) {
         let own = matches!(authority, Some(Authority::Service));

@@ -25,7 +25,7 @@ use super::Failure;
 use crate::body::{Body, CollectError};
 use crate::config::DirConfig;
 use crate::error::BoxError;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use call::Call;
 
 /// The time between two checks.

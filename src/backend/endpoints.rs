@@ -1,25 +1,31 @@
 //! The addresses of one catalog, and which of them a request goes to.
 
+pub(in crate::backend) mod balance;
+pub(in crate::backend) mod breaker;
+pub(in crate::backend) mod endpoint;
+pub mod health;
+pub(in crate::backend) mod retry;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::balance;
-use super::breaker::{Pass, State};
-use super::endpoint::{Board, Endpoint, Standing};
-use super::moment::{self, Moment};
+use crate::backend::endpoints::breaker::{BreakerPass, State};
+use crate::backend::endpoints::endpoint::{Endpoint, EndpointHealth, EndpointStatus};
+use crate::backend::transport::coarse_clock;
+use crate::backend::transport::coarse_clock::Moment;
 use crate::config::RestConfig;
 use crate::error::BoxError;
 
 /// The addresses of one catalog; one for each bit of a word at most.
 pub(super) struct Endpoints {
     all: Box<[Arc<Endpoint>]>,
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<EndpointHealth>,
 }
 
 /// What matters of a request for the choice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct Selection {
     /// The addresses it was at, a bit each.
     pub(super) tried: u64,
     /// It goes to another address if this one fails: the one to find out with.
@@ -30,19 +36,19 @@ pub(super) struct Wish {
 
 /// Nothing is sent to any address for the moment: the requests before failed.
 #[derive(Debug)]
-pub(super) struct Withheld {
+pub(super) struct AllBreakersOpen {
     /// Until the next one may try.
     pub(super) wait: Duration,
 }
 
-impl fmt::Display for Withheld {
+impl fmt::Display for AllBreakersOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.wait.as_millis();
         write!(f, "the breaker of every address is open for {millis} ms")
     }
 }
 
-impl std::error::Error for Withheld {}
+impl std::error::Error for AllBreakersOpen {}
 
 impl Endpoints {
     /// Reads certificate files, contacts nobody.
@@ -53,9 +59,11 @@ impl Endpoints {
         }
         let secure = uris().any(|uri| uri.scheme_str() == Some("https"));
         let tls = secure
-            .then(|| super::tls::client_config(config.tls.as_ref(), config.http2))
+            .then(|| {
+                crate::backend::transport::tls::client_config(config.tls.as_ref(), config.http2)
+            })
             .transpose()?;
-        let board = Board::new(backend);
+        let board = EndpointHealth::new(backend);
         let endpoint = |uri| Endpoint::new(uri, tls.as_ref(), config, &board).map(Arc::new);
         Ok(Self {
             all: uris().map(endpoint).collect::<Result<_, _>>()?,
@@ -72,7 +80,7 @@ impl Endpoints {
     }
 
     /// How each stands.
-    pub(super) fn standing(&self) -> Vec<Standing> {
+    pub(super) fn standing(&self) -> Vec<EndpointStatus> {
         self.iter().map(|endpoint| endpoint.standing()).collect()
     }
 
@@ -99,7 +107,7 @@ impl Endpoints {
     }
 
     /// Those whose answer another address bettered failed.
-    pub(super) fn convict(&self, bits: u64) {
+    pub(super) fn record_verdict(&self, bits: u64) {
         for (index, endpoint) in self.all.iter().enumerate() {
             if bits & (1 << index) != 0 {
                 endpoint.found_guilty();
@@ -108,17 +116,21 @@ impl Endpoints {
     }
 
     /// Chooses an address that the request was not at yet.
-    pub(super) fn choose(&self, wish: Wish) -> Result<(usize, Pass), Withheld> {
+    pub(super) fn choose(&self, wish: Selection) -> Result<(usize, BreakerPass), AllBreakersOpen> {
         if let [only] = &*self.all
             && only.breaker.is_closed()
             && wish.tried == 0
         {
-            return Ok((0, Pass::Free));
+            return Ok((0, BreakerPass::Free));
         }
-        self.choose_at(wish, moment::now())
+        self.choose_at(wish, coarse_clock::now())
     }
 
-    fn choose_at(&self, wish: Wish, now: Moment) -> Result<(usize, Pass), Withheld> {
+    fn choose_at(
+        &self,
+        wish: Selection,
+        now: Moment,
+    ) -> Result<(usize, BreakerPass), AllBreakersOpen> {
         let fresh = self.bits(|_| true) & !wish.tried;
         let up = self.bits(|endpoint| endpoint.health.is_up()) & fresh;
         let closed = self.bits(|endpoint| endpoint.breaker.is_closed()) & fresh;
@@ -135,7 +147,7 @@ impl Endpoints {
         };
         let at_once = |_: &Endpoint| 0;
         let late = |endpoint: &Endpoint| endpoint.breaker.open_for();
-        let free = |among| balance::choose(among, cost).map(|chosen| (chosen, Pass::Free));
+        let free = |among| balance::choose(among, cost).map(|chosen| (chosen, BreakerPass::Free));
         probe(up, if wish.repeatable { at_once } else { late })
             .or_else(|| free(up & closed))
             // A health question that fails makes an address the second choice, no worse: the path asked may be wrong.
@@ -146,7 +158,7 @@ impl Endpoints {
     }
 
     /// Lets a question of the gateway's own through to an address whose breaker is open.
-    fn own(&self, among: u64, now: Moment) -> Option<(usize, Pass)> {
+    fn own(&self, among: u64, now: Moment) -> Option<(usize, BreakerPass)> {
         let mut open = self.all.iter().enumerate();
         open.find_map(|(index, endpoint)| {
             let pass = (among & (1 << index) != 0).then(|| endpoint.breaker.own(now))?;
@@ -154,14 +166,14 @@ impl Endpoints {
         })
     }
 
-    fn withheld(&self, now: Moment) -> Withheld {
+    fn withheld(&self, now: Moment) -> AllBreakersOpen {
         let waits = self
             .iter()
             .map(|endpoint| match endpoint.breaker.state(now) {
                 State::Open(until) => until - now,
                 State::Closed | State::Due => 0,
             });
-        Withheld {
+        AllBreakersOpen {
             wait: Duration::from_micros(waits.min().unwrap_or_default()),
         }
     }

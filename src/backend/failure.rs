@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Refusal;
-use super::endpoints::Withheld;
+use super::endpoints::AllBreakersOpen;
 use crate::body::Interrupted;
 use crate::error::cause::{Causes, is_about_our_certificate};
 use crate::error::{BoxError, Error};
@@ -39,7 +39,7 @@ impl Failure {
     }
 
     /// How long nothing is sent yet, where nothing was because the requests before failed.
-    fn withheld(&self) -> Option<&Withheld> {
+    fn withheld(&self) -> Option<&AllBreakersOpen> {
         match self {
             Self::NotSent(cause) => cause.downcast_ref(),
             _ => None,

@@ -11,7 +11,7 @@ use super::dir::Dir;
 use super::rest::Rest;
 use super::{Catalog, Failure, catalog};
 use crate::body::Body;
-use crate::exchange::learned::Learned;
+use crate::request::context::RequestContext;
 
 /// The kind of a backend's catalog.
 pub(super) enum Kind {
@@ -36,13 +36,13 @@ impl Kind {
             }
             #[cfg(feature = "dir")]
             Self::Dir(dir) => {
-                Learned::spread(request.extensions_mut());
+                RequestContext::spread(request.extensions_mut());
                 let outcome = Box::pin(dir.send_within(limit, take(request))).await;
                 *now = Instant::now();
                 outcome
             }
             Self::Own(catalog) => {
-                Learned::spread(request.extensions_mut());
+                RequestContext::spread(request.extensions_mut());
                 let asking = catalog::send_within(&**catalog, limit, take(request));
                 let outcome = Box::pin(asking).await;
                 *now = Instant::now();

@@ -1,6 +1,11 @@
 //! A catalog behind HTTP: whose headers it sees, how it is asked whether it is well.
 
-mod bearer;
+pub(in crate::backend) mod attempt;
+pub(in crate::backend) mod dispatch;
+pub(in crate::backend) mod headers;
+pub(in crate::backend) mod injected;
+pub(in crate::backend) mod spans;
+mod unauthorized;
 
 use std::mem::take;
 use std::sync::Arc;
@@ -11,23 +16,23 @@ use http::uri::PathAndQuery;
 use http::{Extensions, HeaderName, Request, Response, Version};
 use tokio::time::Instant;
 
-use super::added::Added;
-use super::attempt::{Outcome, Terms, attempt};
-use super::credentials::{Credentials, Lent};
-use super::deliver::{Delivery, Manner};
-use super::endpoint::{Endpoint, Standing};
+use super::credentials::{Credentials, IssuedToken};
 use super::endpoints::Endpoints;
-use super::{Authority, Failure, headers};
+use super::{Authority, Failure};
+use crate::backend::endpoints::endpoint::{Endpoint, EndpointStatus};
+use crate::backend::rest::attempt::{AttemptOutcome, AttemptTerms, attempt};
+use crate::backend::rest::dispatch::{Dispatcher, RequestClass};
+use crate::backend::rest::injected::InjectedHeaders;
 use crate::body::Body;
 use crate::config::{Health, RestConfig};
 use crate::error::BoxError;
-use crate::exchange::learned::Learned;
 use crate::metrics;
 use crate::protocol::operation::Access;
+use crate::request::context::RequestContext;
 
 /// A catalog behind HTTP.
 pub(super) struct Rest {
-    delivery: Delivery,
+    dispatcher: Dispatcher,
     credentials: Credentials,
     context_prefix: String,
     forward_headers: Option<Vec<HeaderName>>,
@@ -44,7 +49,7 @@ impl Rest {
     ) -> Result<Self, BoxError> {
         let endpoints = Endpoints::new(config, metrics.name())?;
         Ok(Self {
-            delivery: Delivery::new(endpoints, &config.retry, Arc::clone(metrics)),
+            dispatcher: Dispatcher::new(endpoints, &config.retry, Arc::clone(metrics)),
             credentials: Credentials::new(config)?,
             context_prefix: context_prefix.to_owned(),
             forward_headers: config.forward_headers.clone(),
@@ -62,19 +67,19 @@ impl Rest {
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         let extensions = request.extensions();
-        let operation = Learned::of(extensions).operation;
-        let manner = Manner {
+        let operation = RequestContext::of(extensions).operation;
+        let class = RequestClass {
             read: operation.is_some_and(|operation| operation.access() == Access::Read),
             quick: operation.is_some_and(|operation| !operation.is_data()),
             own: matches!(extensions.get(), Some(Authority::Service)),
         };
-        let asked = self.delivery.asked(extensions);
+        let asked = self.dispatcher.asked(extensions);
         let extensions = take(request.extensions_mut());
         self.prepare(request, &extensions);
-        let added = Added::of(Learned::of(&extensions), &self.context_prefix);
-        let delivery = &self.delivery;
-        delivery
-            .deliver(now, deadline, request, manner, added, asked)
+        let added = InjectedHeaders::of(RequestContext::of(&extensions), &self.context_prefix);
+        let dispatcher = &self.dispatcher;
+        dispatcher
+            .deliver(now, deadline, request, class, added, asked)
             .await
     }
 
@@ -84,28 +89,28 @@ impl Rest {
 
     /// Whether at least one address serves.
     pub(super) fn is_up(&self) -> bool {
-        self.delivery.endpoints.board.is_up()
+        self.dispatcher.endpoints.board.is_up()
     }
 
     /// How many addresses are not asked because they failed.
     pub(super) fn breakers_open(&self) -> usize {
-        self.delivery.endpoints.breakers_open()
+        self.dispatcher.endpoints.breakers_open()
     }
 
     /// Requests that wait for an answer.
     pub(super) fn waiting(&self) -> usize {
-        let all = self.delivery.endpoints.iter();
+        let all = self.dispatcher.endpoints.iter();
         all.map(|endpoint| endpoint.load.waiting() as usize).sum()
     }
 
     /// How each address stands.
-    pub(super) fn standing(&self) -> Vec<Standing> {
-        self.delivery.endpoints.standing()
+    pub(super) fn standing(&self) -> Vec<EndpointStatus> {
+        self.dispatcher.endpoints.standing()
     }
 
     /// Asks the health path of every address as the gateway itself, and tidies the pools.
     pub(super) async fn check(&self) {
-        let all = self.delivery.endpoints.iter();
+        let all = self.dispatcher.endpoints.iter();
         join_all(all.map(|endpoint| self.check_one(endpoint))).await;
     }
 
@@ -118,29 +123,29 @@ impl Rest {
         self.prepare(&mut request, &extensions);
         let answers = endpoint.load.answers();
         let now = Instant::now();
-        let terms = Terms {
-            added: Added::default().at(&endpoint.pool.host),
+        let terms = AttemptTerms {
+            added: InjectedHeaders::default().at(&endpoint.pool.host),
             now,
             deadline: now + self.health.timeout,
-            keeps: false,
-            anew: false,
+            retains_request: false,
+            fresh_connection: false,
         };
         let mut path = Some(self.health_path.clone());
         let outcome = match endpoint.pool.address(&mut request, &mut path) {
             Ok(()) => attempt(&endpoint.pool, &mut request, terms).await,
             Err(error) => return endpoint.note_health(Err(error.to_string()), false),
         };
-        let silent = matches!(outcome, Outcome::TimedOut { .. });
+        let silent = matches!(outcome, AttemptOutcome::TimedOut { .. });
         let found = match outcome {
-            Outcome::Answered(response) if response.status().is_server_error() => {
+            AttemptOutcome::Answered(response) if response.status().is_server_error() => {
                 Err(format!("answers {}", response.status()))
             }
-            Outcome::Answered(..) => Ok(()),
-            Outcome::Unsent(cause) | Outcome::Refused(cause) => {
+            AttemptOutcome::Answered(..) => Ok(()),
+            AttemptOutcome::Unsent(cause) | AttemptOutcome::Refused(cause) => {
                 Err(Failure::NotSent(cause).to_string())
             }
-            Outcome::Lost { cause, .. } => Err(Failure::Lost(cause).to_string()),
-            Outcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
+            AttemptOutcome::Lost { cause, .. } => Err(Failure::Lost(cause).to_string()),
+            AttemptOutcome::TimedOut { .. } => Err(Failure::TimedOut.to_string()),
         };
         endpoint.note_health(found, silent && endpoint.load.answers() == answers);
     }
@@ -154,14 +159,17 @@ impl Rest {
     fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();
-        let own = headers::Own {
+        let own = headers::OwnHeaders {
             context_prefix: &self.context_prefix,
             fixed: self.credentials.fixed(),
             forwarded: self.forward_headers.as_deref(),
         };
         headers::strip(map, Some(&own));
-        self.credentials
-            .apply(extensions.get::<Authority>(), extensions.get::<Lent>(), map);
+        self.credentials.apply(
+            extensions.get::<Authority>(),
+            extensions.get::<IssuedToken>(),
+            map,
+        );
     }
 }
 

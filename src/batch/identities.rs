@@ -15,10 +15,10 @@ type Rank<'a> = dyn Fn(&str, &[String]) -> Option<Arc<str>> + 'a;
 
 /// The identities of all catalogs since the process began.
 #[derive(Default)]
-pub struct Identities(Mutex<Known>);
+pub struct Identities(Mutex<KnownCatalog>);
 
 #[derive(Default)]
-struct Known {
+struct KnownCatalog {
     /// The identity of each address, and when it was last in use.
     by_address: HashMap<Arc<str>, (Arc<str>, u64)>,
     /// The identities of the backends in use, by name.
@@ -135,12 +135,12 @@ impl Identities {
         id
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownCatalog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownCatalog {
     fn place(&mut self, address: &Arc<str>, id: &Arc<str>) {
         let of_now = (Arc::clone(id), self.now);
         self.by_address.insert(Arc::clone(address), of_now);

@@ -74,11 +74,11 @@ enum Mode {
 
 struct Guard {
     key: Key,
-    _lock: Locked,
+    _lock: LockGuard,
 }
 
 #[expect(dead_code, reason = "a guard works by being there")]
-enum Locked {
+enum LockGuard {
     Shared(OwnedRwLockReadGuard<()>),
     Exclusive(OwnedRwLockWriteGuard<()>),
 }
@@ -233,11 +233,13 @@ impl Locks {
     }
 
     /// A lock that nobody is in the way of; otherwise the one to wait for.
-    fn at_once(&self, key: &Key, mode: Mode) -> Result<Locked, Arc<RwLock<()>>> {
+    fn at_once(&self, key: &Key, mode: Mode) -> Result<LockGuard, Arc<RwLock<()>>> {
         let lock = Arc::clone(&self.shared.held.entry(key.clone()).or_default());
         let taken = match mode {
-            Mode::Shared => Arc::clone(&lock).try_read_owned().map(Locked::Shared),
-            Mode::Exclusive => Arc::clone(&lock).try_write_owned().map(Locked::Exclusive),
+            Mode::Shared => Arc::clone(&lock).try_read_owned().map(LockGuard::Shared),
+            Mode::Exclusive => Arc::clone(&lock)
+                .try_write_owned()
+                .map(LockGuard::Exclusive),
         };
         taken.map_err(|_| lock)
     }
@@ -248,11 +250,11 @@ impl Locks {
         lock: Arc<RwLock<()>>,
         mode: Mode,
         deadline: Instant,
-    ) -> Result<Locked, LockError> {
+    ) -> Result<LockGuard, LockError> {
         let waiting = async {
             match mode {
-                Mode::Shared => Locked::Shared(lock.read_owned().await),
-                Mode::Exclusive => Locked::Exclusive(lock.write_owned().await),
+                Mode::Shared => LockGuard::Shared(lock.read_owned().await),
+                Mode::Exclusive => LockGuard::Exclusive(lock.write_owned().await),
             }
         };
         let taken = timeout_at(deadline, waiting).await;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::backend::Backend;
 use crate::batch::step::{Decision, Hazard, Refusal, Settled};
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
 pub mod disk;

@@ -12,29 +12,29 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::backend::{Answer, Ask, Authority, Backend, Failure};
+use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest};
 use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Finding, Refusal};
-use crate::batch::visibility::{Line, Visibility};
-use crate::exchange::origin::Origin;
+use crate::batch::visibility::{TableBranch, Visibility};
+use crate::error::code::Code;
 use crate::protocol::context::Context;
-use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::request::origin::Origin;
 use answers::{
     Staged, described, described_table, is_absent, latest_of, refusal, same_registration,
     same_table,
 };
 
 pub use answers::{is_unsupported, same_place};
-pub use create::{Created, create, create_together};
+pub use create::{CreateOutcome, create, create_together};
 pub use register::{can_deregister, has_namespace, register, registration};
 pub use remove::{Removal, delete, remove};
 
 /// On whose behalf a catalog is asked, and how long to wait.
 #[derive(Clone)]
-pub struct Asker {
+pub struct CallerContext {
     /// The caller's credentials, or the gateway's own.
     pub authority: Authority,
     /// The caller's context.
@@ -45,7 +45,7 @@ pub struct Asker {
     pub timeout: Duration,
 }
 
-impl Asker {
+impl CallerContext {
     /// The gateway itself, on nobody's behalf.
     pub fn service(timeout: Duration) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Asker {
 
 /// A version or a table as a catalog describes it: its own bytes, and what identifies it.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct CatalogDescription {
     /// The `TableVersion`, or the answer about a table, as the catalog wrote it.
     pub raw: Box<RawValue>,
     /// What identifies the object.
@@ -68,37 +68,45 @@ pub struct Described {
 
 /// Why a catalog did not say all that it was asked for about what is there.
 #[derive(Debug)]
-pub struct Unclear {
+pub struct UnclearAnswer {
     /// What it said instead.
     pub refusal: Refusal,
     /// It has the version, or the table.
     pub is_there: bool,
 }
 
-impl From<Refusal> for Unclear {
+impl From<Refusal> for UnclearAnswer {
     fn from(refusal: Refusal) -> Self {
         let is_there = false;
         Self { refusal, is_there }
     }
 }
 
-fn but_there(refusal: Refusal) -> Unclear {
+fn but_there(refusal: Refusal) -> UnclearAnswer {
     let is_there = true;
-    Unclear { refusal, is_there }
+    UnclearAnswer { refusal, is_there }
 }
 
 /// What a catalog has, compared and as it describes it.
-pub type Found = (Finding, Option<Described>);
+pub type Found = (Finding, Option<CatalogDescription>);
 
 /// A table's latest version; 0 when it has none.
-pub async fn latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
+pub async fn latest(
+    backend: &Backend,
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<u64, Refusal> {
     let answer = list_latest(backend, line, asker).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
 
 /// A table's latest version; 0 also when it is only declared.
-async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, Refusal> {
+async fn versions(
+    backend: &Backend,
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<u64, Refusal> {
     let answer = list_latest(backend, line, asker).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
     match latest_of(&answer) {
@@ -108,7 +116,11 @@ async fn versions(backend: &Backend, line: &Line, asker: &Asker) -> Result<u64, 
     }
 }
 
-async fn list_latest(backend: &Backend, line: &Line, asker: &Asker) -> Result<Answer, Failure> {
+async fn list_latest(
+    backend: &Backend,
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<InternalAnswer, Failure> {
     let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
     ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
     if let Some(branch) = &line.branch {
@@ -123,8 +135,8 @@ pub async fn validate(
     entry: &Entry,
     visibility: &Visibility,
     came: Instant,
-    asker: &Asker,
-) -> Result<Option<Described>, Refusal> {
+    asker: &CallerContext,
+) -> Result<Option<CatalogDescription>, Refusal> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion { version, .. } => {
@@ -208,9 +220,9 @@ fn conflict(message: String) -> Refusal {
 /// A table as its catalog describes it; `None` if it does not exist.
 pub async fn table(
     backend: &Backend,
-    line: &Line,
-    asker: &Asker,
-) -> Result<Option<Described>, Refusal> {
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<Option<CatalogDescription>, Refusal> {
     let mut ask = asker.ask(Operation::DescribeTable, &line.table.table);
     ask.body = Some(body(line, &[]));
     let answer = backend.ask(ask).await;
@@ -228,8 +240,8 @@ pub async fn find(
     entry: &Entry,
     proof: Option<&Proof>,
     undoing: bool,
-    asker: &Asker,
-) -> Result<Found, Unclear> {
+    asker: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion {
@@ -270,7 +282,12 @@ pub async fn find(
 }
 
 /// Whether a catalog says that a version does not exist.
-pub async fn lacks_version(backend: &Backend, line: &Line, version: u64, asker: &Asker) -> bool {
+pub async fn lacks_version(
+    backend: &Backend,
+    line: &TableBranch,
+    version: u64,
+    asker: &CallerContext,
+) -> bool {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
@@ -279,11 +296,11 @@ pub async fn lacks_version(backend: &Backend, line: &Line, version: u64, asker: 
 
 async fn find_version(
     backend: &Backend,
-    line: &Line,
+    line: &TableBranch,
     version: u64,
     staged: &Staged<'_>,
-    asker: &Asker,
-) -> Result<Found, Unclear> {
+    asker: &CallerContext,
+) -> Result<Found, UnclearAnswer> {
     let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
@@ -303,10 +320,10 @@ async fn find_version(
     Ok((finding, Some(described)))
 }
 
-impl Asker {
+impl CallerContext {
     /// A question about a table, or about none (the root).
-    pub fn ask(&self, operation: Operation, table: &Identifier) -> Ask {
-        Ask {
+    pub fn ask(&self, operation: Operation, table: &Identifier) -> InternalRequest {
+        InternalRequest {
             operation,
             identifier: table.clone(),
             query: Vec::new(),
@@ -320,7 +337,7 @@ impl Asker {
 }
 
 /// `{"id": …, "branch": …}` and more members.
-fn body(line: &Line, more: &[(&str, serde_json::Value)]) -> Bytes {
+fn body(line: &TableBranch, more: &[(&str, serde_json::Value)]) -> Bytes {
     let id: Vec<&str> = line.table.table.names().collect();
     let mut body = serde_json::json!({ "id": id });
     if let Some(branch) = &line.branch {

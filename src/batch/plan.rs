@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, CatalogRef, Intent, IntentEntry};
 use crate::batch::step::{Kind, Shape, State};
-use crate::batch::visibility::{Line, Subject};
+use crate::batch::visibility::{Subject, TableBranch};
 use crate::error::Error;
 
 /// One change, routed.
@@ -21,7 +21,7 @@ pub struct Entry {
     /// Where it goes.
     pub backend: Arc<Backend>,
     /// The line of versions, or the table, that it changes.
-    pub line: Line,
+    pub line: TableBranch,
     /// What is done.
     pub action: Action,
     /// The request of the single operation in the catalog's terms; empty after a crash.
@@ -41,7 +41,7 @@ impl Plan {
     /// makes all of its versions at once.
     pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
         conflicts::check(&entries)?;
-        let mut lines: BTreeMap<&Line, Vec<usize>> = BTreeMap::new();
+        let mut lines: BTreeMap<&TableBranch, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             if entry.version() == Some(0) {
                 return Err(Error::invalid(format!(
@@ -104,7 +104,7 @@ impl Plan {
     }
 
     /// The line of a share.
-    pub fn line(&self, share: usize) -> &Line {
+    pub fn line(&self, share: usize) -> &TableBranch {
         &self.entries[self.shape.shares[share][0]].line
     }
 
@@ -133,8 +133,8 @@ impl Plan {
 
 impl IntentEntry {
     /// The line of versions that the entry extends.
-    pub fn line(&self) -> Line {
-        Line {
+    pub fn line(&self) -> TableBranch {
+        TableBranch {
             table: TableKey {
                 backend: Arc::clone(self.identity()),
                 table: self.table.clone(),
@@ -166,7 +166,7 @@ impl Action {
     }
 
     /// What others must leave alone while something that was sent for it may still arrive.
-    pub fn subject(&self, line: &Line) -> Subject {
+    pub fn subject(&self, line: &TableBranch) -> Subject {
         match self {
             Self::CreateVersion { version, .. } => {
                 Subject::version(line.branch.as_deref(), *version)

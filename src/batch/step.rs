@@ -22,18 +22,20 @@
 //! | I9 nobody else gets a number or a name that a removal of ours may still hit | `removal_lost`, `absent` |
 
 mod prepare;
+#[cfg(test)]
+mod random_test;
 mod settle;
 mod state;
-mod words;
+mod types;
 
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use prepare::Created;
-use state::{Check, Phase, Progress};
+use state::{EntryState, Phase, RollbackProbe};
 
-pub use state::State;
-pub use words::{
-    Answer, Decision, Effect, Event, Finding, Hazard, Kind, Likeness, Refusal, Settled, Shape,
+pub use crate::batch::step::types::{
+    Answer, Decision, Effect, Event, Finding, Hazard, Kind, Match, Refusal, Settled, Shape,
 };
+pub use state::State;
 
 /// The protocol. An event that means nothing in the state it meets changes nothing.
 pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
@@ -94,10 +96,11 @@ impl State {
             },
             Event::Unanswered(entry) | Event::Glimpsed(entry) => {
                 match (&self.progress[entry], &self.phase) {
-                    (Progress::Checked(check), _) if event == Event::Glimpsed(entry) => {
+                    (EntryState::Probing(check), _) if event == Event::Glimpsed(entry) => {
                         self.glimpsed(entry, *check, effects);
                     }
-                    (Progress::Sought { .. }, Phase::Preparing) | (Progress::Checked(_), _) => {
+                    (EntryState::Resolving { .. }, Phase::Preparing)
+                    | (EntryState::Probing(_), _) => {
                         effects.push(Effect::Find { entry, again: true });
                     }
                     _ => self.doubt(entry, effects),
@@ -113,20 +116,20 @@ impl State {
                 }
             }
             Event::Deleted(entry) | Event::NotDeleted(entry) => {
-                if let Progress::Deleting(check) = self.progress[entry] {
+                if let EntryState::Deleting(check) = self.progress[entry] {
                     let answered = event == Event::Deleted(entry);
-                    self.check(entry, Check { answered, ..check }, effects);
+                    self.check(entry, RollbackProbe { answered, ..check }, effects);
                 }
             }
             Event::RemovalLost(entry) => self.removal_lost(entry, effects),
             Event::Removed(entry) => match self.progress[entry] {
-                Progress::Removing | Progress::RemovingLast => self.removed(entry, effects),
+                EntryState::Removing | EntryState::RemovingLast => self.removed(entry, effects),
                 _ => {}
             },
             Event::NotRemoved(entry) => self.not_removed(entry, effects),
             Event::Noted(entry) => {
-                if let Progress::Noting(settled) = self.progress[entry] {
-                    self.progress[entry] = Progress::Settled(settled);
+                if let EntryState::Noting(settled) = self.progress[entry] {
+                    self.progress[entry] = EntryState::Settled(settled);
                     // What a person keeps is seen once that cannot be forgotten.
                     if settled == Settled::Kept {
                         effects.push(Effect::Show(entry));
@@ -134,8 +137,8 @@ impl State {
                     self.proceed(effects);
                 }
                 // After a crash nobody may take for this one what another writer then makes.
-                if let Progress::Freeing(settled) = self.progress[entry] {
-                    self.progress[entry] = Progress::Settled(settled);
+                if let EntryState::Freeing(settled) = self.progress[entry] {
+                    self.progress[entry] = EntryState::Settled(settled);
                     effects.push(Effect::Free(entry));
                     self.proceed(effects);
                 }
@@ -143,7 +146,7 @@ impl State {
             Event::Landed(entry) if self.is_watched(entry) && !self.is_kept(entry) => {
                 let share = self.share_of(entry);
                 self.unlocked[share] = false;
-                self.check(entry, Check::ours(true), effects);
+                self.check(entry, RollbackProbe::ours(true), effects);
             }
             Event::WatchOver(entry) if self.is_watched(entry) => self.watch_over(entry, effects),
             Event::Resolved(decision) => self.resolved(decision, effects),
@@ -221,5 +224,3 @@ fn conflict(message: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod walk;

@@ -13,45 +13,48 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
-use crate::batch::fate::Fate;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, VersionRange};
-use crate::batch::names::Names;
-use shown::Shown;
-use slot::{Slot, What};
+use crate::batch::visibility::commit_flag::CommitFlag;
+use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
+use crate::batch::visibility::names::Names;
+use crate::batch::visibility::read_epoch::ReadEpochs;
 use strays::Strays;
 
 mod claims;
+pub mod commit_flag;
 pub mod filter;
 mod gates;
-pub mod quick;
-mod shown;
-mod slot;
+mod hidden_range;
+pub mod json_splice;
+pub mod names;
+mod read_epoch;
+pub(in crate::batch) mod reads;
 mod strays;
 mod tables;
 
+pub use crate::batch::visibility::hidden_range::{Claim, Subject};
+pub use crate::batch::visibility::read_epoch::{Epoch, Moment};
 pub use gates::Forbidden;
-pub use shown::{Epoch, Moment};
-pub use slot::{Claim, Subject};
 
 /// The line of versions of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Line {
+pub struct TableBranch {
     /// The table.
     pub table: TableKey,
     /// The branch; `None` is the main one.
     pub branch: Option<String>,
 }
 
-/// What is hidden, and what may not be made.
+/// HideReason is hidden, and what may not be made.
 #[derive(Clone, Default)]
 pub struct Visibility {
     /// The names of tables that are hidden.
     pub names: Names,
-    tables: Arc<DashMap<TableKey, Vec<Slot>>>,
+    tables: Arc<DashMap<TableKey, Vec<HiddenRange>>>,
     /// The number of slots of all tables.
     slots: Arc<AtomicUsize>,
-    shown: Shown,
+    shown: ReadEpochs,
     strays: Strays,
 }
 
@@ -61,7 +64,7 @@ pub struct Hidden(Vec<RangeInclusive<u64>>);
 
 /// Whether a create of ours may still land as a version that was let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum LateArrival {
     /// Nobody else has asked for that version.
     Alone,
     /// Somebody else's create of it was let through, and may have landed as well.
@@ -104,17 +107,22 @@ impl Hidden {
 
 impl Visibility {
     /// Hides a version, and what stands on it, until its fate is revealed, or it is forgotten or released.
-    pub fn hide(&self, line: Line, version: u64, fate: &Fate) {
-        self.add(line, version..=version, fate, What::Made);
+    pub fn hide(&self, line: TableBranch, version: u64, fate: &CommitFlag) {
+        self.add(line, version..=version, fate, HideReason::Made);
     }
 
     /// Hides versions from the moment when their fate is revealed.
-    pub fn hide_removed(&self, line: Line, versions: RangeInclusive<u64>, fate: &Fate) {
-        self.add(line, versions, fate, What::Removed);
+    pub fn hide_removed(
+        &self,
+        line: TableBranch,
+        versions: RangeInclusive<u64>,
+        fate: &CommitFlag,
+    ) {
+        self.add(line, versions, fate, HideReason::Removed);
     }
 
     /// The versions that a reader may not see now.
-    pub fn hidden(&self, line: &Line) -> Hidden {
+    pub fn hidden(&self, line: &TableBranch) -> Hidden {
         let Some(slots) = self.tables.get(&line.table) else {
             return Hidden::default();
         };
@@ -123,7 +131,7 @@ impl Visibility {
     }
 
     /// The present moment; to be taken before a catalog is asked, and looked at once the filter knows what is hidden.
-    pub fn moment(&self, line: &Line) -> Moment {
+    pub fn moment(&self, line: &TableBranch) -> Moment {
         self.shown.moment(line)
     }
 
@@ -133,7 +141,7 @@ impl Visibility {
     }
 
     /// Whether anything of the line was shown since.
-    pub fn has_shown(&self, since: Epoch, line: impl FnOnce() -> Line) -> bool {
+    pub fn has_shown(&self, since: Epoch, line: impl FnOnce() -> TableBranch) -> bool {
         self.shown.has_shown(since, line)
     }
 
@@ -148,18 +156,18 @@ impl Visibility {
     }
 
     /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
-    pub fn overtake(&self, line: &Line) {
-        self.shown.overtake(line);
+    pub fn invalidate_reads(&self, line: &TableBranch) {
+        self.shown.invalidate_reads(line);
     }
 
     /// The versions of a table that creates of ours may still make.
-    pub fn landing(&self, table: &TableKey) -> Vec<(Line, u64)> {
+    pub fn landing(&self, table: &TableKey) -> Vec<(TableBranch, u64)> {
         let slots = self.tables.get(table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
         slots
             .filter_map(|slot| match (&slot.subject, slot.what) {
-                (Subject::Versions { branch, range }, What::Uncertain { .. }) => {
-                    let line = Line::new(table.clone(), branch.clone());
+                (Subject::Versions { branch, range }, HideReason::Uncertain { .. }) => {
+                    let line = TableBranch::new(table.clone(), branch.clone());
                     Some((line, *range.start()))
                 }
                 _ => None,
@@ -171,20 +179,20 @@ impl Visibility {
     /// catalog before asks again, for it may have been there.
     pub fn release(
         &self,
-        line: &Line,
+        line: &TableBranch,
         subject: Subject,
-        fate: &Fate,
+        fate: &CommitFlag,
         release: Release,
         claim: Option<Claim>,
     ) {
         let now = Instant::now();
         let what = match release {
-            Release::Clean(pause) => What::Freed {
+            Release::Clean(pause) => HideReason::Freed {
                 rests: now + pause.number,
                 until: now + pause.above,
                 claim,
             },
-            Release::Landing(rest) | Release::Leaving(rest) => What::Uncertain {
+            Release::Landing(rest) | Release::Leaving(rest) => HideReason::Uncertain {
                 until: now + rest,
                 removal: matches!(release, Release::Leaving(_)),
                 contested: false,
@@ -192,12 +200,12 @@ impl Visibility {
                 noted: false,
             },
         };
-        self.overtake(line);
+        self.invalidate_reads(line);
         let mut slots = self.tables.entry(line.table.clone()).or_default();
         match slots.iter_mut().find(|slot| slot.is(&subject, fate)) {
             Some(slot) => slot.what = what,
             None => {
-                slots.push(Slot {
+                slots.push(HiddenRange {
                     subject,
                     fate: fate.clone(),
                     what,
@@ -208,29 +216,29 @@ impl Visibility {
     }
 
     /// Whether what may still land is still nobody else's.
-    pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &Fate) -> Watched {
+    pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) -> LateArrival {
         let slots = self.tables.get(table);
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
         let slot = slots.find(|slot| slot.is(subject, fate));
         match slot.map(|slot| slot.what) {
-            None | Some(What::Retaken { .. }) => Watched::Taken,
-            Some(What::Uncertain {
+            None | Some(HideReason::Retaken { .. }) => LateArrival::Taken,
+            Some(HideReason::Uncertain {
                 contested: true, ..
-            }) => Watched::Contested,
-            Some(_) => Watched::Alone,
+            }) => LateArrival::Contested,
+            Some(_) => LateArrival::Alone,
         }
     }
 
     /// The watch is over: it is free.
-    pub fn unwatch(&self, table: &TableKey, subject: &Subject, fate: &Fate) {
+    pub fn unwatch(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) {
         self.retain(table, |slot| {
-            let watched = matches!(slot.what, What::Uncertain { .. });
+            let watched = matches!(slot.what, HideReason::Uncertain { .. });
             !(watched && slot.is(subject, fate))
         });
     }
 
     /// A create of somebody else, or a change of which the catalog chooses the version, got no answer and may still land.
-    pub fn add_stray(&self, table: &TableKey, makes: Option<(&Line, u64)>, lasts: Duration) {
+    pub fn add_stray(&self, table: &TableKey, makes: Option<(&TableBranch, u64)>, lasts: Duration) {
         self.strays.add(table, makes, lasts);
     }
 
@@ -241,19 +249,19 @@ impl Visibility {
 
     /// Whether this version may be made by a create that was sent before: a writer's that got no answer, or that of a batch
     /// that was aborted.
-    pub fn may_be_anothers(&self, line: &Line, version: u64) -> bool {
+    pub fn may_be_anothers(&self, line: &TableBranch, version: u64) -> bool {
         let on = line.branch.as_deref();
         let slots = self.tables.get(&line.table);
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
         let of_batch = slots.any(|slot| {
-            let uncertain = matches!(slot.what, What::Uncertain { .. });
+            let uncertain = matches!(slot.what, HideReason::Uncertain { .. });
             uncertain && slot.subject.start(on) == Some(version)
         });
         of_batch || self.strays.may_land(line, version)
     }
 
     /// Hides what one change of a batch makes until `fate` is revealed, and what it removes from then on.
-    pub fn hide_action(&self, line: &Line, action: &Action, fate: &Fate) {
+    pub fn hide_action(&self, line: &TableBranch, action: &Action, fate: &CommitFlag) {
         match action {
             Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, fate),
             Action::DeleteVersions { ranges } => {
@@ -272,7 +280,7 @@ impl Visibility {
     }
 
     /// Forgets the slots of one batch on a line, or only those of one version.
-    pub fn forget(&self, line: &Line, version: Option<u64>, fate: &Fate) {
+    pub fn forget(&self, line: &TableBranch, version: Option<u64>, fate: &CommitFlag) {
         let on = line.branch.as_deref();
         self.retain(&line.table, |slot| {
             let start = slot.subject.start(on);
@@ -306,9 +314,15 @@ impl Visibility {
         self.tables.is_empty()
     }
 
-    fn add(&self, line: Line, range: RangeInclusive<u64>, fate: &Fate, what: What) {
-        let Line { table, branch } = line;
-        let slot = Slot {
+    fn add(
+        &self,
+        line: TableBranch,
+        range: RangeInclusive<u64>,
+        fate: &CommitFlag,
+        what: HideReason,
+    ) {
+        let TableBranch { table, branch } = line;
+        let slot = HiddenRange {
             subject: Subject::Versions { branch, range },
             fate: fate.clone(),
             what,
@@ -317,16 +331,16 @@ impl Visibility {
         self.slots.fetch_add(1, Ordering::Release);
     }
 
-    fn change(&self, line: &Line, change: impl FnMut(&mut Slot)) {
+    fn change(&self, line: &TableBranch, change: impl FnMut(&mut HiddenRange)) {
         if let Some(mut slots) = self.tables.get_mut(&line.table) {
             slots.iter_mut().for_each(change);
         }
     }
 
-    fn retain(&self, table: &TableKey, keep: impl Fn(&Slot) -> bool) {
+    fn retain(&self, table: &TableKey, keep: impl Fn(&HiddenRange) -> bool) {
         self.tables.remove_if_mut(table, |_, slots| {
             for slot in slots.iter().filter(|slot| slot.is_hiding() && !keep(slot)) {
-                self.overtake(&slot.line(table));
+                self.invalidate_reads(&slot.line(table));
             }
             let before = slots.len();
             slots.retain(&keep);
@@ -337,13 +351,13 @@ impl Visibility {
     }
 }
 
-impl Slot {
-    fn line(&self, table: &TableKey) -> Line {
+impl HiddenRange {
+    fn line(&self, table: &TableKey) -> TableBranch {
         let branch = match &self.subject {
             Subject::Versions { branch, .. } => branch.clone(),
             Subject::Name | Subject::Table => None,
         };
-        Line::new(table.clone(), branch)
+        TableBranch::new(table.clone(), branch)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a table is before and after its catalog renames it: some do it and answer that they have no rename.
 
-use super::participant::{self, Asker, Described, same_place};
+use super::participant::{self, CallerContext, CatalogDescription, same_place};
 use super::step::Refusal;
 use super::{Batches, RenameCall, RenameEnd, busy};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::error::Error;
 pub struct Whereabouts {
     old: RenameEnd,
     new: RenameEnd,
-    asker: Asker,
+    asker: CallerContext,
     before: Place,
 }
 
@@ -69,13 +69,13 @@ impl Whereabouts {
         }
     }
 
-    async fn find(&self, end: &RenameEnd) -> Result<Option<Described>, Refusal> {
+    async fn find(&self, end: &RenameEnd) -> Result<Option<CatalogDescription>, Refusal> {
         participant::table(&end.backend, &end.line(), &self.asker).await
     }
 }
 
 impl Place {
-    fn of(found: &Result<Option<Described>, Refusal>) -> Self {
+    fn of(found: &Result<Option<CatalogDescription>, Refusal>) -> Self {
         match found {
             Ok(None) => Self::Absent,
             Ok(Some(found)) => {

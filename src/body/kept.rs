@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 use http_body::{Body, Frame, SizeHint};
 
 /// `body`, and what is kept with it.
-pub struct Kept<B, K> {
+pub struct KeepAliveBody<B, K> {
     body: B,
     _kept: K,
 }
 
-impl<B, K> Kept<B, K> {
+impl<B, K> KeepAliveBody<B, K> {
     /// Keeps `kept` as long as the body is there.
     pub fn new(body: B, kept: K) -> Self {
         Self { body, _kept: kept }
     }
 }
 
-impl<B: Body + Unpin, K: Unpin> Body for Kept<B, K> {
+impl<B: Body + Unpin, K: Unpin> Body for KeepAliveBody<B, K> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -23,7 +23,7 @@ const LONGEST: usize = 4 << 10;
 pub struct IsJson;
 
 /// What the beginning of a body is.
-pub(super) enum Found {
+pub(super) enum BodyStart {
     /// White space so far.
     Space,
     /// A brace at this place, and white space behind it so far.
@@ -34,30 +34,30 @@ pub(super) enum Found {
 }
 
 /// What `bytes`, the first of a body, are.
-pub(super) fn look(bytes: &[u8]) -> Found {
+pub(super) fn look(bytes: &[u8]) -> BodyStart {
     // With the mark of UTF-8.
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf);
     let Some(at) = bytes.iter().position(|byte| !is_space(byte)) else {
-        return Found::Space;
+        return BodyStart::Space;
     };
     if bytes[at] != b'{' {
-        return Found::Other;
+        return BodyStart::Other;
     }
     match bytes[at + 1..].iter().find(|byte| !is_space(byte)) {
-        None => Found::Brace(at),
-        Some(b'"') => Found::Object,
-        Some(_) => Found::Other,
+        None => BodyStart::Brace(at),
+        Some(b'"') => BodyStart::Object,
+        Some(_) => BodyStart::Other,
     }
 }
 
 /// A body whose beginning comes in pieces that do not tell yet what it is.
-pub(super) struct Opening {
+pub(super) struct StartInspector {
     source: Source,
     is_decided: bool,
     held: BytesMut,
 }
 
-impl Opening {
+impl StartInspector {
     /// The body that begins with `first` and goes on as `source` does.
     pub(super) fn new(source: Source, first: &[u8]) -> Self {
         Self {
@@ -76,16 +76,16 @@ impl Opening {
             take(&mut self.held).freeze()
         };
         match look(&data) {
-            Found::Space => Ok(data),
-            Found::Other => {
+            BodyStart::Space => Ok(data),
+            BodyStart::Other => {
                 self.is_decided = true;
                 Ok(data)
             }
-            Found::Brace(at) if data.len() - at <= LONGEST => {
+            BodyStart::Brace(at) if data.len() - at <= LONGEST => {
                 self.held.extend_from_slice(&data[at..]);
                 Ok(data.slice(..at))
             }
-            Found::Object | Found::Brace(_) => {
+            BodyStart::Object | BodyStart::Brace(_) => {
                 self.source = Source::Empty;
                 Err(IsJson)
             }
@@ -93,7 +93,7 @@ impl Opening {
     }
 }
 
-impl http_body::Body for Opening {
+impl http_body::Body for StartInspector {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::opening::{Found, IsJson, Opening, look};
+use super::opening::{BodyStart, IsJson, StartInspector, look};
 use crate::error::BoxError;
-use crate::wake::hushed;
+use crate::util::wakers::suppress_wakes;
 
 /// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
 #[derive(Debug, thiserror::Error)]
@@ -66,13 +66,13 @@ impl Source {
             return Poll::Ready(frame);
         };
         match look(data) {
-            Found::Other => Poll::Ready(frame),
-            Found::Object => {
+            BodyStart::Other => Poll::Ready(frame),
+            BodyStart::Object => {
                 *self = Self::Empty;
                 Poll::Ready(Some(Err(IsJson.into())))
             }
-            Found::Space | Found::Brace(_) => {
-                let opening = Opening::new(take(self), data);
+            BodyStart::Space | BodyStart::Brace(_) => {
+                let opening = StartInspector::new(take(self), data);
                 *self = Self::Stream(Box::pin(opening));
                 self.poll_frame(cx)
             }
@@ -102,7 +102,7 @@ fn poll_incoming(
     body: &mut Incoming,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-    let (frame, held) = hushed(|| Pin::new(&mut *body).poll_frame(cx));
+    let (frame, held) = suppress_wakes(|| Pin::new(&mut *body).poll_frame(cx));
     match &frame {
         Poll::Ready(Some(Ok(_))) if body.is_end_stream() => held.forget(),
         _ => held.wake(),

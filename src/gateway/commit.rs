@@ -6,18 +6,19 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
-use super::{Shared, World, operation_of, outgoing, payload};
-use crate::access::Rights;
+use super::{RoutingSnapshot, Shared, operation_of, outgoing};
+use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::exchange::origin::Origin;
+use crate::gateway::request_body;
 use crate::protocol::commit::CommitOperation;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
+use crate::request::context::RequestContext;
+use crate::request::origin::Origin;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest `Idempotency-Key`, in bytes.
@@ -26,15 +27,15 @@ const LONGEST_KEY: usize = 255;
 /// Does everything that the request asks for, or nothing.
 pub(super) async fn commit(
     shared: &Shared,
-    world: &Arc<World>,
+    world: &Arc<RoutingSnapshot>,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
     let operation = operation_of(&request)?;
     let keep = |_: &_| Ok(None);
-    payload::admit(&mut request, operation, None, shared.json_body, keep).await?;
+    request_body::admit(&mut request, operation, None, shared.json_body, keep).await?;
     let (head, body) = request.into_parts();
     let caller = caller(&head)?;
-    let body = payload::read(body, shared.json_body).await?;
+    let body = request_body::read(body, shared.json_body).await?;
     let most = shared.batches.max_entries();
     let (form, operations) = if operation == Operation::BatchCommitTables {
         (Form::Commit, commit::parse(&body, most)?.operations)
@@ -64,7 +65,7 @@ pub(super) async fn commit(
 /// Who asks for a batch. 400, code 13, for an `Idempotency-Key` that cannot be kept: to ignore it would do a repeated
 /// request twice.
 pub(super) fn caller(head: &Parts) -> Result<Caller, Error> {
-    let learned = Learned::of(&head.extensions);
+    let learned = RequestContext::of(&head.extensions);
     Ok(Caller {
         name: name(head),
         idempotency_key: idempotency_key(&head.headers)?,
@@ -103,7 +104,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 
 /// Whatever distinguishes callers: who they are, or what they show where nobody asks who they are.
 fn name(head: &Parts) -> String {
-    let known = Learned::of(&head.extensions).principal.as_ref();
+    let known = RequestContext::of(&head.extensions).principal.as_ref();
     match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {
         Some(principal) => format!("{}\0{}", principal.issuer(), principal.subject()),
         None => {

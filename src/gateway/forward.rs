@@ -10,21 +10,23 @@ use futures_util::future::BoxFuture;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response};
 
-use super::answer::{Change, Changed};
-use super::locked::{Locked, send_locked};
-use super::payload::{self, Said};
 use super::send::{send, waiting};
-use super::{Shared, broad, hold, operation_of, outgoing, room, second_name, versions};
+use super::{Shared, hold, operation_of, outgoing, second_name, versions};
 use crate::backend::Backend;
-use crate::batch::names::{Moment, Unseen, unsettled};
+use crate::batch::visibility::names::{Moment, StaleAnswer, unsettled};
 use crate::batch::{Batches, Epoch, Level};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
+use crate::gateway::request_body;
+use crate::gateway::request_body::BodyFlags;
+use crate::gateway::response_body::{BodyChange, RewrittenBody};
+use crate::gateway::table_lock::{LockedChange, send_locked};
+use crate::gateway::{bulkhead, catalog_scope};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Lock, Operation};
 use crate::protocol::query::Query;
+use crate::request::context::RequestContext;
 use crate::route::Mount;
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
@@ -49,24 +51,24 @@ where
         .routes
         .owner(id, operation.kind().unwrap_or(Kind::Table))?;
     let backend = world.backend(mount);
-    if let Some(exchange) = &Learned::of(request.extensions()).exchange {
+    if let Some(exchange) = &RequestContext::of(request.extensions()).exchange {
         exchange.routed(&mount.namespace);
     }
-    room::check(shared.free.as_ref(), world, backend)?;
+    bulkhead::check(shared.free.as_ref(), world, backend)?;
     let elsewhere = (!mount.keeps_path()).then(|| mount.to_catalog(id));
     let there = elsewhere.as_ref().unwrap_or(id);
-    broad::check(world, mount, operation, (id, there), request)?;
+    catalog_scope::check(world, mount, operation, (id, there), request)?;
     outgoing::check(backend, operation, (id, there))?;
     let said = admit(shared, mount, operation, (id, elsewhere.as_ref()), request).await?;
     if operation == Operation::CreateNamespace {
-        broad::check_overwriting(id, said.overwrites, request)?;
+        catalog_scope::check_overwriting(id, said.overwrites, request)?;
     }
     let named = (there, elsewhere.is_some());
     outgoing::address(request, operation, named, backend.reading())?;
     if backend.is_told_what() && operation.kind().is_some() {
-        Learned::more(request.extensions_mut()).identifier = Some(there.clone());
+        RequestContext::more(request.extensions_mut()).identifier = Some(there.clone());
     }
-    let change = Change {
+    let change = BodyChange {
         operation,
         asked: id,
         there,
@@ -103,11 +105,11 @@ where
                 Err(failure) => return Err(failure.into_error(backend.name())),
             }
         }
-        Some(Way::Reading(question)) => {
+        Some(ForwardMode::Reading(question)) => {
             Box::pin(owner.ask(shared, question, since, request)).await?
         }
-        Some(Way::Creating) => versions::create(shared, backend, there, whole).await?,
-        Some(Way::Changing) => {
+        Some(ForwardMode::Creating) => versions::create(shared, backend, there, whole).await?,
+        Some(ForwardMode::Changing) => {
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
             }
@@ -118,8 +120,8 @@ where
         return Ok(response);
     }
     match change.apply(response)? {
-        Changed::Whole(response) => Ok(response),
-        Changed::Partly(head, rest) => {
+        RewrittenBody::Whole(response) => Ok(response),
+        RewrittenBody::Partly(head, rest) => {
             Box::pin(change.finish(head, *rest, shared.answer_timeout)).await
         }
     }
@@ -134,9 +136,9 @@ struct Owner<'a> {
 }
 
 /// How a catalog is asked where batches matter.
-enum Way {
+enum ForwardMode {
     /// For an answer that depends on them.
-    Reading(Question),
+    Reading(VersionQuestion),
     /// To create a version that a batch may want.
     Creating,
     /// To change what a batch may be on.
@@ -144,7 +146,7 @@ enum Way {
 }
 
 /// What is read.
-enum Question {
+enum VersionQuestion {
     /// The versions, without those that a batch hides.
     Versions,
     /// One version, the same way.
@@ -157,17 +159,19 @@ enum Question {
     Table,
 }
 
-impl Way {
+impl ForwardMode {
     /// `None`: it is just sent.
     fn of(operation: Operation, detailed: bool) -> Option<Self> {
         Some(match operation {
-            Operation::ListTableVersions => Self::Reading(Question::Versions),
-            Operation::DescribeTableVersion => Self::Reading(Question::Version),
-            Operation::ListTables | Operation::ListAllTables => Self::Reading(Question::Tables),
+            Operation::ListTableVersions => Self::Reading(VersionQuestion::Versions),
+            Operation::DescribeTableVersion => Self::Reading(VersionQuestion::Version),
+            Operation::ListTables | Operation::ListAllTables => {
+                Self::Reading(VersionQuestion::Tables)
+            }
             Operation::CreateTableVersion => Self::Creating,
             _ if !hold::is_needed(operation, detailed) => return None,
             _ => match operation.access() {
-                Access::Read => Self::Reading(Question::Latest),
+                Access::Read => Self::Reading(VersionQuestion::Latest),
                 Access::Write => Self::Changing,
             },
         })
@@ -176,15 +180,15 @@ impl Way {
 
 impl<'a> Owner<'a> {
     /// How the catalog is asked. Batches matter to a describe where they have a say in the table's versions.
-    fn way(&self, shared: &Shared, operation: Operation, detailed: bool) -> Option<Way> {
-        let way = Way::of(operation, detailed);
+    fn way(&self, shared: &Shared, operation: Operation, detailed: bool) -> Option<ForwardMode> {
+        let way = ForwardMode::of(operation, detailed);
         if operation != Operation::DescribeTable || way.is_some() {
             return way;
         }
         let is_near = shared
             .batches
             .is_near(|| hold::key(self.backend, self.there));
-        is_near.then_some(Way::Reading(Question::Table))
+        is_near.then_some(ForwardMode::Reading(VersionQuestion::Table))
     }
 
     /// Whether batches have come near the table since.
@@ -231,8 +235,8 @@ impl<'a> Owner<'a> {
         let names = shared.batches.names();
         match names.check(since, || hold::key(self.backend, self.there)) {
             Ok(()) => Ok(()),
-            Err(Unseen::Absent) => Err(self.not_found()),
-            Err(Unseen::Unknown) => Err(unsettled()),
+            Err(StaleAnswer::Absent) => Err(self.not_found()),
+            Err(StaleAnswer::Unknown) => Err(unsettled()),
         }
     }
 
@@ -245,7 +249,7 @@ impl<'a> Owner<'a> {
     async fn ask(
         &self,
         shared: &Shared,
-        question: Question,
+        question: VersionQuestion,
         since: Option<Moment>,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
@@ -253,28 +257,28 @@ impl<'a> Owner<'a> {
         let batches = &shared.batches;
         let key = || hold::key(backend, there);
         let answer = match question {
-            Question::Versions => {
+            VersionQuestion::Versions => {
                 let _waiting = waiting(backend, request);
                 batches.list_versions(backend, key(), take(request)).await
             }
-            Question::Version => {
+            VersionQuestion::Version => {
                 let _waiting = waiting(backend, request);
                 let request = take(request);
                 batches.describe_version(backend, key(), request).await
             }
-            Question::Tables => {
+            VersionQuestion::Tables => {
                 let _waiting = waiting(backend, request);
                 list_tables(batches, backend, there, take(request)).await
             }
-            Question::Table => {
+            VersionQuestion::Table => {
                 let _waiting = waiting(backend, request);
                 batches.describe_table(backend, key(), take(request)).await
             }
             // A name that is away for readers comes back with no batch that they could wait for.
-            Question::Latest if batches.names().is_hidden(key) => Err(self.not_found()),
+            VersionQuestion::Latest if batches.names().is_hidden(key) => Err(self.not_found()),
             // Until the head of the answer: a catalog has chosen the version that it reads when it sends that, and what
             // follows comes from files that do not change. However slowly a client takes it, no batch waits for it.
-            Question::Latest => match batches.hold(key(), Access::Read).await {
+            VersionQuestion::Latest => match batches.hold(key(), Access::Read).await {
                 Ok(_held) if batches.names().is_hidden(key) => Err(self.not_found()),
                 Ok(_held) => match send(backend, request).await {
                     Ok(answer) => batches.check_latest(backend, &key()).await.map(|()| answer),
@@ -304,7 +308,7 @@ where
     let locking = async move {
         let held = hold::for_change(&batches, &backend, operation, &there).await?;
         let is_table = operation.lock() == Lock::Shared;
-        Ok(Locked {
+        Ok(LockedChange {
             table: is_table.then(|| hold::key(&backend, &there)),
             batches,
             backend,
@@ -313,7 +317,7 @@ where
             request,
         })
     };
-    send_locked(locking, Locked::send)
+    send_locked(locking, LockedChange::send)
 }
 
 /// The tables right below a namespace, or all of them where the route names none.
@@ -358,7 +362,7 @@ async fn admit(
     operation: Operation,
     (id, there): (&Identifier, Option<&Identifier>),
     request: &mut Request<Body>,
-) -> Result<Said, Error> {
+) -> Result<BodyFlags, Error> {
     let locate = |other: &Identifier| {
         if other == id {
             return Ok(there.cloned());
@@ -370,5 +374,5 @@ async fn admit(
         }
         Ok((!mount.keeps_path()).then(|| mount.to_catalog(other)))
     };
-    payload::admit(request, operation, Some(id), shared.json_body, locate).await
+    request_body::admit(request, operation, Some(id), shared.json_body, locate).await
 }

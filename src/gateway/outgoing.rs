@@ -8,14 +8,14 @@
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
 
-use super::broad;
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
+use crate::gateway::catalog_scope;
 use crate::protocol::identifier::{Identifier, PathReading, decode_segment, is_ambiguous};
 use crate::protocol::operation::{Kind, Operation, recognize};
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
+use crate::request::context::RequestContext;
 
 /// By how much most identifiers are no longer than what the client called them.
 const ROOM: usize = 32;
@@ -38,7 +38,7 @@ pub(super) fn check(
                 "{id} is {what} and not a table: name a table below it"
             )))
         }
-        Some(Kind::Transaction) => Err(broad::not_known(id)),
+        Some(Kind::Transaction) => Err(catalog_scope::not_known(id)),
         Some(Kind::Namespace) | None => Ok(()),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn address(
     if operation.kind().is_some() {
         let uri = request.uri();
         let is_default = || {
-            let known = Learned::of(request.extensions()).has_default_delimiter;
+            let known = RequestContext::of(request.extensions()).has_default_delimiter;
             known.unwrap_or_else(|| Query::new(uri.query()).is_default_delimiter())
         };
         let keeps_delimiter = reading.any_delimiter || is_default();

@@ -6,26 +6,27 @@ use std::time::Duration;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request, Response, StatusCode};
 
-use super::locked::{is_unclear, send_locked};
 use super::send::waiting;
-use super::{Shared, World, commit, operation_of, outgoing, payload};
-use crate::access::Rights;
+use super::{RoutingSnapshot, Shared, commit, operation_of, outgoing};
+use crate::auth::access::Rights;
 use crate::backend::{Backend, read_answer};
 use crate::batch::{
     Batches, Hold, RenameCall, RenameEnd, TableKey, Whereabouts, is_unsupported, json,
 };
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
+use crate::gateway::request_body;
+use crate::gateway::table_lock::{is_unclear, send_locked};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;
+use crate::request::context::RequestContext;
 
 /// Gives a table another name: in its catalog or in another one.
 pub(super) async fn rename(
     shared: &Shared,
-    world: &World,
+    world: &RoutingSnapshot,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
@@ -35,7 +36,7 @@ pub(super) async fn rename(
         let message = format!("{id} is a mount and not a table");
         return Err(Error::new(Code::TableNotFound, message));
     }
-    let body = payload::read(std::mem::take(request.body_mut()), shared.json_body).await?;
+    let body = request_body::read(std::mem::take(request.body_mut()), shared.json_body).await?;
     *request.body_mut() = Body::full(body.clone());
     // As the table's own catalog spells it; another one never sees this body.
     let locate = |other: &Identifier| {
@@ -43,7 +44,7 @@ pub(super) async fn rename(
         let same = owner.filter(|owner| owner.backend == mount.backend && !owner.keeps_path());
         Ok(same.map(|owner| owner.to_catalog(other)))
     };
-    payload::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
+    request_body::admit(&mut request, operation, Some(id), shared.json_body, locate).await?;
     let new = rename::destination(id, &body)?;
     if let Some(rights) = request.extensions().get::<Rights>() {
         rights.decide(Access::Write, &new)?;
@@ -75,7 +76,7 @@ pub(super) async fn rename(
 }
 
 /// Where a new name belongs.
-fn end(world: &World, asked: Identifier) -> Result<RenameEnd, Error> {
+fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEnd, Error> {
     let mount = world.routes.find(&asked).ok_or_else(|| {
         let namespace = asked.parent().unwrap_or_else(Identifier::root);
         let message = format!("namespace {namespace} is not served here");
@@ -113,11 +114,11 @@ async fn by_the_catalog(
         backend.reading(),
     )?;
     if named.1 {
-        Learned::more(request.extensions_mut()).identifier = Some(old.there.clone());
+        RequestContext::more(request.extensions_mut()).identifier = Some(old.there.clone());
     }
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let mut renaming = Renaming {
+    let mut renaming = RenameRequest {
         whereabouts: batches.whereabouts(call),
         batches: Arc::clone(batches),
         backend: Arc::clone(&old.backend),
@@ -135,7 +136,7 @@ async fn by_the_catalog(
 }
 
 /// A rename on its way to its catalog.
-struct Renaming {
+struct RenameRequest {
     batches: Arc<Batches>,
     backend: Arc<Backend>,
     /// The old one and the new one.
@@ -146,7 +147,7 @@ struct Renaming {
     timeout: Duration,
 }
 
-impl Renaming {
+impl RenameRequest {
     /// `None`: the catalog has no rename.
     async fn send(mut self, held: Hold) -> Result<Option<Response<Body>>, Error> {
         let backend = &self.backend;

@@ -4,10 +4,11 @@ use std::mem::take;
 
 use http::Request;
 
-use super::{Shared, commit, hold, payload};
+use super::{Shared, commit, hold};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
+use crate::gateway::request_body;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::location::locations;
 use crate::protocol::operation::Operation;
@@ -28,7 +29,7 @@ pub(super) async fn check(
     request: &mut Request<Body>,
 ) -> Result<(), Error> {
     let (head, body) = take(request).into_parts();
-    let body = payload::read(body, shared.json_body).await?;
+    let body = request_body::read(body, shared.json_body).await?;
     let caller = commit::caller(&head);
     *request = Request::from_parts(head, Body::full(body.clone()));
     let caller = caller?;

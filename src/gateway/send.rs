@@ -5,8 +5,8 @@ use http::{Request, Response};
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Waiting;
-use crate::exchange::learned::Learned;
+use crate::request::CatalogWait;
+use crate::request::context::RequestContext;
 
 /// Sends a request that is as the catalog must see it, and notes who served it. Nothing is left of it.
 pub(super) async fn send(
@@ -20,8 +20,8 @@ pub(super) async fn send(
 }
 
 /// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
-pub(super) fn waiting(backend: &Backend, request: &Request<Body>) -> Option<Waiting> {
-    let exchange = Learned::of(request.extensions()).exchange.as_ref()?;
+pub(super) fn waiting(backend: &Backend, request: &Request<Body>) -> Option<CatalogWait> {
+    let exchange = RequestContext::of(request.extensions()).exchange.as_ref()?;
     exchange.served_by(backend.metrics());
     exchange.waiting()
 }

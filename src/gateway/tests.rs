@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use tower::{Layer as _, ServiceExt as _};
 
 use super::*;
-use crate::backend::scripted::{Act, Catalog, ok};
+use crate::backend::fake_server::{Act, Catalog, ok};
 use crate::batch::log::disk::DiskLog;
 use crate::config::{BackendConfig, BatchConfig, ManagedVersioning};
+use crate::error::code::Code;
 use crate::layer::recognize::RecognizeLayer;
 use crate::metrics::Metrics;
-use crate::protocol::error::Code;
 
 /// A gateway over scripted catalogs: `a` keeps its path at `[a]`, `b` is the root of its catalog at `[b]`.
 struct Setup {
@@ -45,7 +45,7 @@ async fn setup_with(a: Vec<Act>, b: Vec<Act>, change: impl Fn(&mut BackendConfig
         backend_namespace: Identifier::from_names(there).unwrap(),
     };
     let routes = route::Table::new(vec![mount("a", 0, &["a"]), mount("b", 1, &[])]);
-    let world = World { routes, backends };
+    let world = RoutingSnapshot { routes, backends };
     let folder = tempfile::tempdir().unwrap();
     let log = DiskLog::open(&folder.path().join("log"), |_| {}).unwrap();
     let batches = Batches::new(

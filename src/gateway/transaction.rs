@@ -7,19 +7,20 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::send::send;
-use super::{Shared, World, broad, forward, operation_of, outgoing, payload};
-use crate::access::Rights;
+use super::{RoutingSnapshot, Shared, forward, operation_of, outgoing};
+use crate::auth::access::Rights;
 use crate::batch::{TableKey, TransactionStatus};
 use crate::body::Body;
 use crate::error::Error;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
+use crate::gateway::{catalog_scope, request_body};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Operation};
 
 /// Answers for the gateway's own batches; for others asks the mounted backends in turn until one does not say 404.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
-    world: &World,
+    world: &RoutingSnapshot,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
@@ -28,7 +29,7 @@ pub(super) async fn serve(
         return forward::forward(Arc::clone(shared), operation, id.clone(), request).await;
     }
     let keep = |_: &_| Ok(None);
-    payload::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
+    request_body::admit(&mut request, operation, Some(id), shared.json_body, keep).await?;
     let (head, body) = request.into_parts();
     let rights = head.extensions.get::<Rights>();
     if let Some(name) = id.last()
@@ -40,7 +41,7 @@ pub(super) async fn serve(
     // Whose tables it is about, a catalog does not say: only who has everything there may ask.
     let access = operation.access();
     let mounted = world.mounted();
-    for backend in mounted.filter(|one| broad::is_open(rights, world, one.name(), access)) {
+    for backend in mounted.filter(|one| catalog_scope::is_open(rights, world, one.name(), access)) {
         // The body was read whole by the check.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
@@ -51,12 +52,12 @@ pub(super) async fn serve(
             return Ok(answer);
         }
     }
-    Err(broad::not_known(id))
+    Err(catalog_scope::not_known(id))
 }
 
 /// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone
 /// else there is no such batch.
-fn is_of(rights: &Rights, world: &World, tables: &[TableKey]) -> bool {
+fn is_of(rights: &Rights, world: &RoutingSnapshot, tables: &[TableKey]) -> bool {
     let has_part =
         |here: &Identifier| rights.read(here) || rights.decide(Access::Write, here).is_ok();
     let is_known = |table: &TableKey| {

@@ -3,21 +3,22 @@
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 
-use super::{Shared, World, operation_of, outgoing, payload};
-use crate::access::Rights;
+use super::{RoutingSnapshot, Shared, operation_of, outgoing};
+use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::exchange::origin::Origin;
-use crate::listing;
+use crate::gateway::listing;
+use crate::gateway::request_body;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::Query;
+use crate::request::context::RequestContext;
+use crate::request::origin::Origin;
 
 /// Answers what [`listing::concerns`]. The body is put as the catalog that owns `id` must see it, if one does.
 pub(super) async fn answer(
     shared: &Shared,
-    world: &World,
+    world: &RoutingSnapshot,
     id: &Identifier,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
@@ -30,14 +31,14 @@ pub(super) async fn answer(
     let elsewhere = owner.filter(|owner| !owner.keeps_path());
     let locate = |id: &_| Ok(elsewhere.map(|owner| owner.to_catalog(id)));
     let route = operation.kind().map(|_| id);
-    payload::admit(&mut request, operation, route, shared.json_body, locate).await?;
+    request_body::admit(&mut request, operation, route, shared.json_body, locate).await?;
     let (head, body) = request.into_parts();
-    let learned = Learned::of(&head.extensions);
+    let learned = RequestContext::of(&head.extensions);
     let question = listing::Request {
         operation,
         id,
         query: Query::new(head.uri.query()),
-        body: payload::read(body, shared.json_body).await?,
+        body: request_body::read(body, shared.json_body).await?,
         authority: Authority::Caller(head.headers.get(AUTHORIZATION).cloned()),
         context: learned.context.clone().unwrap_or_default(),
         rights: head.extensions.get::<Rights>().cloned(),

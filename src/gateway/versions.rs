@@ -6,12 +6,13 @@ use std::sync::Arc;
 use http::{Request, Response};
 use serde::Deserialize;
 
-use super::locked::{Locked, send_locked};
-use super::{Shared, hold, payload};
+use super::{Shared, hold};
 use crate::backend::Backend;
-use crate::batch::Line;
+use crate::batch::TableBranch;
 use crate::body::Body;
 use crate::error::Error;
+use crate::gateway::request_body;
+use crate::gateway::table_lock::{LockedChange, send_locked};
 use crate::protocol::identifier::Identifier;
 
 /// Has the catalog create one version.
@@ -30,14 +31,14 @@ where
         let version = asked(request.borrow_mut(), json_body).await?;
         let version = version.map(|(version, branch)| {
             let table = hold::key(&backend, &there);
-            (Line::new(table, branch), version)
+            (TableBranch::new(table, branch), version)
         });
         let held = match &version {
             Some((line, version)) => Some(batches.hold_for_create(line, *version).await?),
             // Nothing is created without a number; the catalog says so.
             None => None,
         };
-        Ok(Locked {
+        Ok(LockedChange {
             table: version.as_ref().map(|(line, _)| line.table.clone()),
             batches,
             backend,
@@ -46,7 +47,7 @@ where
             request,
         })
     };
-    send_locked(locking, Locked::send)
+    send_locked(locking, LockedChange::send)
 }
 
 /// The version and the branch that are in the body.
@@ -60,7 +61,7 @@ async fn asked(
         branch: Option<String>,
     }
     let body = std::mem::take(request.body_mut());
-    let body = payload::read(body, limit).await?;
+    let body = request_body::read(body, limit).await?;
     *request.body_mut() = Body::full(body.clone());
     if body.is_empty() {
         return Ok(None);

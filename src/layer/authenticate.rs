@@ -1,7 +1,7 @@
 //! Who is calling: a request goes on with a [`Principal`], or not at all.
 //!
 //! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
-//! costs a look and a comparison; one that was not is verified on the spot, and its request goes on in its [`Turn`];
+//! costs a look and a comparison; one that was not is verified on the spot, and its request goes on in its [`YieldOnce`];
 //! only one whose key is unknown waits, for at most the time of one fetch.
 
 mod memory;
@@ -19,17 +19,17 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
-use super::refused::Refused;
+use super::refused::RefusedFuture;
+use crate::auth::token::Refusal;
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use crate::protocol::principal::Principal;
-use crate::token::Refusal;
+use crate::request::context::RequestContext;
 
-pub use turn::Turn;
+pub use turn::YieldOnce;
 pub use verifier::Verifier;
-use verifier::{Last, Verdict};
+use verifier::{LastCredential, Verdict};
 
 /// Makes [`Authenticate`]; all that it makes share what they have verified.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct AuthenticateLayer(Arc<Verifier>);
 pub struct Authenticate<S> {
     inner: S,
     verifier: Arc<Verifier>,
-    last: Last,
+    last: LastCredential,
 }
 
 type Answer = Result<Response<Body>, Error>;
@@ -58,7 +58,7 @@ impl<S> Layer<S> for AuthenticateLayer {
         Authenticate {
             inner,
             verifier: Arc::clone(&self.0),
-            last: Last::default(),
+            last: LastCredential::default(),
         }
     }
 }
@@ -69,7 +69,7 @@ impl<S: Clone> Clone for Authenticate<S> {
         Self {
             inner: self.inner.clone(),
             verifier: Arc::clone(&self.verifier),
-            last: Last::default(),
+            last: LastCredential::default(),
         }
     }
 }
@@ -82,8 +82,10 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future =
-        Either<Turn<S::Future>, Either<Refused, Pin<Box<dyn Future<Output = Answer> + Send>>>>;
+    type Future = Either<
+        YieldOnce<S::Future>,
+        Either<RefusedFuture, Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -98,16 +100,16 @@ where
         let wait = match self.verifier.judge(asked, &mut self.last) {
             Ok(Verdict::Known(principal)) => {
                 admit(asked, principal);
-                return Either::Left(Turn::new(false, self.inner.call(request)));
+                return Either::Left(YieldOnce::new(false, self.inner.call(request)));
             }
             Ok(Verdict::Checked(principal)) => {
                 admit(asked, principal);
-                return Either::Left(Turn::new(true, self.inner.call(request)));
+                return Either::Left(YieldOnce::new(true, self.inner.call(request)));
             }
             Ok(Verdict::Later(wait)) => wait,
             Err(refusal) => {
                 self.verifier.count(&refusal);
-                return Either::Right(Either::Left(Refused::with(refusal)));
+                return Either::Right(Either::Left(RefusedFuture::with(refusal)));
             }
         };
         // The service that was polled ready is the one to call.
@@ -130,7 +132,7 @@ where
 }
 
 fn admit(request: &mut Request<Body>, principal: Principal) {
-    let learned = Learned::more(request.extensions_mut());
+    let learned = RequestContext::more(request.extensions_mut());
     if let Some(exchange) = &learned.exchange
         && !principal.is_anonymous()
     {
@@ -167,8 +169,8 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
+    use crate::auth::keys::{Clock, Keys, SystemClock};
     use crate::config::Auth;
-    use crate::keys::{Clock, Keys, SystemClock};
     use crate::metrics::Metrics;
 
     #[tokio::test]
@@ -178,7 +180,7 @@ mod tests {
         let keys = Keys::new(&Auth::default(), &clock, metrics.auth()).unwrap();
         let nobody = Verifier::new(&keys, clock, metrics.auth().clone());
         let inner = service_fn(async |request: Request<Body>| {
-            let principal = &Learned::of(request.extensions()).principal;
+            let principal = &RequestContext::of(request.extensions()).principal;
             assert!(principal.as_ref().unwrap().is_anonymous());
             Ok::<_, Error>(Response::new(Body::empty()))
         });

@@ -7,21 +7,21 @@ use std::sync::{Arc, LazyLock};
 use http::{Request, Uri};
 use tower::Layer;
 
-use super::guard::{Guard, Guarded};
-use crate::access::{Rights, Rules};
+use super::guard::{Guard, GuardService};
+use crate::auth::access::{Rights, Rules};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::principal::Principal;
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
+use crate::request::context::RequestContext;
 
 static ROOT: LazyLock<Identifier> = LazyLock::new(Identifier::root);
 
 /// How much of a request its path decides.
 #[derive(PartialEq)]
-enum Decided {
+enum PathDecision {
     Whole,
     InPart,
 }
@@ -31,7 +31,7 @@ enum Decided {
 pub struct AuthorizeLayer(Option<Arc<Rules>>);
 
 /// The service. Sets the extension [`Rights`] where something is left to decide.
-pub type Authorize<S> = Guarded<S, AuthorizeLayer>;
+pub type Authorize<S> = GuardService<S, AuthorizeLayer>;
 
 impl AuthorizeLayer {
     /// Holds callers to `rules`; without any, everyone may do everything.
@@ -44,7 +44,7 @@ impl<S> Layer<S> for AuthorizeLayer {
     type Service = Authorize<S>;
 
     fn layer(&self, inner: S) -> Authorize<S> {
-        Guarded::new(inner, self.clone())
+        GuardService::new(inner, self.clone())
     }
 }
 
@@ -58,7 +58,7 @@ impl Guard for AuthorizeLayer {
 }
 
 fn decide(rules: &Arc<Rules>, request: &mut Request<Body>) -> Result<(), Error> {
-    let learned = Learned::of(request.extensions());
+    let learned = RequestContext::of(request.extensions());
     let (Some(operation), Some(caller)) = (learned.operation, &learned.principal) else {
         return Err(misplaced());
     };
@@ -72,7 +72,7 @@ fn decide(rules: &Arc<Rules>, request: &mut Request<Body>) -> Result<(), Error> 
         }
         _ => by_path(rules, caller, operation, id)?,
     };
-    if decided == Decided::InPart {
+    if decided == PathDecision::InPart {
         let rights = Rights::new(Arc::clone(rules), caller.clone());
         request.extensions_mut().insert(rights);
     }
@@ -84,13 +84,13 @@ fn by_path(
     caller: &Principal,
     operation: Operation,
     id: &Identifier,
-) -> Result<Decided, Error> {
+) -> Result<PathDecision, Error> {
     use Operation as Op;
     match operation {
-        Op::BatchCreateTableVersions | Op::BatchCommitTables => return Ok(Decided::InPart),
+        Op::BatchCreateTableVersions | Op::BatchCommitTables => return Ok(PathDecision::InPart),
         Op::RenameTable => {
             rules.decide(caller, Access::Write, id)?;
-            return Ok(Decided::InPart);
+            return Ok(PathDecision::InPart);
         }
         Op::ListNamespaces | Op::ListTables | Op::ListAllTables => {
             // What leads to something that may be read is listed, without the rest.
@@ -98,7 +98,7 @@ fn by_path(
                 rules.decide(caller, Access::Read, id)?;
             }
             if !rules.allows_all(caller, Access::Read, id) {
-                return Ok(Decided::InPart);
+                return Ok(PathDecision::InPart);
             }
         }
         // Its name is in the listing of what is above it.
@@ -107,23 +107,23 @@ fn by_path(
         // any tables at all.
         Op::Unlisted(Kind::Table) if id.len() < 2 => {
             rules.decide(caller, Access::Write, &ROOT)?;
-            return Ok(Decided::InPart);
+            return Ok(PathDecision::InPart);
         }
         // What it acts on is decided where its catalog is known.
         Op::Unlisted(_) => {
             rules.decide(caller, Access::Write, id)?;
-            return Ok(Decided::InPart);
+            return Ok(PathDecision::InPart);
         }
         // Nothing is below a new namespace; what overwrites one is told by its body.
         Op::CreateNamespace => {
             rules.decide_at(caller, Access::Write, id)?;
             if rules.decide(caller, Access::Write, id).is_err() {
-                return Ok(Decided::InPart);
+                return Ok(PathDecision::InPart);
             }
         }
         _ => rules.decide(caller, operation.access(), id)?,
     }
-    Ok(Decided::Whole)
+    Ok(PathDecision::Whole)
 }
 
 /// A name alone does not say which tables a transaction is about.
@@ -133,14 +133,14 @@ fn transaction(
     access: Access,
     id: &Identifier,
     uri: &Uri,
-) -> Result<Decided, Error> {
+) -> Result<PathDecision, Error> {
     if id.len() < 2 {
         // Whoever may write, but not read, may ask what became of it.
         let has = |access| rules.leads_to(caller, access, &ROOT);
         if !has(access) && !has(Access::Write) {
             rules.decide(caller, access, &ROOT)?;
         }
-        return Ok(Decided::InPart);
+        return Ok(PathDecision::InPart);
     }
     rules.decide(caller, access, id)?;
     // Split by some other delimiter, it may be a name alone to the catalog.
@@ -148,7 +148,7 @@ fn transaction(
         rules.decide(caller, Access::Write, &ROOT)?;
     }
     // As it may be where the mount has another root, which only the gateway knows.
-    Ok(Decided::InPart)
+    Ok(PathDecision::InPart)
 }
 
 fn misplaced() -> Error {

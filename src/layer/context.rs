@@ -7,19 +7,19 @@ use std::sync::Arc;
 use http::Request;
 use tower::Layer;
 
-use super::guard::{Guard, Guarded};
+use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
-use crate::exchange::learned::Learned;
 use crate::protocol::context::{ClaimEntries, Context, ContextRules, Source};
+use crate::request::RequestRecord;
+use crate::request::context::RequestContext;
 
 /// Makes [`TakeContext`].
 #[derive(Clone)]
 pub struct TakeContextLayer(Arc<ContextRules>);
 
 /// The service. Notes the [`Context`].
-pub type TakeContext<S> = Guarded<S, TakeContextLayer>;
+pub type TakeContext<S> = GuardService<S, TakeContextLayer>;
 
 impl TakeContextLayer {
     /// Takes what the rules call context.
@@ -32,7 +32,7 @@ impl<S> Layer<S> for TakeContextLayer {
     type Service = TakeContext<S>;
 
     fn layer(&self, inner: S) -> TakeContext<S> {
-        Guarded::new(inner, self.clone())
+        GuardService::new(inner, self.clone())
     }
 }
 
@@ -43,16 +43,16 @@ impl Guard for TakeContextLayer {
 }
 
 fn take(request: &mut Request<Body>, rules: &ContextRules) -> Result<(), Error> {
-    let principal = &Learned::of(request.extensions()).principal;
+    let principal = &RequestContext::of(request.extensions()).principal;
     let claims = principal
         .as_ref()
         .map_or_else(ClaimEntries::default, |p| p.context().clone());
     let context = Context::take(request.headers_mut(), rules, claims)?;
     if context.shows() {
         let claims = context.shown(Source::Claim);
-        Exchange::of(request).described(claims.chain(context.shown(Source::Header)));
+        RequestRecord::of(request).described(claims.chain(context.shown(Source::Header)));
     }
-    Learned::more(request.extensions_mut()).context = Some(context);
+    RequestContext::more(request.extensions_mut()).context = Some(context);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).unwrap();
-        Learned::more(request.extensions_mut()).principal = Some(caller());
+        RequestContext::more(request.extensions_mut()).principal = Some(caller());
         let service = TakeContextLayer::new(rules).layer(inner);
         let response = service.oneshot(request).await?;
         let kept = response
@@ -112,7 +112,10 @@ mod tests {
         ];
         let request = ask(rules(&[]), &headers).await.unwrap();
         assert_eq!(request.headers().keys().collect::<Vec<_>>(), ["accept"]);
-        let context = Learned::of(request.extensions()).context.as_ref().unwrap();
+        let context = RequestContext::of(request.extensions())
+            .context
+            .as_ref()
+            .unwrap();
         let entries: Vec<_> = context.iter().map(|e| (e.key(), e.value())).collect();
         assert_eq!(entries, [("tenant", "acme"), ("team", "red")]);
     }
@@ -122,8 +125,10 @@ mod tests {
         let headers = [("x-ns-ctx-team", "red"), ("x-ns-ctx-secret", "x")];
         let shown = rules(&["team", "tenant", "absent", "run"]);
         let mut request = ask(shown, &headers).await.unwrap();
-        let exchange = Arc::clone(Exchange::of(&mut request));
-        let context = Learned::more(request.extensions_mut()).context.as_mut();
+        let exchange = Arc::clone(RequestRecord::of(&mut request));
+        let context = RequestContext::more(request.extensions_mut())
+            .context
+            .as_mut();
         let context = context.unwrap();
         assert!(context.add_body("Run", "7").unwrap());
         exchange.described(context.shown(Source::Body));

@@ -7,7 +7,7 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use tower::Service;
 
-use super::refused::Refused;
+use super::refused::RefusedFuture;
 use crate::body::Body;
 use crate::error::Error;
 
@@ -19,18 +19,18 @@ pub trait Guard {
 
 /// The service of such a layer.
 #[derive(Clone)]
-pub struct Guarded<S, G> {
+pub struct GuardService<S, G> {
     inner: S,
     guard: G,
 }
 
-impl<S, G> Guarded<S, G> {
+impl<S, G> GuardService<S, G> {
     pub(super) fn new(inner: S, guard: G) -> Self {
         Self { inner, guard }
     }
 }
 
-impl<S, G, R> Service<R> for Guarded<S, G>
+impl<S, G, R> Service<R> for GuardService<S, G>
 where
     R: BorrowMut<Request<Body>>,
     S: Service<R, Response = Response<Body>, Error = Error>,
@@ -38,7 +38,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Error;
-    type Future = Either<S::Future, Refused>;
+    type Future = Either<S::Future, RefusedFuture>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(cx)
@@ -47,7 +47,7 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         match self.guard.admit(request.borrow_mut()) {
             Ok(()) => Either::Left(self.inner.call(request)),
-            Err(error) => Either::Right(Refused::with(error)),
+            Err(error) => Either::Right(RefusedFuture::with(error)),
         }
     }
 }

@@ -8,19 +8,19 @@ use std::sync::Arc;
 use http::Request;
 use tower::Layer;
 
-use super::guard::{Guard, Guarded};
+use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::places::Places;
-use crate::exchange::{Exchange, Watcher};
 use crate::protocol::operation::recognize;
+use crate::request::places::Places;
+use crate::request::{CompletionObserver, RequestRecord};
 
 /// Makes [`Limits`]; all that it makes share the places.
 #[derive(Clone)]
 pub struct LimitsLayer(Arc<Places>);
 
 /// The service.
-pub type Limits<S> = Guarded<S, LimitsLayer>;
+pub type Limits<S> = GuardService<S, LimitsLayer>;
 
 impl LimitsLayer {
     /// At most as many requests at a time as there are `places`.
@@ -34,8 +34,8 @@ impl LimitsLayer {
     }
 
     /// Takes the places back, where it is told of every request's end.
-    pub fn watcher(&self) -> Arc<dyn Watcher> {
-        Arc::clone(&self.0) as Arc<dyn Watcher>
+    pub fn watcher(&self) -> Arc<dyn CompletionObserver> {
+        Arc::clone(&self.0) as Arc<dyn CompletionObserver>
     }
 }
 
@@ -43,7 +43,7 @@ impl<S> Layer<S> for LimitsLayer {
     type Service = Limits<S>;
 
     fn layer(&self, inner: S) -> Limits<S> {
-        Guarded::new(inner, self.clone())
+        GuardService::new(inner, self.clone())
     }
 }
 
@@ -53,7 +53,7 @@ impl Guard for LimitsLayer {
             name(request);
             return Err(full());
         }
-        Exchange::of(request).served();
+        RequestRecord::of(request).served();
         Ok(())
     }
 }
@@ -63,7 +63,7 @@ impl Guard for LimitsLayer {
 fn name(request: &mut Request<Body>) {
     if let Ok(target) = recognize(request.method(), request.uri().path()) {
         let operation = target.operation;
-        Exchange::of(request).recognized(operation);
+        RequestRecord::of(request).recognized(operation);
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use tower::{Service, service_fn};
 
     use super::*;
-    use crate::exchange::learned::Learned;
+    use crate::request::context::RequestContext;
 
     /// As the outermost layer does: the end of the response's body is the end of the exchange.
     async fn ask<S>(limits: &LimitsLayer, service: &mut S) -> Result<Response<Body>, Error>
@@ -89,8 +89,8 @@ mod tests {
     {
         let mut request = Request::default();
         let told = [limits.watcher()].into_iter().collect();
-        let exchange = Exchange::begin(None, told);
-        Learned::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
+        let exchange = RequestRecord::begin(None, told);
+        RequestContext::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
         let mut response = service.call(request).await?;
         exchange.observe_response(response.body_mut());
         Ok(response)

@@ -11,41 +11,41 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::body::{Body, End};
-use crate::exchange::{Exchange, Watcher};
-use crate::metrics::{Counted, Requests};
+use crate::metrics::{CompletedRequest, Requests};
+use crate::request::{CompletionObserver, RequestRecord};
 
 /// Makes [`Metrics`].
 #[derive(Clone)]
-pub struct MetricsLayer(Arc<Ledger>);
+pub struct MetricsLayer(Arc<RequestCounter>);
 
 /// The service. The inner one has turned every error into a response.
 #[derive(Clone)]
 pub struct Metrics<S> {
     inner: S,
-    ledger: Arc<Ledger>,
+    ledger: Arc<RequestCounter>,
 }
 
 pin_project! {
     /// A response whose end will be counted.
-    pub struct Counting<F> {
+    pub struct CountedFuture<F> {
         #[pin]
         inner: F,
         // Until there is a response.
-        exchange: Option<Arc<Exchange>>,
+        exchange: Option<Arc<RequestRecord>>,
     }
 }
 
-struct Ledger(Arc<Requests>);
+struct RequestCounter(Arc<Requests>);
 
 impl MetricsLayer {
     /// Counts into `requests`.
     pub fn new(requests: Arc<Requests>) -> Self {
-        Self(Arc::new(Ledger(requests)))
+        Self(Arc::new(RequestCounter(requests)))
     }
 
     /// What counts, where it is told of every request's end.
-    pub fn watcher(&self) -> Arc<dyn Watcher> {
-        Arc::clone(&self.0) as Arc<dyn Watcher>
+    pub fn watcher(&self) -> Arc<dyn CompletionObserver> {
+        Arc::clone(&self.0) as Arc<dyn CompletionObserver>
     }
 }
 
@@ -67,24 +67,24 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Counting<S::Future>;
+    type Future = CountedFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: R) -> Self::Future {
-        let exchange = Arc::clone(Exchange::of(request.borrow_mut()));
+        let exchange = Arc::clone(RequestRecord::of(request.borrow_mut()));
         self.ledger.0.began();
         exchange.observe_request(request.borrow_mut().body_mut());
-        Counting {
+        CountedFuture {
             inner: self.inner.call(request),
             exchange: Some(exchange),
         }
     }
 }
 
-impl<F> Future for Counting<F>
+impl<F> Future for CountedFuture<F>
 where
     F: Future<Output = Result<Response<Body>, Infallible>>,
 {
@@ -107,9 +107,9 @@ where
     }
 }
 
-impl Watcher for Ledger {
-    fn over(&self, exchange: &Exchange, _: End) {
-        self.0.ended(Counted {
+impl CompletionObserver for RequestCounter {
+    fn over(&self, exchange: &RequestRecord, _: End) {
+        self.0.ended(CompletedRequest {
             operation: exchange.operation(),
             backend: exchange.backend(),
             status: exchange.status(),
@@ -127,12 +127,12 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
-    use crate::exchange::learned::Learned;
     use crate::metrics::Metrics as All;
     use crate::protocol::operation::Operation;
+    use crate::request::context::RequestContext;
 
     fn answer(request: &Request<Body>, status: StatusCode) -> Response<Body> {
-        let exchange = Learned::of(request.extensions()).exchange.as_ref();
+        let exchange = RequestContext::of(request.extensions()).exchange.as_ref();
         exchange.unwrap().recognized(Operation::QueryTable);
         let mut response = Response::new(Body::full("12345"));
         *response.status_mut() = status;
@@ -148,8 +148,8 @@ mod tests {
         });
         let mut request = Request::default();
         let told = [layer.watcher()].into_iter().collect();
-        let exchange = Exchange::begin(None, told);
-        Learned::more(request.extensions_mut()).exchange = Some(exchange);
+        let exchange = RequestRecord::begin(None, told);
+        RequestContext::more(request.extensions_mut()).exchange = Some(exchange);
         let response = layer.layer(inner).oneshot(request).await;
         let Ok(response) = response;
         let text = all.render().unwrap();

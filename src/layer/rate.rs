@@ -15,14 +15,14 @@ use governor::{Quota, RateLimiter};
 use http::Request;
 use tower::Layer;
 
-use super::guard::{Guard, Guarded};
+use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
-use crate::exchange::caller::Caller;
-use crate::exchange::learned::Learned;
-use crate::exchange::places::Places;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
+use crate::request::caller::Caller;
+use crate::request::context::RequestContext;
+use crate::request::places::Places;
 use buckets::Buckets;
 
 /// Callers that are remembered, at most: about 4 MB. Beyond it those are forgotten who used least of what they may.
@@ -36,19 +36,19 @@ pub struct RateLayer {
 }
 
 /// The service.
-pub type Rate<S> = Guarded<S, RateLayer>;
+pub type Rate<S> = GuardService<S, RateLayer>;
 
 /// A token bucket for each caller.
 pub struct Rates {
     setting: RateLimit,
-    limiter: Limiter<Since>,
+    limiter: Limiter<LimiterClock>,
     hasher: RandomState,
 }
 
 type Limiter<C> = RateLimiter<u64, Buckets, C, NoOpMiddleware<Duration>>;
 
 /// Time since the limiter was made.
-struct Since(Instant);
+struct LimiterClock(Instant);
 
 impl RateLayer {
     /// `None`: every caller may ask as often as it likes, and the layer does nothing.
@@ -71,7 +71,7 @@ impl<S> Layer<S> for RateLayer {
     type Service = Rate<S>;
 
     fn layer(&self, inner: S) -> Rate<S> {
-        Guarded::new(inner, self.clone())
+        GuardService::new(inner, self.clone())
     }
 }
 
@@ -94,7 +94,7 @@ impl Guard for RateLayer {
 
 /// Counts a request to its caller, or refuses it where that one has its share already.
 fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
-    let exchange = Learned::of(request.extensions()).exchange.as_ref();
+    let exchange = RequestContext::of(request.extensions()).exchange.as_ref();
     if exchange.is_none_or(|exchange| places.count(&Caller::of(request), exchange)) {
         return Ok(());
     }
@@ -117,7 +117,11 @@ impl Rates {
     fn remembering(callers: usize, setting: RateLimit) -> Self {
         Self {
             setting,
-            limiter: RateLimiter::new(quota(setting), Buckets::new(callers), Since(Instant::now())),
+            limiter: RateLimiter::new(
+                quota(setting),
+                Buckets::new(callers),
+                LimiterClock(Instant::now()),
+            ),
             hasher: RandomState::new(),
         }
     }
@@ -168,7 +172,7 @@ fn quota(setting: RateLimit) -> Quota {
         .allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
 }
 
-impl Clock for Since {
+impl Clock for LimiterClock {
     type Instant = Duration;
 
     fn now(&self) -> Duration {

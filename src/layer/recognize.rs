@@ -7,26 +7,26 @@ use std::borrow::Cow;
 use http::Request;
 use tower::Layer;
 
-use super::guard::{Guard, Guarded};
+use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::learned::Learned;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Operation, recognize};
 use crate::protocol::query::{DEFAULT_DELIMITER, Query, QueryError, read_delimiter};
+use crate::request::context::RequestContext;
 
 /// Makes [`Recognize`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecognizeLayer;
 
 /// The service. Notes the operation and, where the path names one, the [`Identifier`].
-pub type Recognize<S> = Guarded<S, RecognizeLayer>;
+pub type Recognize<S> = GuardService<S, RecognizeLayer>;
 
 impl<S> Layer<S> for RecognizeLayer {
     type Service = Recognize<S>;
 
     fn layer(&self, inner: S) -> Recognize<S> {
-        Guarded::new(inner, *self)
+        GuardService::new(inner, *self)
     }
 }
 
@@ -45,7 +45,7 @@ fn note(request: &mut Request<Body>) -> Result<(), Error> {
         .as_ref()
         .is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER);
     let identifier = target.id.map(|segment| identifier(segment, delimiter));
-    let learned = Learned::more(request.extensions_mut());
+    let learned = RequestContext::more(request.extensions_mut());
     if let Some(why) = learned.malformed {
         return Err(Error::invalid(why));
     }
@@ -82,7 +82,7 @@ mod tests {
         let request = Request::builder().method(method).uri(target);
         let request = request.body(Body::empty()).unwrap();
         let response = RecognizeLayer.layer(inner).oneshot(request).await?;
-        let learned = Learned::of(response.extensions());
+        let learned = RequestContext::of(response.extensions());
         let identifier = learned.identifier.as_ref().map(ToString::to_string);
         Ok((learned.operation.unwrap(), identifier))
     }

@@ -9,15 +9,15 @@ use crate::body::Body;
 use crate::error::Error;
 
 /// A refusal, there at once. As small as its error: it takes no more room in a request's future than what goes on.
-pub struct Refused(Option<Error>);
+pub struct RefusedFuture(Option<Error>);
 
-impl Refused {
+impl RefusedFuture {
     pub(super) fn with(error: impl Into<Error>) -> Self {
         Self(Some(error.into()))
     }
 }
 
-impl Future for Refused {
+impl Future for RefusedFuture {
     type Output = Result<Response<Body>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {

@@ -23,7 +23,7 @@ use tower::{Layer, Service};
 
 use crate::body::Body;
 use crate::error::Error;
-use crate::exchange::Exchange;
+use crate::request::RequestRecord;
 
 /// A longer path is cut in `instance`.
 const MAX_INSTANCE: usize = 1024;
@@ -38,12 +38,12 @@ pub struct Rescue<S>(S);
 
 pin_project! {
     /// A response, whatever happens.
-    pub struct Rescuing<F> {
+    pub struct RescueFuture<F> {
         #[pin]
         inner: Call<F>,
         // All of the URI that an error shows.
         path: Option<PathAndQuery>,
-        exchange: Arc<Exchange>,
+        exchange: Arc<RequestRecord>,
     }
 }
 
@@ -60,7 +60,7 @@ pin_project! {
 
 /// The contract's error body.
 #[derive(Serialize)]
-struct Shape<'a> {
+struct ErrorBody<'a> {
     error: &'a str,
     code: u8,
     /// Empty where `error` says it all.
@@ -85,7 +85,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Rescuing<S::Future>;
+    type Future = RescueFuture<S::Future>;
 
     /// A stack that refuses instead of waiting is always ready.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
@@ -95,14 +95,14 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         let asked = request.borrow_mut();
         let path = asked.uri().path_and_query().cloned();
-        let exchange = Arc::clone(Exchange::of(asked));
+        let exchange = Arc::clone(RequestRecord::of(asked));
         let inner = match catch_unwind(AssertUnwindSafe(|| self.0.call(request))) {
             Ok(future) => Call::Future { future },
             Err(panic) => Call::Panicked {
                 error: Some(panicked(panic.as_ref())),
             },
         };
-        Rescuing {
+        RescueFuture {
             inner,
             path,
             exchange,
@@ -110,7 +110,7 @@ where
     }
 }
 
-impl<F> Future for Rescuing<F>
+impl<F> Future for RescueFuture<F>
 where
     F: Future<Output = Result<Response<Body>, Error>>,
 {
@@ -148,7 +148,7 @@ where
 
 /// The response that an error becomes.
 fn respond(error: &Error, path: &str) -> Response<Body> {
-    let shape = Shape {
+    let shape = ErrorBody {
         error: error.message(),
         code: error.code().number(),
         detail: error.detail().unwrap_or(""),
@@ -174,7 +174,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// Tells the log what the caller is not told.
-fn report(error: &Error, exchange: &Exchange) {
+fn report(error: &Error, exchange: &RequestRecord) {
     let id = exchange.id();
     let operation = exchange
         .operation()
@@ -209,7 +209,7 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
-    use crate::protocol::error::Code;
+    use crate::error::code::Code;
 
     async fn rescued(path: &str, fail: fn() -> Error) -> (Response<()>, String) {
         let inner =

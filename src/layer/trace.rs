@@ -17,10 +17,10 @@ use tower::{Layer, Service};
 use tracing::Span;
 
 use crate::body::Body;
-use crate::exchange::learned::Learned;
-use crate::exchange::span::Recorder;
-use crate::exchange::{Exchange, Head, Watcher, Watchers};
 use crate::protocol::trace::{REQUEST_ID, SpanContext, TRACEPARENT, TRACESTATE};
+use crate::request::context::RequestContext;
+use crate::request::span::Recorder;
+use crate::request::{CompletionObserver, CompletionObservers, RequestHead, RequestRecord};
 use crate::telemetry::Log;
 use access::AccessLog;
 use server::ServerSpan;
@@ -33,7 +33,7 @@ const MAX_ID: usize = 64;
 pub struct TraceLayer {
     logs: bool,
     recorder: Option<Arc<dyn Recorder>>,
-    watchers: Watchers,
+    watchers: CompletionObservers,
 }
 
 /// The service. The inner one has turned every error into a response.
@@ -45,13 +45,13 @@ pub struct Trace<S> {
 
 pin_project! {
     /// A response that will carry the request's id.
-    pub struct Tracing<F> {
+    pub struct TraceFuture<F> {
         #[pin]
         inner: F,
         id: HeaderValue,
         span: Span,
         // Where the time of the response is wanted.
-        timed: Option<Arc<Exchange>>,
+        timed: Option<Arc<RequestRecord>>,
     }
 }
 
@@ -60,10 +60,11 @@ impl TraceLayer {
     pub fn new(
         access_log: Option<Log>,
         recorder: Option<Arc<dyn Recorder>>,
-        others: impl IntoIterator<Item = Arc<dyn Watcher>>,
+        others: impl IntoIterator<Item = Arc<dyn CompletionObserver>>,
     ) -> Self {
         let logs = access_log.is_some();
-        let log = access_log.map(|log| Arc::new(AccessLog::new(log)) as Arc<dyn Watcher>);
+        let log =
+            access_log.map(|log| Arc::new(AccessLog::new(log)) as Arc<dyn CompletionObserver>);
         let span = recorder.as_ref().map(|_| Arc::new(ServerSpan) as _);
         Self {
             logs,
@@ -90,7 +91,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Tracing<S::Future>;
+    type Future = TraceFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
@@ -102,14 +103,14 @@ where
         let layer = &self.layer;
         let head = head(&mut request, layer.logs, layer.recorder.as_ref());
         let id = head.id.clone();
-        let exchange = Exchange::begin(Some(head), layer.watchers.clone());
+        let exchange = RequestRecord::begin(Some(head), layer.watchers.clone());
         let timed = layer.logs.then(|| Arc::clone(&exchange));
-        Learned::more(request.extensions_mut()).exchange = Some(exchange);
+        RequestContext::more(request.extensions_mut()).exchange = Some(exchange);
         let span = tracing::debug_span!("request", id = id.to_str().unwrap_or(""));
         let in_span = span.enter();
         let inner = self.inner.call(request);
         drop(in_span);
-        Tracing {
+        TraceFuture {
             inner,
             id,
             span,
@@ -118,7 +119,7 @@ where
     }
 }
 
-impl<F> Future for Tracing<F>
+impl<F> Future for TraceFuture<F>
 where
     F: Future<Output = Result<Response<Body>, Infallible>>,
 {
@@ -144,7 +145,11 @@ where
 }
 
 /// What the head says; sets `x-request-id` and `traceparent` as the catalog is to see them.
-fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Recorder>>) -> Head {
+fn head(
+    request: &mut Request<Body>,
+    logged: bool,
+    recorder: Option<&Arc<dyn Recorder>>,
+) -> RequestHead {
     let (method, version) = (request.method().clone(), request.version());
     let headers = request.headers_mut();
     let sent = Sent::among(headers);
@@ -161,9 +166,9 @@ fn head(request: &mut Request<Body>, logged: bool, recorder: Option<&Arc<dyn Rec
     }
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
     let told = logged || recorder.is_some();
-    let client = told.then(|| Learned::of(request.extensions()).peer.as_ref());
+    let client = told.then(|| RequestContext::of(request.extensions()).peer.as_ref());
     let client = client.flatten().map(|peer| peer.forwarded_for().clone());
-    Head {
+    RequestHead {
         told,
         recorder,
         id,

@@ -22,7 +22,7 @@ pub struct Auth {
 
 /// What looking a token up among the verified ones found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenCache {
+pub enum CacheLookup {
     /// It was there.
     Hit,
     /// It had to be verified.
@@ -68,7 +68,7 @@ impl Auth {
     }
 
     /// A token was looked up.
-    pub fn looked_up(&self, found: TokenCache) {
+    pub fn looked_up(&self, found: CacheLookup) {
         let (counts, writer) = self.looked_up.own();
         counts[found as usize].add(1, writer);
     }

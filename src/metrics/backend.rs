@@ -7,7 +7,7 @@ use prometheus::{HistogramVec, IntCounter, IntGauge};
 
 use super::families::Families;
 use super::shards::{Shards, lock};
-use super::share::Share;
+use super::share::BackendCounters;
 use super::timings::Timings;
 use crate::protocol::operation::Operation;
 
@@ -19,7 +19,7 @@ pub struct Backend {
     retries: IntCounter,
     upstream: HistogramVec,
     timings: Shards<Mutex<Timings>>,
-    pub(super) share: Share,
+    pub(super) share: BackendCounters,
 }
 
 impl Backend {
@@ -31,7 +31,7 @@ impl Backend {
             retries: families.backend_retries.with_label_values(&label),
             upstream: families.upstream_duration.clone(),
             timings: Shards::default(),
-            share: Share::new(Arc::clone(&name), families),
+            share: BackendCounters::new(Arc::clone(&name), families),
             name,
         }
     }

@@ -19,14 +19,14 @@ pub struct Batch {
     hazards: IntGauge,
     undecided: IntGauge,
     oldest: Gauge,
-    standing: [(IntGauge, Gauge); Standing::ALL.len()],
+    standing: [(IntGauge, Gauge); BatchState::ALL.len()],
     late_creates: IntCounter,
 }
 
 /// Where a batch stands that has a durable intent and no durable end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum BatchState {
     /// It has no decision.
     Undecided,
     /// COMMIT is durable; what it removes is being removed.
@@ -43,9 +43,9 @@ pub enum Standing {
 
 /// The open batches, counted.
 #[derive(Clone, Debug, Default)]
-pub struct Census {
+pub struct BatchCounts {
     /// How many, and since when the oldest.
-    standing: [(u32, Duration); Standing::ALL.len()],
+    standing: [(u32, Duration); BatchState::ALL.len()],
     hazards: u32,
 }
 
@@ -71,7 +71,7 @@ impl Phase {
     }
 }
 
-impl Standing {
+impl BatchState {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Undecided,
@@ -95,9 +95,9 @@ impl Standing {
     }
 }
 
-impl Census {
+impl BatchCounts {
     /// One more batch, which began `age` ago; `hazards`: changes of it that wait for a person.
-    pub fn add(&mut self, standing: Standing, age: Duration, hazards: usize) {
+    pub fn add(&mut self, standing: BatchState, age: Duration, hazards: usize) {
         let (batches, oldest) = &mut self.standing[standing as usize];
         *batches += 1;
         *oldest = age.max(*oldest);
@@ -119,7 +119,7 @@ impl Batch {
             hazards: families.batch_hazards.clone(),
             undecided: families.batches_undecided.clone(),
             oldest: families.oldest_undecided.clone(),
-            standing: Standing::ALL.map(|standing| {
+            standing: BatchState::ALL.map(|standing| {
                 let state = [standing.as_str()];
                 (
                     families.batches_open.with_label_values(&state),
@@ -166,12 +166,12 @@ impl Batch {
     }
 
     /// How many batches are open now. To be told before the metrics are rendered.
-    pub fn open(&self, census: &Census) {
+    pub fn open(&self, census: &BatchCounts) {
         for ((batches, oldest), (number, age)) in self.standing.iter().zip(&census.standing) {
             batches.set((*number).into());
             oldest.set(age.as_secs_f64());
         }
-        let (undecided, oldest) = census.standing[Standing::Undecided as usize];
+        let (undecided, oldest) = census.standing[BatchState::Undecided as usize];
         self.undecided.set(undecided.into());
         self.oldest.set(oldest.as_secs_f64());
         self.hazards.set(census.hazards.into());

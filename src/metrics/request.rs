@@ -9,7 +9,7 @@ use prometheus::{HistogramVec, IntGauge};
 use super::backend::Backend;
 use super::families::Families;
 use super::shards::{Count, Shards, lock};
-use super::share::Share;
+use super::share::BackendCounters;
 use super::timings::Timings;
 use crate::protocol::operation::Operation;
 
@@ -21,7 +21,7 @@ pub struct Requests {
     tallies: Shards<Tally>,
     in_flight: IntGauge,
     durations: HistogramVec,
-    alone: Share,
+    alone: BackendCounters,
 }
 
 /// What one thread counts.
@@ -36,7 +36,7 @@ struct Tally {
 
 /// One request, once it is over.
 #[derive(Clone, Copy)]
-pub struct Counted<'a> {
+pub struct CompletedRequest<'a> {
     /// What was asked; `None` if it was no operation.
     pub operation: Option<Operation>,
     /// Who answered; `None`: the gateway alone.
@@ -57,7 +57,7 @@ impl Requests {
             tallies: Shards::default(),
             in_flight: families.in_flight.clone(),
             durations: families.request_duration.clone(),
-            alone: Share::new(NO_BACKEND.into(), families),
+            alone: BackendCounters::new(NO_BACKEND.into(), families),
         }
     }
 
@@ -68,7 +68,7 @@ impl Requests {
     }
 
     /// It is over.
-    pub fn ended(&self, request: Counted<'_>) {
+    pub fn ended(&self, request: CompletedRequest<'_>) {
         let (tally, writer) = self.tallies.own();
         tally.ended.add(1, writer);
         let took = request.took.as_secs_f64();

@@ -17,24 +17,24 @@ const USUAL: [u16; 20] = [
 ];
 
 /// One backend's share of the requests.
-pub(super) struct Share {
+pub(super) struct BackendCounters {
     backend: Arc<str>,
     requests: IntCounterVec,
     request_bytes: IntCounter,
     response_bytes: IntCounter,
-    tallies: Shards<ShareTally>,
+    tallies: Shards<BackendTally>,
 }
 
 /// What one thread counts of it.
 #[derive(Default)]
-struct ShareTally {
+struct BackendTally {
     /// By operation and status, once there is one.
     requests: OnceLock<Box<[[Count; USUAL.len()]]>>,
     request_bytes: Count,
     response_bytes: Count,
 }
 
-impl Share {
+impl BackendCounters {
     pub(super) fn new(backend: Arc<str>, families: &Families) -> Self {
         Self {
             request_bytes: families.request_bytes.with_label_values(&[&backend]),
@@ -90,7 +90,7 @@ impl Share {
 }
 
 /// What was counted for a backend that is not configured any more.
-impl Drop for Share {
+impl Drop for BackendCounters {
     fn drop(&mut self) {
         self.gather();
     }

@@ -39,8 +39,8 @@ const NAMES: [&str; 29] = [
     "nsgate_build_info",
 ];
 
-fn request(status: u16) -> Counted<'static> {
-    Counted {
+fn request(status: u16) -> CompletedRequest<'static> {
+    CompletedRequest {
         operation: Some(Operation::DescribeTable),
         backend: None,
         status: StatusCode::from_u16(status).ok(),
@@ -105,7 +105,7 @@ fn a_request_counts_with_its_operation_backend_and_status() {
     ];
     for (operation, backend, status, _, _) in cases {
         metrics.requests().began();
-        metrics.requests().ended(Counted {
+        metrics.requests().ended(CompletedRequest {
             operation,
             backend,
             ..request(status)
@@ -129,15 +129,15 @@ fn what_many_threads_count_is_one_count() {
     let count = || {
         for status in [200, 404, 418] {
             metrics.requests().began();
-            metrics.requests().ended(Counted {
+            metrics.requests().ended(CompletedRequest {
                 backend: Some(&lake),
                 ..request(status)
             });
         }
         metrics.requests().began();
         lake.asked(Operation::QueryTable, std::time::Duration::from_secs(1));
-        metrics.auth().looked_up(TokenCache::Hit);
-        metrics.auth().looked_up(TokenCache::Miss);
+        metrics.auth().looked_up(CacheLookup::Hit);
+        metrics.auth().looked_up(CacheLookup::Miss);
     };
     // More than there are parts; what was put together before is not counted again.
     for round in 1..=2 {
@@ -185,7 +185,7 @@ fn what_was_counted_for_a_backend_outlives_it() {
     let metrics = Metrics::new();
     let lake = metrics.backend(&"lake".into());
     metrics.requests().began();
-    metrics.requests().ended(Counted {
+    metrics.requests().ended(CompletedRequest {
         backend: Some(&lake),
         ..request(200)
     });
@@ -264,10 +264,10 @@ fn open_batches_are_counted_by_where_they_stand_and_by_their_age() {
     let metrics = Metrics::new();
     let says = |sample: &str| metrics.render().unwrap().contains(&format!("{sample}\n"));
     let seconds = std::time::Duration::from_secs;
-    let mut census = Census::default();
-    census.add(Standing::Undecided, seconds(7), 0);
-    census.add(Standing::Undecided, seconds(1000), 0);
-    census.add(Standing::Hazard, seconds(30), 3);
+    let mut census = BatchCounts::default();
+    census.add(BatchState::Undecided, seconds(7), 0);
+    census.add(BatchState::Undecided, seconds(1000), 0);
+    census.add(BatchState::Hazard, seconds(30), 3);
     metrics.batch().open(&census);
     for sample in [
         "nsgate_batches_undecided 2",
@@ -280,7 +280,7 @@ fn open_batches_are_counted_by_where_they_stand_and_by_their_age() {
     ] {
         assert!(says(sample), "{sample}");
     }
-    metrics.batch().open(&Census::default());
+    metrics.batch().open(&BatchCounts::default());
     for sample in [
         "nsgate_batches_undecided 0",
         "nsgate_batch_oldest_undecided_seconds 0",

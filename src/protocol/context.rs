@@ -12,8 +12,8 @@ use std::sync::Arc;
 use http::header::InvalidHeaderName;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::error::Code;
 use crate::error::Error;
+use crate::error::code::Code;
 
 /// What a value neither begins nor ends with.
 const SPACES: [char; 2] = [' ', '\t'];
@@ -27,19 +27,19 @@ pub const MAX_KEY: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextRules {
     prefixes: Vec<String>,
-    most: Most,
-    shown: Shown,
+    most: ContextLimits,
+    shown: LoggedKeys,
 }
 
 /// How much a client may send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Most {
+struct ContextLimits {
     entries: usize,
     bytes: usize,
 }
 
 /// The keys whose entries appear in the access log. `None`: there are none, and no request need look.
-type Shown = Option<Arc<[String]>>;
+type LoggedKeys = Option<Arc<[String]>>;
 
 /// The context of one request. The default has no entries, and none can be added to it.
 #[derive(Clone, Default)]
@@ -47,8 +47,8 @@ pub struct Context {
     claims: ClaimEntries,
     client: Vec<Entry>,
     bytes: usize,
-    most: Most,
-    shown: Shown,
+    most: ContextLimits,
+    shown: LoggedKeys,
 }
 
 /// One entry. Cheap to clone.
@@ -73,12 +73,12 @@ pub enum Source {
 
 /// What the claims of a token say about the context. Made once for a token, shared by its requests.
 #[derive(Clone, Debug, Default)]
-pub struct ClaimEntries(Option<Arc<Governed>>);
+pub struct ClaimEntries(Option<Arc<GovernedEntries>>);
 
 #[derive(Debug, Default)]
-struct Governed {
+struct GovernedEntries {
     entries: Vec<Entry>,
-    /// Governed keys whose claim the token does not have: nobody sets them.
+    /// GovernedEntries keys whose claim the token does not have: nobody sets them.
     absent: Vec<HeaderName>,
 }
 
@@ -113,7 +113,7 @@ impl ContextRules {
         prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
         Self {
             prefixes,
-            most: Most {
+            most: ContextLimits {
                 entries: max_entries,
                 bytes: max_bytes,
             },
@@ -332,7 +332,7 @@ impl ClaimEntries {
     pub fn new<'a>(
         governed: impl IntoIterator<Item = (&'a str, Option<String>)>,
     ) -> Result<Self, ContextError> {
-        let mut all = Governed::default();
+        let mut all = GovernedEntries::default();
         for (key, value) in governed {
             let name = HeaderName::from_bytes(key.as_bytes())
                 .map_err(|_| ContextError::Key(shown(key)))?;
@@ -362,7 +362,7 @@ impl ClaimEntries {
     }
 }
 
-/// Whether `name` begins with `prefix`. Most differ at once, which costs less to see than to compare.
+/// Whether `name` begins with `prefix`. ContextLimits differ at once, which costs less to see than to compare.
 #[inline]
 fn begins(name: &[u8], prefix: &[u8]) -> bool {
     match (name, prefix) {

@@ -10,7 +10,7 @@ use super::identifier::Identifier;
 use index::Index;
 
 /// Something that stands at a prefix of names.
-pub trait Prefixed {
+pub trait PrefixEntry {
     /// The names.
     fn prefix(&self) -> &Identifier;
 }
@@ -27,7 +27,7 @@ pub struct Prefixes<T> {
     lengths: u64,
 }
 
-impl<T: Prefixed> Prefixes<T> {
+impl<T: PrefixEntry> Prefixes<T> {
     /// The table of `all`. Of two with the same prefix, one is lost.
     pub fn new(mut all: Vec<T>) -> Self {
         all.sort_by(|a, b| a.prefix().cmp(b.prefix()));
@@ -97,7 +97,7 @@ impl<T> Default for Prefixes<T> {
 }
 
 /// Where what is below each of `all`, which are sorted, ends.
-fn ends<T: Prefixed>(all: &[T]) -> Vec<usize> {
+fn ends<T: PrefixEntry>(all: &[T]) -> Vec<usize> {
     let mut ends = vec![all.len(); all.len()];
     let mut open: Vec<usize> = Vec::new();
     for (place, one) in all.iter().enumerate() {

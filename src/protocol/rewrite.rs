@@ -9,5 +9,5 @@ mod request;
 mod response;
 
 pub(super) use field::refuse_resembling;
-pub use request::{Asked, Checked, request};
-pub use response::{Answered, response};
+pub use request::{CheckedBody, RequestRoute, request};
+pub use response::{ResponseRoute, response};

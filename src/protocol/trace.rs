@@ -24,7 +24,7 @@ pub struct SpanContext {
 }
 
 /// A `traceparent`, written once; its parts share the memory.
-pub struct Written(Bytes);
+pub struct TraceParent(Bytes);
 
 /// `00-` trace `-` span `-` flags.
 const LENGTH: usize = 55;
@@ -97,7 +97,7 @@ impl SpanContext {
     }
 
     /// As it is sent.
-    pub fn header(self) -> Written {
+    pub fn header(self) -> TraceParent {
         let mut text = [b'-'; LENGTH];
         text[..2].fill(b'0');
         let (high, low) = ((self.trace >> 64) as u64, self.trace as u64);
@@ -107,11 +107,11 @@ impl SpanContext {
         }
         text[53..].copy_from_slice(&digits(u32::from(self.flags))[6..]);
         // Made to be shared: a copy of a slice would have to become so, by another allocation.
-        Written(Bytes::from_owner(text))
+        TraceParent(Bytes::from_owner(text))
     }
 }
 
-impl Written {
+impl TraceParent {
     /// The whole header.
     pub fn value(self) -> HeaderValue {
         value(self.0)

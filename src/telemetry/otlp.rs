@@ -17,8 +17,8 @@ use http::Uri;
 use tokio::sync::Notify;
 
 use crate::error::BoxError;
-use crate::exchange::span::{Recorder, Span};
-use client::{Client, Sent};
+use crate::request::span::{Recorder, Span};
+use client::{Client, ExportOutcome};
 
 /// Spans that wait to be sent; beyond it they are lost.
 const QUEUE: usize = 8192;
@@ -41,12 +41,12 @@ const TELL: Duration = Duration::from_secs(60);
 pub(super) struct Exporter {
     queue: SyncSender<Span>,
     lost: Arc<AtomicU64>,
-    hurry: Arc<Hurry>,
+    hurry: Arc<FlushRequest>,
 }
 
 /// How the thread is told to send now what it has.
 #[derive(Default)]
-struct Hurry {
+struct FlushRequest {
     asked: Notify,
     waiting: std::sync::Mutex<Vec<SyncSender<()>>>,
 }
@@ -55,7 +55,7 @@ struct Hurry {
 struct Worker {
     spans: Receiver<Span>,
     lost: Arc<AtomicU64>,
-    hurry: Arc<Hurry>,
+    hurry: Arc<FlushRequest>,
     client: Client,
     told: Option<Instant>,
     /// Why the last spans were lost.
@@ -66,7 +66,10 @@ impl Exporter {
     /// Starts the thread.
     pub(super) fn to(uri: &Uri) -> Result<Self, BoxError> {
         let (queue, spans) = mpsc::sync_channel(QUEUE);
-        let (lost, hurry) = (Arc::new(AtomicU64::new(0)), Arc::new(Hurry::default()));
+        let (lost, hurry) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(FlushRequest::default()),
+        );
         let worker = Worker {
             spans,
             lost: Arc::clone(&lost),
@@ -100,7 +103,7 @@ impl Recorder for Exporter {
     }
 }
 
-impl Hurry {
+impl FlushRequest {
     fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<SyncSender<()>>> {
         self.waiting
             .lock()
@@ -159,10 +162,10 @@ impl Worker {
         for attempt in 1.. {
             let sent = tokio::time::timeout(TIMEOUT, self.client.send(body.clone())).await;
             let (lost, why, again) = match sent {
-                Ok(Sent::All) => return,
-                Ok(Sent::Without(rejected, why)) => (rejected.min(count), why, false),
-                Ok(Sent::Refused(why)) => (count, why, false),
-                Ok(Sent::NotNow(why)) => (count, why, true),
+                Ok(ExportOutcome::All) => return,
+                Ok(ExportOutcome::Without(rejected, why)) => (rejected.min(count), why, false),
+                Ok(ExportOutcome::Refused(why)) => (count, why, false),
+                Ok(ExportOutcome::NotNow(why)) => (count, why, true),
                 Err(_) => (
                     count,
                     "the collector did not answer in time".to_owned(),
@@ -200,8 +203,8 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::exchange::span::Role;
     use crate::protocol::trace::SpanContext;
+    use crate::request::span::Role;
 
     #[test]
     fn a_full_queue_loses_spans_instead_of_waiting() {

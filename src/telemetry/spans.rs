@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Uri;
 
 use crate::error::BoxError;
-use crate::exchange::span::Recorder;
+use crate::request::span::Recorder;
 
 /// The way to one collector. What is on it is sent when this and the requests that know it are gone.
 #[derive(Clone)]

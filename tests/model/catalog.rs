@@ -1,7 +1,7 @@
 //! A catalog as real ones are: it makes only the next version, of what was staged, which most consume; a create that it
 //! has done already is a conflict; and it deletes whatever it is told to.
 
-use nsgate::batch::step::{Event, Finding, Likeness};
+use nsgate::batch::step::{Event, Finding, Match};
 
 use crate::setup::Tags;
 use crate::world::{Facts, World, refusal};
@@ -198,10 +198,10 @@ impl World {
         };
         let likeness = match self.tables[table].at(place) {
             None => return Finding::Absent,
-            Some(Maker::Entry(_)) if proven => Likeness::Proven,
-            Some(Maker::Stranger { alike: false }) => Likeness::Unlike,
-            Some(_) if self.is_contested(entry) => Likeness::Incomparable,
-            Some(_) => Likeness::Alike,
+            Some(Maker::Entry(_)) if proven => Match::Proven,
+            Some(Maker::Stranger { alike: false }) => Match::Unlike,
+            Some(_) if self.is_contested(entry) => Match::Incomparable,
+            Some(_) => Match::Alike,
         };
         let latest = self.tables[table].is_latest(place);
         Finding::Present { likeness, latest }

@@ -1,7 +1,7 @@
 //! Bugs planted in the protocol, each of which must be found: the checker is checked.
 
 use nsgate::batch::step::{
-    Answer, Decision, Effect, Event, Finding, Hazard, Likeness, Settled, State, step,
+    Answer, Decision, Effect, Event, Finding, Hazard, Match, Settled, State, step,
 };
 
 use crate::invariants::Invariant::{self, *};
@@ -103,7 +103,7 @@ fn ask(effects: impl IntoIterator<Item = Effect>) -> Vec<Flight> {
     effects.into_iter().map(Flight::Ask).collect()
 }
 
-fn seen(entry: usize, likeness: Likeness, latest: bool) -> Event {
+fn seen(entry: usize, likeness: Match, latest: bool) -> Event {
     Event::Found(entry, Finding::Present { likeness, latest })
 }
 
@@ -148,7 +148,7 @@ pub const BUGS: [Bug; 27] = [
         CommitIsProven,
         MESSAGE,
         |event| match event {
-            Event::Found(entry, Finding::Absent) => seen(entry, Likeness::Alike, true),
+            Event::Found(entry, Finding::Absent) => seen(entry, Match::Alike, true),
             other => other,
         },
     ),
@@ -167,7 +167,7 @@ pub const BUGS: [Bug; 27] = [
         STRANGER,
         |event| match event {
             Event::Found(entry, Finding::Present { latest, .. }) => {
-                seen(entry, Likeness::Proven, latest)
+                seen(entry, Match::Proven, latest)
             }
             other => other,
         },
@@ -246,7 +246,7 @@ pub const BUGS: [Bug; 27] = [
         CALM,
         |event, effect| match effect {
             Effect::Find { entry, .. } if is_aborted(event) => {
-                vec![Flight::Say(seen(entry, Likeness::Proven, true))]
+                vec![Flight::Say(seen(entry, Match::Proven, true))]
             }
             other => ask([other]),
         },

@@ -223,7 +223,7 @@ impl World {
             let slot = self.slots[entry];
             if on == table && which && (slot == Slot::Freed || slot.is_uncertain()) {
                 self.slots[entry] = Slot::Retaken;
-                self.overtake(table);
+                self.invalidate_reads(table);
                 if !self.log.ended {
                     self.log.settled[entry] = Some(Settled::Theirs);
                 }
@@ -264,7 +264,7 @@ impl World {
         }
         let shares = self.setup.plan.shares().iter().enumerate();
         for (table, _) in shares.filter(|(_, share)| share.len() > 1) {
-            self.overtake(table);
+            self.invalidate_reads(table);
         }
         for entry in self.made() {
             if let Rival::Uncertain {
@@ -281,7 +281,7 @@ impl World {
 
     pub fn show(&mut self, entry: usize) {
         self.slots[entry] = Slot::Open;
-        self.overtake(self.place_of(entry).0);
+        self.invalidate_reads(self.place_of(entry).0);
     }
 
     pub fn reserve(&mut self, entry: usize) {
@@ -308,13 +308,13 @@ impl World {
                 (true, false) => {
                     self.slots[entry] = self.released(entry);
                     self.let_go[entry].resting = true;
-                    self.overtake(share);
+                    self.invalidate_reads(share);
                 }
                 (false, _) => {
                     let hid = !matches!(self.slots[entry], Slot::Open);
                     self.slots[entry] = Slot::Open;
                     if hid {
-                        self.overtake(share);
+                        self.invalidate_reads(share);
                     }
                 }
             }
@@ -349,7 +349,7 @@ impl World {
 
     /// A reader to whom the catalog of this table has answered already asks again: what is not hidden any more may not be
     /// what it was answered with, or only a part of it.
-    fn overtake(&mut self, overtaken: usize) {
+    fn invalidate_reads(&mut self, overtaken: usize) {
         if let Reader::Listed { table, earlier, .. } = self.reader
             && table == overtaken
         {

@@ -6,7 +6,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, State};
-use nsgate::protocol::error::Code;
+use nsgate::error::code::Code;
 
 use crate::catalog::{Maker, Table};
 use crate::invariants::Invariant;

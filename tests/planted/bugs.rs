@@ -18,10 +18,10 @@ const STEP: &str = "src/batch/step.rs";
 const PREPARE: &str = "src/batch/step/prepare.rs";
 const SETTLE: &str = "src/batch/step/settle.rs";
 const STATE: &str = "src/batch/step/state.rs";
-const EFFECTS: &str = "src/batch/coordinator/effects.rs";
-const SEEN: &str = "src/batch/coordinator/seen.rs";
+const EFFECTS: &str = "src/batch/run/effects.rs";
+const SEEN: &str = "src/batch/run/visible.rs";
 const VISIBILITY: &str = "src/batch/visibility.rs";
-const COORDINATOR: &str = "src/batch/coordinator.rs";
+const COORDINATOR: &str = "src/batch/run.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
@@ -73,15 +73,15 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "somebody else's version is taken for ours",
         file: PREPARE,
-        right: "            } if lost => Progress::Ours { lost },",
-        wrong: "            } => Progress::Ours { lost },",
+        right: "            } if lost => EntryState::Created { lost },",
+        wrong: "            } => EntryState::Created { lost },",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
         name: "delete without proof",
         file: SETTLE,
-        right: "(Likeness::Alike, Belief::Likely)",
-        wrong: "(Likeness::Alike | Likeness::Incomparable, _)",
+        right: "(Match::Alike, DeleteEvidence::Likely)",
+        wrong: "(Match::Alike | Match::Incomparable, _)",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
@@ -94,7 +94,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "unlock before the undo is done",
         file: SETTLE,
-        right: "                Progress::Settled(Settled::Hazard(_)) => clean = false,\n",
+        right: "                EntryState::Settled(Settled::Hazard(_)) => clean = false,\n",
         wrong: "",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
@@ -122,14 +122,14 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a removal that is tried once",
         file: SETTLE,
-        right: "                self.leaving[entry] = Leaving::Yes;\n                effects.push(Effect::Remove { entry, again: true });",
+        right: "                self.leaving[entry] = LateRemoval::Yes;\n                effects.push(Effect::Remove { entry, again: true });",
         wrong: "                self.removed(entry, effects);",
         checkers: &[WALKS, MODEL, GATEWAY],
     },
     Bug {
         name: "recovery takes what it does not know for never created",
         file: STATE,
-        right: "                (None, Some(Decision::Abort)) if made => Progress::Doubtful { lost: true },\n",
+        right: "                (None, Some(Decision::Abort)) if made => EntryState::Uncertain { lost: true },\n",
         wrong: "",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
@@ -184,21 +184,21 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "catalogs are listed at different moments",
-        file: "src/batch/names.rs",
+        file: "src/batch/visibility/names.rs",
         right: "        if state.since(since)?.any(|change| scope(&change.table)) {\n            return None;\n        }\n",
         wrong: "",
         checkers: &[&["--lib", "listing::"], GATEWAY],
     },
     Bug {
         name: "filter before the read",
-        file: "src/batch/reads.rs",
+        file: "src/batch/visibility/reads.rs",
         right: "            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n            let hidden = visibility.hidden(&line);\n",
         wrong: "            let hidden = visibility.hidden(&line);\n            let (head, body) = question.with(more, token.clone())?.send(backend).await?;\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
         name: "batches lock shared",
-        file: "src/batch/coordinator/rest.rs",
+        file: "src/batch/run/cool_down.rs",
         right: "self.locks.for_batch(plan.tables(), wait)",
         wrong: "self.locks.all_shared(plan.tables(), wait)",
         checkers: &[SIMULATION, GATEWAY],
@@ -206,8 +206,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "what was built on an undone version passes",
         file: "src/batch/visibility/gates.rs",
-        right: "                What::Freed { until, .. } if gone < version && now < until => {\n                    Some(Forbidden::BuiltOnGone { version: gone })",
-        wrong: "                What::Freed { until, .. } if gone < version && now < until => {\n                    None",
+        right: "                HideReason::Freed { until, .. } if gone < version && now < until => {\n                    Some(Forbidden::BuiltOnGone { version: gone })",
+        wrong: "                HideReason::Freed { until, .. } if gone < version && now < until => {\n                    None",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -220,8 +220,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a lost answer is taken for no answer at all",
         file: "src/batch/participant/create.rs",
-        right: "        Err(_) => Created::Lost,\n    }\n}\n\n/// Asks for several",
-        wrong: "        Err(failure) => Created::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Asks for several",
+        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Asks for several",
+        wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Asks for several",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -254,9 +254,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what stands on a hidden version is shown",
-        file: "src/batch/visibility/slot.rs",
-        right: "            What::Made => (!self.fate.is_revealed()).then_some(with_all_above),",
-        wrong: "            What::Made => (!self.fate.is_revealed()).then(|| range.clone()),",
+        file: "src/batch/visibility/hidden_range.rs",
+        right: "            HideReason::Made => (!self.fate.is_revealed()).then_some(with_all_above),",
+        wrong: "            HideReason::Made => (!self.fate.is_revealed()).then(|| range.clone()),",
         checkers: &[VISIBLE, SIMULATION],
     },
     Bug {
@@ -275,14 +275,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a catalog chooses a version where a create may still land",
-        file: "src/batch/holds.rs",
+        file: "src/batch/api/table_lock.rs",
         right: "        let allowed = self.coordinator.visibility.may_change(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
         wrong: "",
         checkers: &[GATEWAY, SIMULATION],
     },
     Bug {
         name: "a table is renamed while a create may still land",
-        file: "src/batch/holds.rs",
+        file: "src/batch/api/table_lock.rs",
         right: "        let allowed = self.coordinator.visibility.may_rename(&table);\n        allowed.map_err(|forbidden| forbidden.unchangeable(&table))?;\n",
         wrong: "",
         checkers: &[GATEWAY, SIMULATION],
@@ -303,9 +303,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a batch-create that is said not to exist has done nothing",
-        file: "src/batch/coordinator/together.rs",
-        right: "Created::Unsent(refusal) => (entry, Created::Refused(refusal)),",
-        wrong: "Created::Unsent(refusal) => (entry, Created::Unsent(refusal)),",
+        file: "src/batch/run/grouped_create.rs",
+        right: "CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Refused(refusal)),",
+        wrong: "CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Unsent(refusal)),",
         checkers: &[SIMULATION],
     },
     Bug {
@@ -352,14 +352,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lock goes with its client",
-        file: "src/gateway/locked.rs",
+        file: "src/gateway/table_lock.rs",
         right: "            runtime.spawn(sending);",
         wrong: "            drop((sending, runtime));",
         checkers: &[GATEWAY, SIMULATION],
     },
     Bug {
         name: "a late registration is not looked for",
-        file: "src/batch/coordinator/watch.rs",
+        file: "src/batch/run/watch.rs",
         right: "self.plan.entries[entry].action.kind() == Kind::Removed {",
         wrong: "self.plan.entries[entry].version().is_none() {",
         checkers: &[SIMULATION],
@@ -367,8 +367,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "what is committed keeps its name for one life of the gateway",
         file: STATE,
-        right: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: true },",
-        wrong: "(None, Some(Decision::Commit)) if made => Progress::Ours { lost: false },",
+        right: "(None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },",
+        wrong: "(None, Some(Decision::Commit)) if made => EntryState::Created { lost: false },",
         checkers: &[UNIT, MODEL, SIMULATION],
     },
     Bug {
@@ -388,8 +388,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a refusal is believed without a look",
         file: PREPARE,
-        right: "                self.failure.get_or_insert(refusal);\n                Progress::Refused",
-        wrong: "                self.failure.get_or_insert(refusal);\n                Progress::Never",
+        right: "                self.failure.get_or_insert(refusal);\n                EntryState::Refused",
+        wrong: "                self.failure.get_or_insert(refusal);\n                EntryState::Never",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
@@ -401,14 +401,14 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what was freed of one table is freed of the next of its name",
-        file: "src/batch/holds.rs",
+        file: "src/batch/api/table_lock.rs",
         right: "            self.coordinator.renamed(&table).await;\n",
         wrong: "",
         checkers: &[SIMULATION],
     },
     Bug {
         name: "what was made again is refused what stands on it",
-        file: "src/gateway/locked.rs",
+        file: "src/gateway/table_lock.rs",
         right: "                None => self.batches.attempted(table, version).await,",
         wrong: "                None => {}",
         checkers: &[GATEWAY, SIMULATION],
@@ -422,7 +422,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a refusal that passes keeps its key",
-        file: "src/batch/outcomes/outcome.rs",
+        file: "src/batch/api/outcomes/outcome.rs",
         right: "    matches!(status, 408 | 425 | 429 | 500..)",
         wrong: "    status == 0",
         checkers: &[GATEWAY],
@@ -436,7 +436,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what stands beyond a gap is shown",
-        file: "src/batch/visibility/quick.rs",
+        file: "src/batch/visibility/json_splice.rs",
         right: "is_none_or(|number| number > start)",
         wrong: "is_none_or(|number| number == start + 1)",
         checkers: &[VISIBLE],
@@ -450,7 +450,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a batch makes the number of an undone version again at once",
-        file: "src/batch/coordinator/rest.rs",
+        file: "src/batch/run/cool_down.rs",
         right: "self.lock_at_rest(lock, || self.rests(plan)).await",
         wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None)).await",
         checkers: &[SIMULATION],

@@ -140,7 +140,7 @@ impl Front {
             let inner = &mut *world.lock();
             inner.history.counts.add("batches taken over", taken as u64);
         }
-        let routed = Arc::new(gateway::World { routes, backends });
+        let routed = Arc::new(gateway::RoutingSnapshot { routes, backends });
         let service = Gateway::new(routed, Arc::clone(&batches), &limits);
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running {
             generation,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nsgate::batch::OpenBatch;
-use nsgate::metrics::{Metrics, Standing};
+use nsgate::metrics::{BatchState, Metrics};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -133,8 +133,8 @@ async fn run(
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);
     let quiet = [
-        &[Standing::Hazard, Standing::Watching][..],
-        &[Standing::Hazard],
+        &[BatchState::Hazard, BatchState::Watching][..],
+        &[BatchState::Hazard],
     ];
     for quiet in &quiet[..if world.scenario.to_the_end { 2 } else { 1 }] {
         match settled(&front, quiet).await {
@@ -159,7 +159,7 @@ async fn run(
         }
     }
     if world.scenario.to_the_end && wrong.is_empty() {
-        match settled(&front, &[Standing::Hazard, Standing::Watching]).await {
+        match settled(&front, &[BatchState::Hazard, BatchState::Watching]).await {
             Ok(open) => hazards = open,
             Err(open) => wrong.push(format!("these never end: {open:?}")),
         }
@@ -167,7 +167,7 @@ async fn run(
     }
     let inner = &mut *world.lock();
     wrong.extend(check::history(inner, &world.scenario, &hazards));
-    hazards.retain(|batch| batch.state == Standing::Hazard);
+    hazards.retain(|batch| batch.state == BatchState::Hazard);
     count(inner, &hazards);
     Ended {
         wrong,
@@ -181,16 +181,16 @@ async fn run(
 }
 
 /// Waits until every open batch is in one of these states.
-async fn settled(front: &Front, quiet: &[Standing]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
+async fn settled(front: &Front, quiet: &[BatchState]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
     let mut open = Vec::new();
     for _ in 0..SETTLES.as_secs() / 2 {
         sleep(Duration::from_secs(2)).await;
         if let Some(now) = front.open() {
-            let is_hazard = |batch: &&OpenBatch| batch.state == Standing::Hazard;
+            let is_hazard = |batch: &&OpenBatch| batch.state == BatchState::Hazard;
             let locked: BTreeSet<_> = now.iter().filter(is_hazard).flat_map(tables).collect();
             // What landed late waits for whoever has its table locked; where that is a hazard, for a person.
             let waits = |batch: &OpenBatch| {
-                batch.state == Standing::Watching && tables(batch).any(|it| locked.contains(&it))
+                batch.state == BatchState::Watching && tables(batch).any(|it| locked.contains(&it))
             };
             if now
                 .iter()

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use futures_util::future::{Ready, ready};
 use http::{HeaderValue, Request, Response, header};
+use nsgate::auth::keys::{Clock, Keys};
 use nsgate::body::Body;
 use nsgate::config::{Algorithm, Auth, Issuer, KeySource};
 use nsgate::error::Error;
-use nsgate::exchange::learned::Learned;
-use nsgate::keys::{Clock, Keys};
 use nsgate::layer::authenticate::{Authenticate, AuthenticateLayer, Verifier};
 use nsgate::metrics::Metrics;
 use nsgate::protocol::principal::Principal;
+use nsgate::request::context::RequestContext;
 use tower::{Layer, Service, ServiceExt};
 
 use crate::forge::{NOW, ONE};
@@ -179,7 +179,7 @@ impl Connection {
             request.headers_mut().append(header::AUTHORIZATION, value);
         }
         let mut response = self.0.ready().await?.call(request).await?;
-        let learned = response.extensions_mut().remove::<Learned>();
+        let learned = response.extensions_mut().remove::<RequestContext>();
         Ok(learned
             .and_then(|learned| learned.principal)
             .expect("a principal"))

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use nsgate::auth::keys::{Clock, Keys, SystemClock};
 use nsgate::config::Auth;
-use nsgate::keys::{Clock, Keys, SystemClock};
 use nsgate::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::batch::step::Decision;
 use crate::batch::{BUILT_ON, OpenBatch, OpenEntry};
-use crate::metrics::Standing;
+use crate::metrics::BatchState;
 
 /// A decision that a person can take now.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Way {
+pub(super) struct Remedy {
     decision: &'static str,
     does: &'static str,
 }
@@ -19,20 +19,20 @@ pub(super) struct Way {
 pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
     let or = |otherwise: &str| batch.error.clone().unwrap_or_else(|| otherwise.to_owned());
     match batch.state {
-        Standing::Undecided => or("its catalogs to make what it consists of"),
-        Standing::Undoing => or("its catalogs to take back what they made"),
-        Standing::Committed => or("its catalogs to take away what it removes"),
-        Standing::Hazard => {
+        BatchState::Undecided => or("its catalogs to make what it consists of"),
+        BatchState::Undoing => or("its catalogs to take back what they made"),
+        BatchState::Committed => or("its catalogs to take away what it removes"),
+        BatchState::Hazard => {
             let (hazards, changes) = (batch.hazards(), batch.entries.len());
             format!("a person: {hazards} of {changes} changes cannot be undone safely")
         }
-        Standing::Watching => {
+        BatchState::Watching => {
             let seconds = batch.watched_for().as_secs();
             format!(
                 "nothing: for {seconds} s more, what it sent and got no answer to may still arrive; until then its tables change only by writes that name their version"
             )
         }
-        Standing::Stranded => {
+        BatchState::Stranded => {
             let backends = batch.entries.iter().map(|entry| &entry.backend);
             let mut gone: Vec<&str> = backends
                 .filter(|backend| !configured.contains(backend))
@@ -46,16 +46,16 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
 }
 
 /// What each decision does that the batch would take now. One that goes on by itself is best left to it.
-pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Way> {
-    if matches!(batch.state, Standing::Undoing | Standing::Committed) && batch.error.is_none() {
+pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Remedy> {
+    if matches!(batch.state, BatchState::Undoing | BatchState::Committed) && batch.error.is_none() {
         return Vec::new();
     }
     let ways = takes.iter().map(|decision| match decision {
-        Decision::Commit => Way {
+        Decision::Commit => Remedy {
             decision: "commit",
             does: commit(batch.state),
         },
-        Decision::Abort => Way {
+        Decision::Abort => Remedy {
             decision: "abort",
             does: abort(batch),
         },
@@ -63,15 +63,15 @@ pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Way> {
     ways.collect()
 }
 
-fn commit(state: Standing) -> &'static str {
+fn commit(state: BatchState) -> &'static str {
     match state {
-        Standing::Undoing => {
+        BatchState::Undoing => {
             "give the undo up, if a catalog does not come back: what is there stays, readers see it, and its table unlocks"
         }
-        Standing::Committed => {
+        BatchState::Committed => {
             "let be what cannot be removed: it stays in the catalog, readers see it again, and its table unlocks"
         }
-        Standing::Stranded => {
+        BatchState::Stranded => {
             "let the batch be, if that backend does not come back: nothing more is done about it, and what it made stays"
         }
         _ => "keep what is there: readers see it from then on, and its table unlocks",
@@ -81,7 +81,7 @@ fn commit(state: Standing) -> &'static str {
 fn abort(batch: &OpenBatch) -> &'static str {
     let built_on = |entry: &OpenEntry| entry.hazard == Some(BUILT_ON);
     match batch.state {
-        Standing::Undecided => {
+        BatchState::Undecided => {
             "give it up: its client is told that it failed, and what it made is taken back"
         }
         _ if batch.entries.iter().any(built_on) => {

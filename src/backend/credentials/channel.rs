@@ -13,9 +13,10 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
 use super::timing::FETCH_TIMEOUT;
-use crate::backend::added::Added;
-use crate::backend::connection::{self, Broken, Connection, Home};
-use crate::backend::dial::Dialer;
+use crate::backend::rest::injected::InjectedHeaders;
+use crate::backend::transport::connect::Dialer;
+use crate::backend::transport::connection;
+use crate::backend::transport::connection::{Connection, ExchangeError, PoolHandle};
 use crate::body::Body;
 use crate::error::BoxError;
 
@@ -31,7 +32,7 @@ pub(super) struct Channel {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) struct Unanswered(BoxError);
+pub(super) struct NoAnswer(BoxError);
 
 /// Fetches are minutes apart: a connection would be closed by then.
 struct NotKept;
@@ -56,8 +57,8 @@ impl Channel {
     }
 
     /// Sends it and reads the whole answer. How long it may take is for the caller to limit.
-    pub(super) async fn post(&self, request: HttpRequest) -> Result<HttpResponse, Unanswered> {
-        self.exchange(request).await.map_err(Unanswered)
+    pub(super) async fn post(&self, request: HttpRequest) -> Result<HttpResponse, NoAnswer> {
+        self.exchange(request).await.map_err(NoAnswer)
     }
 
     async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, BoxError> {
@@ -70,11 +71,14 @@ impl Channel {
         let mut connection = Connection::open(self.dialer.dial().await?);
         let answered = connection.exchange(
             &mut request,
-            Added::default(),
+            InjectedHeaders::default(),
             false,
             Instant::now() + FETCH_TIMEOUT,
         );
-        let (head, body) = answered.await.map_err(Broken::into_cause)?.into_parts();
+        let (head, body) = answered
+            .await
+            .map_err(ExchangeError::into_cause)?
+            .into_parts();
         let body = connection::body(body, Box::new(connection), NotKept, Instant::now());
         let body = body.collect_up_to(MAX_ANSWER).await?;
         // Whatever such an answer says: words like `error` are those of frameworks and proxies, too.
@@ -85,19 +89,19 @@ impl Channel {
     }
 }
 
-impl Home for NotKept {
+impl PoolHandle for NotKept {
     fn give_back(&self, connection: Box<Connection>, _: Instant) {
         drop(connection);
     }
 }
 
-impl std::fmt::Display for Unanswered {
+impl std::fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Unanswered {}
+impl std::error::Error for NoAnswer {}
 
 /// No client certificate is shown: it is for the catalog.
 fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {

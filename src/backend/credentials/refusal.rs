@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 
 use crate::error::Error;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// The access log's word for it: the gateway itself had nothing against the caller's token.
 const EXCHANGE: &str = "exchange";

@@ -17,10 +17,10 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::channel::{Channel, Unanswered};
+use super::channel::{Channel, NoAnswer};
 use super::refusal::{Fault, Refusal};
 use super::slot::Token;
-use super::timing::{Backoff, FETCH_TIMEOUT, Life};
+use super::timing::{Backoff, FETCH_TIMEOUT, TokenLifetime};
 use crate::config::{ClientTls, OAuth};
 use crate::error::BoxError;
 
@@ -36,7 +36,7 @@ const TOKEN_EXCHANGE: &[u8] =
 
 type Client =
     BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
-type Failed = RequestTokenError<Unanswered, oauth2::basic::BasicErrorResponse>;
+type Failed = RequestTokenError<NoAnswer, oauth2::basic::BasicErrorResponse>;
 
 /// A token server.
 pub(super) struct Server {
@@ -145,8 +145,8 @@ struct Post {
 }
 
 impl AsyncHttpClient<'_> for Post {
-    type Error = Unanswered;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Unanswered>> + Send>>;
+    type Error = NoAnswer;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, NoAnswer>> + Send>>;
 
     fn call(&self, mut request: HttpRequest) -> Self::Future {
         if self.trading {
@@ -187,7 +187,7 @@ fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<T
         Grant::Own => None,
         Grant::Trade(token) => time_left(token.as_bytes()),
     };
-    let life = Life::new(asked, answer.expires_in(), most);
+    let life = TokenLifetime::new(asked, answer.expires_in(), most);
     if life.until <= Instant::now() {
         return Err(Refusal::gateway(
             "the token server gave a token that has ended",

@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::refusal::Refusal;
-use super::timing::{Backoff, Life, REFETCH};
+use super::timing::{Backoff, REFETCH, TokenLifetime};
 
 /// The place of one token.
 #[derive(Default)]
 pub(super) struct Slot {
     token: ArcSwapOption<Token>,
-    flight: Mutex<Flight>,
+    flight: Mutex<TokenFetch>,
     over: watch::Sender<()>,
 }
 
@@ -23,12 +23,12 @@ pub(super) struct Slot {
 pub(super) struct Token {
     /// Of `Authorization`; sensitive.
     pub(super) value: HeaderValue,
-    pub(super) life: Life,
+    pub(super) life: TokenLifetime,
 }
 
 /// The fetch.
 #[derive(Default)]
-struct Flight {
+struct TokenFetch {
     under_way: bool,
     backoff: Backoff,
     /// Why the last one brought nothing.
@@ -38,28 +38,28 @@ struct Flight {
 }
 
 /// What there is for a request.
-pub(super) enum Look {
+pub(super) enum SlotLookup {
     /// A token.
     Token(HeaderValue),
     /// None, and it was asked for a moment ago.
     Refused(Refusal),
     /// None yet.
-    Wait(Wait),
+    Wait(FetchWait),
 }
 
 /// A fetch that is under way.
-pub(super) struct Wait {
+pub(super) struct FetchWait {
     slot: Arc<Slot>,
     over: watch::Receiver<()>,
 }
 
 /// Ends the fetch, also when it panics.
-struct Landing(Arc<Slot>);
+struct FetchGuard(Arc<Slot>);
 
 impl Slot {
     /// The token, or the fetch that is to bring it: `fetch` is called where nobody fetches yet, and ends by itself after
     /// some seconds, whatever its server does.
-    pub(super) fn look<F>(self: &Arc<Self>, fetch: impl FnOnce() -> F) -> Look
+    pub(super) fn look<F>(self: &Arc<Self>, fetch: impl FnOnce() -> F) -> SlotLookup
     where
         F: Future<Output = Result<Token, Refusal>> + Send + 'static,
     {
@@ -70,20 +70,20 @@ impl Slot {
             if now >= token.life.refresh {
                 self.begin(&mut self.flight(), now, fetch);
             }
-            return Look::Token(token.value.clone());
+            return SlotLookup::Token(token.value.clone());
         }
         let mut flight = self.flight();
         // It may have come in the meantime.
         if let Some(value) = self.usable() {
-            return Look::Token(value);
+            return SlotLookup::Token(value);
         }
         if !self.begin(&mut flight, now, fetch)
             && let Some(refusal) = &flight.refusal
         {
-            return Look::Refused(refusal.clone());
+            return SlotLookup::Refused(refusal.clone());
         }
         // Subscribed while the lock is held, so that the end of the fetch cannot be missed.
-        Look::Wait(Wait {
+        SlotLookup::Wait(FetchWait {
             slot: Arc::clone(self),
             over: self.over.subscribe(),
         })
@@ -109,7 +109,7 @@ impl Slot {
     /// False: nobody is fetching, since the last fetch failed a moment ago.
     fn begin<F>(
         self: &Arc<Self>,
-        flight: &mut Flight,
+        flight: &mut TokenFetch,
         now: Instant,
         fetch: impl FnOnce() -> F,
     ) -> bool
@@ -124,7 +124,7 @@ impl Slot {
         }
         flight.under_way = true;
         // In a task of its own: a request that goes away must not stop what others wait for.
-        let (landing, fetch) = (Landing(Arc::clone(self)), fetch());
+        let (landing, fetch) = (FetchGuard(Arc::clone(self)), fetch());
         tokio::spawn(async move { landing.0.take(fetch.await) });
         true
     }
@@ -150,12 +150,12 @@ impl Slot {
         (Instant::now() < token.life.until).then(|| token.value.clone())
     }
 
-    fn flight(&self) -> MutexGuard<'_, Flight> {
+    fn flight(&self) -> MutexGuard<'_, TokenFetch> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wait {
+impl FetchWait {
     /// The token, when it has come, or why it has not. It takes as long as the fetch, which has an end of its own: were
     /// there another for those who wait, they would be gone before it is known that the server is to be left alone.
     pub(super) async fn over(mut self) -> Result<HeaderValue, Refusal> {
@@ -170,7 +170,7 @@ impl Wait {
     }
 }
 
-impl Drop for Landing {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
         self.0.flight().under_way = false;
         self.0.over.send_modify(|()| {});

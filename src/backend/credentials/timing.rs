@@ -17,14 +17,14 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
 /// The times of one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
+pub(super) struct TokenLifetime {
     /// From when on a new one is fetched while this one is still used.
     pub(super) refresh: Instant,
     /// Until when it is used.
     pub(super) until: Instant,
 }
 
-impl Life {
+impl TokenLifetime {
     /// Of a token that was asked for at `asked` and lives for `said`, as its server says; `most`: what it is bound to
     /// lives no longer.
     pub(super) fn new(asked: Instant, said: Option<Duration>, most: Option<Duration>) -> Self {
@@ -118,7 +118,7 @@ mod tests {
         ];
         let now = Instant::now();
         for (said, most, refresh, until) in cases {
-            let life = Life::new(now, said, most);
+            let life = TokenLifetime::new(now, said, most);
             assert_eq!(life.refresh - now, refresh, "{said:?} {most:?}");
             assert_eq!(life.until - now, until, "{said:?} {most:?}");
         }

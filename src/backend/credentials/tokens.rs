@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 
 use super::refusal::Refusal;
 use super::server::{Grant, Server};
-use super::slot::{Look, Slot, Token, Wait};
+use super::slot::{FetchWait, Slot, SlotLookup, Token};
 use crate::config::{ClientTls, OAuth};
 use crate::error::BoxError;
 
@@ -25,21 +25,21 @@ pub(super) struct Tokens {
 
 /// A token that goes with one request. A request extension.
 #[derive(Clone)]
-pub(in crate::backend) struct Lent {
+pub(in crate::backend) struct IssuedToken {
     pub(super) value: HeaderValue,
     slot: Arc<Slot>,
 }
 
 /// A token that is on its way.
-pub(in crate::backend) struct Coming {
-    wait: Wait,
+pub(in crate::backend) struct PendingToken {
+    wait: FetchWait,
     slot: Arc<Slot>,
 }
 
 /// What there is for one request.
-pub(in crate::backend) enum Found {
-    Token(Lent),
-    Coming(Coming),
+pub(in crate::backend) enum TokenLookup {
+    Token(IssuedToken),
+    Coming(PendingToken),
     Refused(Refusal),
 }
 
@@ -57,15 +57,15 @@ impl Tokens {
     }
 
     /// The gateway's own.
-    pub(super) fn own(&self) -> Found {
-        Found::of(&self.own, self.own.look(|| self.ask(Grant::Own)))
+    pub(super) fn own(&self) -> TokenLookup {
+        TokenLookup::of(&self.own, self.own.look(|| self.ask(Grant::Own)))
     }
 
     /// The gateway's own, if it is there.
     pub(super) fn own_now(&self) -> Option<HeaderValue> {
         match self.own.look(|| self.ask(Grant::Own)) {
-            Look::Token(value) => Some(value),
-            Look::Refused(_) | Look::Wait(_) => None,
+            SlotLookup::Token(value) => Some(value),
+            SlotLookup::Refused(_) | SlotLookup::Wait(_) => None,
         }
     }
 
@@ -75,7 +75,7 @@ impl Tokens {
     }
 
     /// What the caller's `Authorization` is traded for; `None` where it holds nothing that could be.
-    pub(super) fn of_caller(&self, authorization: &HeaderValue) -> Option<Found> {
+    pub(super) fn of_caller(&self, authorization: &HeaderValue) -> Option<TokenLookup> {
         let token = bearer(authorization)?;
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token).as_ref());
@@ -93,34 +93,34 @@ impl Tokens {
             token.set_sensitive(true);
             Grant::Trade(token)
         };
-        Some(Found::of(&slot, slot.look(|| self.ask(grant()))))
+        Some(TokenLookup::of(&slot, slot.look(|| self.ask(grant()))))
     }
 }
 
-impl Found {
-    fn of(slot: &Arc<Slot>, look: Look) -> Self {
+impl TokenLookup {
+    fn of(slot: &Arc<Slot>, look: SlotLookup) -> Self {
         let slot = || Arc::clone(slot);
         match look {
-            Look::Token(value) => Self::Token(Lent {
+            SlotLookup::Token(value) => Self::Token(IssuedToken {
                 value,
                 slot: slot(),
             }),
-            Look::Wait(wait) => Self::Coming(Coming { wait, slot: slot() }),
-            Look::Refused(refusal) => Self::Refused(refusal),
+            SlotLookup::Wait(wait) => Self::Coming(PendingToken { wait, slot: slot() }),
+            SlotLookup::Refused(refusal) => Self::Refused(refusal),
         }
     }
 }
 
-impl Coming {
+impl PendingToken {
     /// Waits for it, five seconds at most.
-    pub(in crate::backend) async fn over(self) -> Result<Lent, Refusal> {
+    pub(in crate::backend) async fn over(self) -> Result<IssuedToken, Refusal> {
         let value = self.wait.over().await?;
         let slot = self.slot;
-        Ok(Lent { value, slot })
+        Ok(IssuedToken { value, slot })
     }
 }
 
-impl Lent {
+impl IssuedToken {
     /// A catalog has refused it. Whether another may be better.
     pub(in crate::backend) fn refused(&self) -> bool {
         self.slot.refused(&self.value)

@@ -8,7 +8,7 @@ use lance_namespace::{NamespaceError, models};
 use serde::Serialize;
 
 use crate::body::Body;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// A JSON value.
 pub(super) fn json<T: Serialize>(status: StatusCode, value: T) -> Response<Body> {

@@ -8,14 +8,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::backend::scripted::{Act, Catalog, ok};
-use crate::backend::{Answer, Ask, Authority, Kind};
-use crate::exchange::origin::Origin;
-use crate::exchange::peer::Peer;
+use crate::backend::fake_server::{Act, Catalog, ok};
+use crate::backend::{Authority, InternalAnswer, InternalRequest, Kind};
 use crate::metrics::Metrics;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::request::origin::Origin;
+use crate::request::peer::Peer;
 
 /// Long enough for loopback, short enough to wait for where nothing comes.
 const SOON: Duration = Duration::from_millis(300);
@@ -57,7 +57,7 @@ fn request(operation: Operation, body: Body) -> Request<Body> {
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/describe?delimiter=%24".parse().unwrap();
-    Learned::more(request.extensions_mut()).operation = Some(operation);
+    RequestContext::more(request.extensions_mut()).operation = Some(operation);
     request
 }
 
@@ -185,8 +185,8 @@ async fn an_answer_that_breaks_off_is_an_error_of_its_body() {
     assert!(matches!(asked(&to(&catalog)).await, Err(Failure::Lost(_))));
 }
 
-async fn asked(rest: &Kind) -> Result<Answer, Failure> {
-    let ask = Ask {
+async fn asked(rest: &Kind) -> Result<InternalAnswer, Failure> {
+    let ask = InternalRequest {
         operation: Operation::DescribeTable,
         identifier: Identifier::from_names(["prod", "t"]).unwrap(),
         query: Vec::new(),
@@ -363,7 +363,7 @@ async fn the_catalog_sees_its_own_host_the_peer_and_what_is_end_to_end() {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
     let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
-    Learned::more(request.extensions_mut()).peer = Some(peer);
+    RequestContext::more(request.extensions_mut()).peer = Some(peer);
     rest(&config).send(SOON, request).await.unwrap();
     let (head, body) = catalog.requests()[0]
         .split_once("\r\n\r\n")

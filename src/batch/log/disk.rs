@@ -22,8 +22,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use cause::Cause;
 use file::LogFile;
-use mark::{MarkFile, Marker};
-use writer::{Answer, LINGER, What, Write, write_all};
+use mark::{LogMarker, MarkFile};
+use writer::{Answer, LINGER, Write, WriteKind, write_all};
 
 use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
 use crate::batch::step::{Decision, Settled};
@@ -57,7 +57,7 @@ struct Running {
     writer: JoinHandle<()>,
 }
 
-/// What is to be done where the folder of the log at `path` is missing; `None`: it is there.
+/// WriteKind is to be done where the folder of the log at `path` is missing; `None`: it is there.
 pub fn missing_folder(path: &Path) -> Option<String> {
     file::missing_folder(path)
 }
@@ -113,7 +113,7 @@ impl DiskLog {
     fn start(
         path: String,
         database: Database,
-        marker: Option<Marker>,
+        marker: Option<LogMarker>,
         linger: Duration,
         on_failure: impl FnOnce(LogError) + Send + 'static,
     ) -> Result<Self, redb::Error> {
@@ -183,7 +183,7 @@ impl DiskLog {
     }
 
     /// Answers once the write is durable.
-    async fn write(&self, id: BatchId, what: What) -> Result<Answer, LogError> {
+    async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
         let stopped = || self.ended.told();
         let (done, answer) = oneshot::channel();
         let writes = self.writes.as_ref().ok_or_else(stopped)?;
@@ -204,7 +204,7 @@ impl DiskLog {
 }
 
 impl Drop for DiskLog {
-    /// What waits is written, and the file is free when this returns.
+    /// WriteKind waits is written, and the file is free when this returns.
     fn drop(&mut self) {
         drop(self.writes.take());
         if let Some(running) = self.running().take() {
@@ -229,7 +229,8 @@ impl Log for DiskLog {
 
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
         Box::pin(async move {
-            self.write(id, What::Line(Line::Intent(intent))).await?;
+            self.write(id, WriteKind::Line(Line::Intent(intent)))
+                .await?;
             Ok(())
         })
     }
@@ -237,14 +238,16 @@ impl Log for DiskLog {
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
         Box::pin(async move {
             let decision = verdict.decision();
-            let answer = self.write(id, What::Line(Line::Verdict(verdict))).await?;
+            let answer = self
+                .write(id, WriteKind::Line(Line::Verdict(verdict)))
+                .await?;
             Ok(answer.standing.unwrap_or(decision))
         })
     }
 
     fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()> {
         Box::pin(async move {
-            self.write(id, What::Line(Line::Resolve(resolution)))
+            self.write(id, WriteKind::Line(Line::Resolve(resolution)))
                 .await?;
             Ok(())
         })
@@ -253,21 +256,21 @@ impl Log for DiskLog {
     fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()> {
         Box::pin(async move {
             let line = Line::Note(entry, settled.into());
-            self.write(id, What::Line(line)).await?;
+            self.write(id, WriteKind::Line(line)).await?;
             Ok(())
         })
     }
 
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()> {
         Box::pin(async move {
-            self.write(id, What::Line(Line::End(now))).await?;
+            self.write(id, WriteKind::Line(Line::End(now))).await?;
             Ok(())
         })
     }
 
     fn forget(&self, before: u64) -> Logged<'_, ()> {
         Box::pin(async move {
-            let forget = || self.write(BatchId::nil(), What::Forget { before });
+            let forget = || self.write(BatchId::nil(), WriteKind::Forget { before });
             while forget().await?.has_more {}
             Ok(())
         })
@@ -297,8 +300,8 @@ impl Log for DiskLog {
 
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async move {
-            let closed = self.write(BatchId::nil(), What::Close).await;
-            // What looks into the file has it open.
+            let closed = self.write(BatchId::nil(), WriteKind::Close).await;
+            // WriteKind looks into the file has it open.
             let looks = self.lookups.acquire_many(LOOKUPS).await;
             self.lookups.close();
             drop(looks);

@@ -5,11 +5,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Created, Described};
-use crate::backend::Answer;
+use super::{CatalogDescription, CreateOutcome};
+use crate::backend::InternalAnswer;
 use crate::batch::log::Proof;
-use crate::batch::step::{Likeness, Refusal};
-use crate::protocol::error::Code;
+use crate::batch::step::{Match, Refusal};
+use crate::error::code::Code;
 
 /// The fields of a `TableVersion` that matter here.
 #[derive(Deserialize)]
@@ -56,7 +56,7 @@ pub(super) struct Staged<'a> {
 
 impl Staged<'_> {
     /// Entity tags prove sameness where they agree; they prove nothing where they differ, for a copy may change them.
-    pub(super) fn compare(&self, found: &Proof) -> Likeness {
+    pub(super) fn compare(&self, found: &Proof) -> Match {
         let tag = found.e_tag.as_deref();
         let same_tag = |tag: Option<&str>, other: Option<&str>| tag.is_some() && tag == other;
         let proof_tag = self.proof.and_then(|proof| proof.e_tag.as_deref());
@@ -65,27 +65,27 @@ impl Staged<'_> {
             .and_then(|proof| proof.manifest_size)
             .or(self.size);
         match (size, found.manifest_size) {
-            (Some(ours), Some(theirs)) if ours != theirs => Likeness::Unlike,
-            _ if same_tag(proof_tag, tag) || same_tag(self.e_tag, tag) => Likeness::Proven,
-            (Some(_), Some(_)) => Likeness::Alike,
-            _ => Likeness::Incomparable,
+            (Some(ours), Some(theirs)) if ours != theirs => Match::Unlike,
+            _ if same_tag(proof_tag, tag) || same_tag(self.e_tag, tag) => Match::Proven,
+            (Some(_), Some(_)) => Match::Alike,
+            _ => Match::Incomparable,
         }
     }
 }
 
 /// Whether a table that was found is the one that was asked for.
-pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Proof) -> Likeness {
+pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Proof) -> Match {
     let place = |location: &str| location.trim_end_matches('/').to_owned();
     let found = found.location.as_deref().map(place);
     let made = proof.and_then(|proof| proof.location.as_deref()).map(place);
     match (made, asked.map(place), found) {
-        (_, _, None) => Likeness::Incomparable,
-        (Some(made), _, Some(found)) if made == found => Likeness::Proven,
-        (Some(_), _, Some(_)) => Likeness::Unlike,
-        (None, Some(asked), Some(found)) if found.ends_with(&asked) => Likeness::Alike,
-        (None, Some(_), Some(_)) => Likeness::Unlike,
+        (_, _, None) => Match::Incomparable,
+        (Some(made), _, Some(found)) if made == found => Match::Proven,
+        (Some(_), _, Some(_)) => Match::Unlike,
+        (None, Some(asked), Some(found)) if found.ends_with(&asked) => Match::Alike,
+        (None, Some(_), Some(_)) => Match::Unlike,
         // A catalog that chooses the place chooses the same one for the same name.
-        (None, None, Some(_)) => Likeness::Alike,
+        (None, None, Some(_)) => Match::Alike,
     }
 }
 
@@ -96,19 +96,19 @@ pub(super) fn same_registration(
     asked: &str,
     undoing: bool,
     found: &Proof,
-) -> Likeness {
+) -> Match {
     let Some(found) = found.location.as_deref() else {
-        return Likeness::Incomparable;
+        return Match::Incomparable;
     };
     let made = proof.and_then(|proof| proof.location.as_deref());
     match (same_place(asked, found), proof) {
-        (true, Some(_)) => Likeness::Proven,
+        (true, Some(_)) => Match::Proven,
         (false, Some(_)) if undoing && made.is_some_and(|made| same_place(made, found)) => {
-            Likeness::Proven
+            Match::Proven
         }
-        (true, None) => Likeness::Alike,
-        _ if undoing && last(asked) == last(found) => Likeness::Alike,
-        _ => Likeness::Unlike,
+        (true, None) => Match::Alike,
+        _ if undoing && last(asked) == last(found) => Match::Alike,
+        _ => Match::Unlike,
     }
 }
 
@@ -130,20 +130,26 @@ pub(super) fn is_definite(status: StatusCode, body: &[u8]) -> bool {
 }
 
 /// What a create came to; `described`: what a success shows.
-pub(super) fn created(backend: &str, described: Option<Described>, answer: &Answer) -> Created {
+pub(super) fn created(
+    backend: &str,
+    described: Option<CatalogDescription>,
+    answer: &InternalAnswer,
+) -> CreateOutcome {
     if answer.status.is_success() {
         // A success that does not show what was made is looked into like a lost answer.
-        return described.map_or(Created::Lost, Created::Yes);
+        return described.map_or(CreateOutcome::Lost, CreateOutcome::Yes);
     }
     match answer.status {
-        StatusCode::CONFLICT => Created::Conflicted(refusal(backend, answer)),
-        status if is_definite(status, &answer.body) => Created::Refused(refusal(backend, answer)),
-        _ => Created::Lost,
+        StatusCode::CONFLICT => CreateOutcome::Conflicted(refusal(backend, answer)),
+        status if is_definite(status, &answer.body) => {
+            CreateOutcome::Refused(refusal(backend, answer))
+        }
+        _ => CreateOutcome::Lost,
     }
 }
 
 /// The version of `{"version": {…}}`, if it is the one asked for.
-pub(super) fn described(version: u64, answer: &Answer) -> Option<Described> {
+pub(super) fn described(version: u64, answer: &InternalAnswer) -> Option<CatalogDescription> {
     #[derive(Deserialize)]
     struct Body {
         version: Box<RawValue>,
@@ -158,8 +164,8 @@ pub(super) fn described(version: u64, answer: &Answer) -> Option<Described> {
 /// The versions of `{"versions": [{…}]}`, if they are the ones asked for, in their order.
 pub(super) fn described_together(
     versions: impl Iterator<Item = u64>,
-    answer: &Answer,
-) -> Option<Vec<Described>> {
+    answer: &InternalAnswer,
+) -> Option<Vec<CatalogDescription>> {
     #[derive(Deserialize)]
     struct Body {
         versions: Vec<Box<RawValue>>,
@@ -172,9 +178,9 @@ pub(super) fn described_together(
     shown.next().is_none().then_some(described)
 }
 
-pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<Described> {
+pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<CatalogDescription> {
     let found: TableVersion = serde_json::from_str(raw.get()).ok()?;
-    (found.version == version).then_some(Described {
+    (found.version == version).then_some(CatalogDescription {
         raw,
         proof: Proof {
             manifest_path: found.manifest_path,
@@ -187,7 +193,10 @@ pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<Desc
 
 /// The table of a successful describe, declare or register, without anything that may be a credential: the log keeps
 /// it. `managed`: it is said to have managed versioning, whatever the catalog says.
-pub(super) fn described_table(answer: &Answer, managed: bool) -> Option<Described> {
+pub(super) fn described_table(
+    answer: &InternalAnswer,
+    managed: bool,
+) -> Option<CatalogDescription> {
     #[derive(Serialize, Deserialize)]
     struct Table {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,11 +218,11 @@ pub(super) fn described_table(answer: &Answer, managed: bool) -> Option<Describe
         location: table.location,
         ..Proof::default()
     };
-    Some(Described { raw, proof })
+    Some(CatalogDescription { raw, proof })
 }
 
 /// A 404 says so only with the contract's code: one from a proxy in between says nothing.
-pub(super) fn is_absent(answer: &Answer) -> bool {
+pub(super) fn is_absent(answer: &InternalAnswer) -> bool {
     let code = || {
         let error: ErrorBody = serde_json::from_slice(&answer.body).ok()?;
         Code::from_number(error.code?)
@@ -235,7 +244,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// The versions of a `ListTableVersionsResponse`.
-    pub(super) fn of(answer: &Answer) -> Option<Self> {
+    pub(super) fn of(answer: &InternalAnswer) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
             versions: Vec<TableVersion>,
@@ -253,13 +262,13 @@ impl Numbers {
 }
 
 /// The latest version of a listing; 0 where it is empty.
-pub(super) fn latest_of(answer: &Answer) -> Option<u64> {
+pub(super) fn latest_of(answer: &InternalAnswer) -> Option<u64> {
     let Numbers { versions, .. } = Numbers::of(answer)?;
     Some(versions.into_iter().max().unwrap_or(0))
 }
 
 /// The catalog's own words, with its status where it is an error.
-pub(super) fn refusal(backend: &str, answer: &Answer) -> Refusal {
+pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let refused = answer.status.is_client_error() || answer.status.is_server_error();
     if !refused || error.error.is_empty() {

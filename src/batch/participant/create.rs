@@ -1,36 +1,36 @@
 //! What a batch makes is asked for: one entry, or several that a catalog makes all or nothing.
 
 use super::answers::{created, described, described_table, described_together, is_unsupported};
-use super::{Asker, Described, unreachable};
-use crate::backend::{Answer, Backend, Failure};
+use super::{CallerContext, CatalogDescription, unreachable};
+use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
+use crate::error::code::Code;
 use crate::protocol::commit::understood;
-use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
 /// What a create came to.
 #[derive(Clone, Debug)]
-pub enum Created {
+pub enum CreateOutcome {
     /// The catalog says that it made it.
-    Yes(Described),
+    Yes(CatalogDescription),
     /// It was never sent, or the catalog was not reached.
     Unsent(Refusal),
     /// A definite no.
     Refused(Refusal),
     /// The catalog made something, but not what was asked for.
-    Spoiled(Refusal, Option<Described>),
+    Spoiled(Refusal, Option<CatalogDescription>),
     /// The catalog says that it made it, and shows a version of another size, which may be another's.
-    Strange(Refusal, Described),
+    Strange(Refusal, CatalogDescription),
     /// 409: ours from before, or somebody else's.
     Conflicted(Refusal),
     /// It may have acted.
     Lost,
 }
 
-impl Created {
+impl CreateOutcome {
     /// The outcome, unless a version that is said to be made has another size than the one that was staged.
     fn of(self, entry: &Entry) -> Self {
         let Action::CreateVersion {
@@ -63,7 +63,7 @@ impl Created {
 }
 
 /// Asks for what the entry makes.
-pub async fn create(entry: &Entry, asker: &Asker) -> Created {
+pub async fn create(entry: &Entry, asker: &CallerContext) -> CreateOutcome {
     let backend = &entry.backend;
     let operation = match entry.action {
         Action::Declare { .. } => Operation::DeclareTable,
@@ -81,22 +81,25 @@ pub async fn create(entry: &Entry, asker: &Asker) -> Created {
             created(backend.name(), described, &answer).of(entry)
         }
         Err(failure) if !failure.may_have_acted() => {
-            Created::Unsent(unreachable(backend, &failure))
+            CreateOutcome::Unsent(unreachable(backend, &failure))
         }
-        Err(_) => Created::Lost,
+        Err(_) => CreateOutcome::Lost,
     }
 }
 
 /// Asks for several versions to be created by a catalog that does so all or nothing. `None`: it has no such operation.
-pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Created>> {
+pub async fn create_together(
+    entries: &[&Entry],
+    asker: &CallerContext,
+) -> Option<Vec<CreateOutcome>> {
     let backend = &entries[0].backend;
-    let all = |created: Created| Some(vec![created; entries.len()]);
+    let all = |created: CreateOutcome| Some(vec![created; entries.len()]);
     let answer = match grouped(backend, entries, asker).await {
         Ok(answer) => answer,
         Err(failure) if !failure.may_have_acted() => {
-            return all(Created::Unsent(unreachable(backend, &failure)));
+            return all(CreateOutcome::Unsent(unreachable(backend, &failure)));
         }
-        Err(_) => return all(Created::Lost),
+        Err(_) => return all(CreateOutcome::Lost),
     };
     if is_unsupported(answer.status, &answer.body) {
         return None;
@@ -106,9 +109,9 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
     }
     let versions = entries.iter().filter_map(|entry| entry.version());
     Some(described_together(versions, &answer).map_or(
-        vec![Created::Lost; entries.len()],
+        vec![CreateOutcome::Lost; entries.len()],
         |described| {
-            let made = described.into_iter().map(Created::Yes);
+            let made = described.into_iter().map(CreateOutcome::Yes);
             made.zip(entries)
                 .map(|(made, entry)| made.of(entry))
                 .collect()
@@ -117,7 +120,11 @@ pub async fn create_together(entries: &[&Entry], asker: &Asker) -> Option<Vec<Cr
 }
 
 /// Sends a catalog's own batch-create.
-async fn grouped(backend: &Backend, entries: &[&Entry], asker: &Asker) -> Result<Answer, Failure> {
+async fn grouped(
+    backend: &Backend,
+    entries: &[&Entry],
+    asker: &CallerContext,
+) -> Result<InternalAnswer, Failure> {
     let mut body = b"{\"entries\":[".to_vec();
     for (index, entry) in entries.iter().enumerate() {
         if index > 0 {

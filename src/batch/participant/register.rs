@@ -10,18 +10,22 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::answers::{created, is_absent, is_unsupported, last, refusal, same_place};
-use super::{Asker, Created, Described, table, unreachable, versions};
-use crate::backend::{Answer, Backend};
+use super::{CallerContext, CatalogDescription, CreateOutcome, table, unreachable, versions};
+use crate::backend::{Backend, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
-use crate::batch::visibility::Line;
-use crate::protocol::error::Code;
+use crate::batch::visibility::TableBranch;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
 /// Whether a catalog deregisters beside a table for this caller: it is asked to, for a name that cannot exist.
-pub async fn can_deregister(backend: &Backend, line: &Line, asker: &Asker) -> Result<(), Refusal> {
+pub async fn can_deregister(
+    backend: &Backend,
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<(), Refusal> {
     let namespace = line.table.table.parent().unwrap_or_else(Identifier::root);
     let Ok(nothing) = namespace.join(&format!("nsgate-{}", Uuid::now_v7())) else {
         // Nothing more fits there, which is not about deregistering.
@@ -44,7 +48,11 @@ pub async fn can_deregister(backend: &Backend, line: &Line, asker: &Asker) -> Re
 }
 
 /// Whether the namespace of a table is there, unless its catalog does not say.
-pub async fn has_namespace(backend: &Backend, line: &Line, asker: &Asker) -> Result<bool, Refusal> {
+pub async fn has_namespace(
+    backend: &Backend,
+    line: &TableBranch,
+    asker: &CallerContext,
+) -> Result<bool, Refusal> {
     let Some(namespace) = line.table.table.parent().filter(|above| !above.is_root()) else {
         return Ok(true);
     };
@@ -56,7 +64,7 @@ pub async fn has_namespace(backend: &Backend, line: &Line, asker: &Asker) -> Res
 }
 
 /// The body of a registration of a table as it was described, but for its location.
-pub fn registration(there: &Identifier, found: &Described) -> Bytes {
+pub fn registration(there: &Identifier, found: &CatalogDescription) -> Bytes {
     #[derive(Deserialize)]
     struct Table<'a> {
         #[serde(borrow)]
@@ -67,10 +75,10 @@ pub fn registration(there: &Identifier, found: &Described) -> Bytes {
 }
 
 /// Registers the place of `origin` under another name. Refused means that nothing is registered.
-pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
+pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Action::Register { location } = &entry.action else {
-        return Created::Lost;
+        return CreateOutcome::Lost;
     };
     // Some take a location as others describe it, some only what it is below their root.
     let spellings = [Some(location.as_str()), last(location)];
@@ -81,14 +89,14 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
         let answer = match backend.ask(ask).await {
             Ok(answer) => answer,
             Err(failure) if !failure.may_have_acted() => {
-                return Created::Unsent(unreachable(backend, &failure));
+                return CreateOutcome::Unsent(unreachable(backend, &failure));
             }
-            Err(_) => return Created::Lost,
+            Err(_) => return CreateOutcome::Lost,
         };
         match answer.status {
             status if status.is_success() => return settle(entry, origin, location, asker).await,
             status if is_unsupported(status, &answer.body) => {
-                return Created::Refused(lacking(backend, "has no register", &answer));
+                return CreateOutcome::Refused(lacking(backend, "has no register", &answer));
             }
             StatusCode::BAD_REQUEST => {
                 refused = Some(lacking(
@@ -100,14 +108,19 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &Asker) -> Created {
             _ => return created(backend.name(), None, &answer),
         }
     }
-    refused.map_or(Created::Lost, Created::Refused)
+    refused.map_or(CreateOutcome::Lost, CreateOutcome::Refused)
 }
 
 /// What a catalog says it has registered: the table with all of its versions, or it is to be taken back.
-async fn settle(entry: &Entry, origin: &Entry, location: &str, asker: &Asker) -> Created {
+async fn settle(
+    entry: &Entry,
+    origin: &Entry,
+    location: &str,
+    asker: &CallerContext,
+) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Ok(found) = table(backend, line, asker).await else {
-        return Created::Lost;
+        return CreateOutcome::Lost;
     };
     let wrong = match &found {
         None => unsupported(backend, "registers the table and then does not have it"),
@@ -118,28 +131,30 @@ async fn settle(entry: &Entry, origin: &Entry, location: &str, asker: &Asker) ->
         Some(made) => {
             let before = versions(&origin.backend, &origin.line, asker);
             match tokio::join!(before, versions(backend, line, asker)) {
-                (Ok(before), Ok(after)) if before == after => return Created::Yes(made.clone()),
+                (Ok(before), Ok(after)) if before == after => {
+                    return CreateOutcome::Yes(made.clone());
+                }
                 (Ok(_), Ok(_)) => unsupported(
                     backend,
                     "does not have the table's versions under another name",
                 ),
                 // A catalog that lists none has none to lose.
-                (Err(none), _) if none.status != 503 => return Created::Yes(made.clone()),
+                (Err(none), _) if none.status != 503 => return CreateOutcome::Yes(made.clone()),
                 (Err(refusal), _) | (_, Err(refusal)) => refusal,
             }
         }
     };
-    Created::Spoiled(wrong, found)
+    CreateOutcome::Spoiled(wrong, found)
 }
 
-fn is_at(found: &Described, location: &str) -> bool {
+fn is_at(found: &CatalogDescription, location: &str) -> bool {
     let found = found.proof.location.as_deref();
     found.is_some_and(|found| same_place(found, location))
 }
 
 /// A request about a table, or its registration. Properties keep their bytes.
 #[derive(Default, Serialize, Deserialize)]
-struct About<'a> {
+struct TableRequest<'a> {
     #[serde(borrow)]
     id: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,7 +163,7 @@ struct About<'a> {
     properties: Option<&'a RawValue>,
 }
 
-impl About<'_> {
+impl TableRequest<'_> {
     fn body(&self) -> Bytes {
         let body = serde_json::to_vec(self);
         body.expect("texts can be written as JSON").into()
@@ -156,7 +171,7 @@ impl About<'_> {
 }
 
 fn named(id: &Identifier, properties: Option<&RawValue>) -> Bytes {
-    let about = About {
+    let about = TableRequest {
         id: id.names().map(Cow::Borrowed).collect(),
         location: None,
         properties,
@@ -165,15 +180,15 @@ fn named(id: &Identifier, properties: Option<&RawValue>) -> Bytes {
 }
 
 fn located(registration: &Bytes, location: &str) -> Bytes {
-    let about: About<'_> = serde_json::from_slice(registration).unwrap_or_default();
-    let about = About {
+    let about: TableRequest<'_> = serde_json::from_slice(registration).unwrap_or_default();
+    let about = TableRequest {
         location: Some(location),
         ..about
     };
     about.body()
 }
 
-fn lacking(backend: &Backend, what: &str, answer: &Answer) -> Refusal {
+fn lacking(backend: &Backend, what: &str, answer: &InternalAnswer) -> Refusal {
     let words = refusal(backend.name(), answer).message;
     let mut refusal = unsupported(backend, what);
     refusal.message = format!("{} ({words})", refusal.message);
@@ -207,7 +222,7 @@ mod tests {
             r#"{"$serde_json::private::RawValue":"no JSON"}"#,
         ] {
             let raw = format!(r#"{{"location":"l","properties":{properties}}}"#);
-            let found = Described {
+            let found = CatalogDescription {
                 raw: RawValue::from_string(raw).unwrap(),
                 proof: Proof::default(),
             };

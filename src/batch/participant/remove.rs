@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::answers::{Numbers, is_absent, is_definite, refusal};
-use super::{Asker, body, conflict, silent, table};
-use crate::backend::{Answer, Failure};
+use super::{CallerContext, body, conflict, silent, table};
+use crate::backend::{Failure, InternalAnswer};
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
@@ -28,7 +28,7 @@ const PAGES: usize = 1000;
 
 /// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it, whatever
 /// the answer is.
-pub async fn delete(entry: &Entry, asker: &Asker) -> Removal {
+pub async fn delete(entry: &Entry, asker: &CallerContext) -> Removal {
     let answer = match entry.version() {
         Some(version) => {
             let Some(end) = version.checked_add(1) else {
@@ -43,7 +43,7 @@ pub async fn delete(entry: &Entry, asker: &Asker) -> Removal {
 }
 
 /// Removes what the entry removes. Asking again does no harm as long as nobody else has its name.
-pub async fn remove(entry: &Entry, asker: &Asker) -> Removal {
+pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
     let (answer, gone) = match &entry.action {
         Action::DeleteVersions { ranges } => {
             let answer = delete_versions(entry, ranges, asker).await;
@@ -64,7 +64,7 @@ pub async fn remove(entry: &Entry, asker: &Asker) -> Removal {
 }
 
 /// Server errors and proxies' 404 do not say that nothing was done, nor that nothing will be.
-fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
+fn removal(entry: &Entry, answer: Result<InternalAnswer, Failure>) -> Removal {
     let backend = &entry.backend;
     let answer = match answer {
         Ok(answer) => answer,
@@ -81,7 +81,7 @@ fn removal(entry: &Entry, answer: Result<Answer, Failure>) -> Removal {
     }
 }
 
-async fn lacks_table(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
+async fn lacks_table(entry: &Entry, asker: &CallerContext) -> Result<(), Refusal> {
     let Entry { backend, line, .. } = entry;
     match table(backend, line, asker).await? {
         None => Ok(()),
@@ -96,7 +96,7 @@ async fn lacks_table(entry: &Entry, asker: &Asker) -> Result<(), Refusal> {
 async fn lacks_versions(
     entry: &Entry,
     ranges: &[VersionRange],
-    asker: &Asker,
+    asker: &CallerContext,
 ) -> Result<(), Refusal> {
     let Entry { backend, line, .. } = entry;
     let mut token = None;
@@ -133,7 +133,10 @@ async fn lacks_versions(
     )))
 }
 
-pub(super) async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, Failure> {
+pub(super) async fn deregister(
+    entry: &Entry,
+    asker: &CallerContext,
+) -> Result<InternalAnswer, Failure> {
     let mut ask = asker.ask(Operation::DeregisterTable, &entry.line.table.table);
     ask.body = Some(body(&entry.line, &[]));
     entry.backend.ask(ask).await
@@ -142,8 +145,8 @@ pub(super) async fn deregister(entry: &Entry, asker: &Asker) -> Result<Answer, F
 async fn delete_versions(
     entry: &Entry,
     ranges: &[VersionRange],
-    asker: &Asker,
-) -> Result<Answer, Failure> {
+    asker: &CallerContext,
+) -> Result<InternalAnswer, Failure> {
     let ranges = ranges
         .iter()
         .map(|VersionRange { start, end }| serde_json::json!({"start_version": start, "end_version": end}));

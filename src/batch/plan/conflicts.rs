@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Entry;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, VersionRange};
-use crate::batch::visibility::Line;
+use crate::batch::visibility::TableBranch;
 use crate::error::Error;
 
 /// 400, code 13, naming the later of two entries that contradict each other.
@@ -55,7 +55,7 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
 
 /// No version is deleted twice, and none that the batch itself creates.
 fn deletes(entries: &[Entry]) -> Result<(), Error> {
-    let mut lines: BTreeMap<&Line, Vec<(VersionRange, usize)>> = BTreeMap::new();
+    let mut lines: BTreeMap<&TableBranch, Vec<(VersionRange, usize)>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         if let Action::DeleteVersions { ranges } = &entry.action {
             let ranges = ranges.iter().map(|range| (*range, index));

@@ -4,9 +4,9 @@ use http::StatusCode;
 
 use super::{Entry, Plan};
 use crate::batch::log::Action;
-use crate::batch::participant::{Described, same_place};
+use crate::batch::participant::{CatalogDescription, same_place};
 use crate::batch::step::Refusal;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 impl Plan {
     /// The entry whose table an entry registers under another name.
@@ -19,7 +19,7 @@ impl Plan {
     }
 
     /// Refuses a rename whose table is not where it was any more when its names are locked.
-    pub fn moved(&self, entry: usize, found: Option<&Described>) -> Option<Refusal> {
+    pub fn moved(&self, entry: usize, found: Option<&CatalogDescription>) -> Option<Refusal> {
         if self.entries[entry].action != Action::Deregister {
             return None;
         }

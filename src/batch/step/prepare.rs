@@ -1,8 +1,8 @@
 //! Before the decision: what is made is made, hidden, and proven ours, one after the other in each share.
 
-use super::state::{Phase, Progress, State};
-use super::words::{Decision, Effect, Finding, Likeness, Refusal};
-use crate::protocol::error::Code;
+use super::state::{EntryState, Phase, State};
+use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
+use crate::error::code::Code;
 
 /// What a create came to.
 pub(super) enum Created {
@@ -25,7 +25,7 @@ impl State {
         let mut entries = (0..self.progress.len()).filter(made);
         if self.failure.is_some() {
             // Creates under way are waited for (each is bounded), so that undo meets as few surprises as can be.
-            let asked = |entry| matches!(self.progress[entry], Progress::Asked { .. });
+            let asked = |entry| matches!(self.progress[entry], EntryState::Creating { .. });
             if !entries.any(asked) {
                 self.decide(Decision::Abort, effects);
             }
@@ -35,7 +35,7 @@ impl State {
             let next = |entry: &usize| self.may_be_made(*entry);
             let next: Vec<usize> = (0..self.progress.len()).filter(next).collect();
             for entry in next {
-                self.progress[entry] = Progress::Asked { lost: false };
+                self.progress[entry] = EntryState::Creating { lost: false };
                 let again = false;
                 effects.push(Effect::Create { entry, again });
             }
@@ -55,7 +55,7 @@ impl State {
                 .all(|before| self.is_ours(*before))
         };
         self.is_made(entry)
-            && self.progress[entry] == Progress::Never
+            && self.progress[entry] == EntryState::Pending
             && (0..self.progress.len())
                 .filter(|other| together(*other))
                 .all(reached)
@@ -67,31 +67,31 @@ impl State {
         created: Created,
         effects: &mut Vec<Effect>,
     ) {
-        let Progress::Asked { lost } = self.progress[entry] else {
+        let EntryState::Creating { lost } = self.progress[entry] else {
             return;
         };
         let preparing = self.phase == Phase::Preparing;
         let sought = |lost, refusal| match preparing {
-            true => Progress::Sought { lost, refusal },
-            false => Progress::Doubtful { lost },
+            true => EntryState::Resolving { lost, refusal },
+            false => EntryState::Uncertain { lost },
         };
         self.progress[entry] = match created {
-            Created::Yes => Progress::Ours { lost },
+            Created::Yes => EntryState::Created { lost },
             Created::Wrong(refusal) => {
                 self.failure.get_or_insert(refusal);
-                Progress::Ours { lost }
+                EntryState::Created { lost }
             }
             Created::Strange(refusal) => {
                 self.failure.get_or_insert(refusal);
-                Progress::Strange { lost }
+                EntryState::Strange { lost }
             }
             Created::Never(refusal) if !lost => {
                 self.failure.get_or_insert(refusal);
-                Progress::Never
+                EntryState::Pending
             }
             Created::No(refusal) if !lost => {
                 self.failure.get_or_insert(refusal);
-                Progress::Refused
+                EntryState::Refused
             }
             // An attempt before it may have acted and consumed what this one was refused for.
             Created::Never(refusal) | Created::No(refusal) | Created::Conflict(refusal) => {
@@ -99,7 +99,7 @@ impl State {
             }
             Created::Unknown => sought(true, None),
         };
-        if matches!(self.progress[entry], Progress::Sought { .. }) {
+        if matches!(self.progress[entry], EntryState::Resolving { .. }) {
             let again = false;
             effects.push(Effect::Find { entry, again });
         }
@@ -116,28 +116,28 @@ impl State {
         finding: Finding,
         effects: &mut Vec<Effect>,
     ) {
-        let Progress::Sought { lost, refusal } = self.progress[entry].clone() else {
+        let EntryState::Resolving { lost, refusal } = self.progress[entry].clone() else {
             return;
         };
         let refusal = refusal.unwrap_or_else(|| self.unproven(entry));
         self.progress[entry] = match finding {
             Finding::Present {
-                likeness: Likeness::Proven,
+                likeness: Match::Proven,
                 ..
-            } => Progress::Ours { lost },
+            } => EntryState::Created { lost },
             // A clean 409 to the first attempt says that somebody was there before us, however alike it looks.
             Finding::Present {
-                likeness: Likeness::Alike,
+                likeness: Match::Alike,
                 ..
-            } if lost => Progress::Ours { lost },
+            } if lost => EntryState::Created { lost },
             Finding::Absent if lost && self.may_create && self.failure.is_none() => {
                 let again = true;
                 effects.push(Effect::Create { entry, again });
-                Progress::Asked { lost }
+                EntryState::Creating { lost }
             }
             _ => {
                 self.failure.get_or_insert(refusal);
-                Progress::Doubtful { lost }
+                EntryState::Uncertain { lost }
             }
         };
         self.advance(effects);

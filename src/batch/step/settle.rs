@@ -1,8 +1,8 @@
 //! After the decision: each share is finished or undone, unlocks, and is watched for as long as something may land.
 
 use super::conflict;
-use super::state::{Belief, Check, Leaving, Phase, Progress, State};
-use super::words::{Decision, Effect, Finding, Hazard, Likeness, Settled};
+use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
+use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
 
 impl State {
     /// Every share goes on; one that is done unlocks, and when all are and nothing may land any more, the batch ends.
@@ -20,7 +20,7 @@ impl State {
             }
         }
         let mut progress = self.progress.iter();
-        let watched = progress.any(|it| matches!(it, Progress::Watched | Progress::Freeing(_)));
+        let watched = progress.any(|it| matches!(it, EntryState::Watched | EntryState::Freeing(_)));
         let after = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         if after && !watched && self.unlocked.iter().all(|unlocked| *unlocked) {
             self.phase = Phase::Closing;
@@ -33,9 +33,9 @@ impl State {
         for &entry in &self.shape.shares[share] {
             match self.progress[entry] {
                 _ if self.is_made(entry) => {}
-                Progress::Settled(_) => {}
-                Progress::Never => {
-                    self.progress[entry] = Progress::Removing;
+                EntryState::Settled(_) => {}
+                EntryState::Pending => {
+                    self.progress[entry] = EntryState::Removing;
                     let again = false;
                     effects.push(Effect::Remove { entry, again });
                     return false;
@@ -54,35 +54,35 @@ impl State {
             match self.progress[entry] {
                 // Durable before the table unlocks: after a crash nobody may take what another writer then makes
                 // for this one.
-                Progress::Never => {
+                EntryState::Pending => {
                     self.note(entry, Settled::Theirs, effects);
                     return false;
                 }
-                Progress::Settled(Settled::Hazard(_)) => clean = false,
-                Progress::Settled(_) | Progress::Watched | Progress::Freeing(_) => {}
+                EntryState::Settled(Settled::Hazard(_)) => clean = false,
+                EntryState::Settled(_) | EntryState::Watched | EntryState::Freeing(_) => {}
                 // Some catalogs act and refuse: what a definite no left behind is looked for.
-                Progress::Refused => {
-                    self.check(entry, Check::doubtful(false), effects);
+                EntryState::Refused => {
+                    self.check(entry, RollbackProbe::doubtful(false), effects);
                     return false;
                 }
-                Progress::Strange { lost } => {
+                EntryState::Strange { lost } => {
                     self.lost[entry] = lost;
                     self.note(entry, Settled::Hazard(Hazard::Unproven), effects);
                     return false;
                 }
-                Progress::Ours { lost } => {
-                    self.check(entry, Check::ours(lost), effects);
+                EntryState::Created { lost } => {
+                    self.check(entry, RollbackProbe::ours(lost), effects);
                     return false;
                 }
-                Progress::Doubtful { lost } => {
-                    self.check(entry, Check::doubtful(lost), effects);
+                EntryState::Uncertain { lost } => {
+                    self.check(entry, RollbackProbe::doubtful(lost), effects);
                     return false;
                 }
-                Progress::Told => {
-                    self.check(entry, Check::told(self.lost[entry]), effects);
+                EntryState::ForceDelete => {
+                    self.check(entry, RollbackProbe::told(self.lost[entry]), effects);
                     return false;
                 }
-                Progress::Again(check) => {
+                EntryState::Recheck(check) => {
                     self.check(entry, check, effects);
                     return false;
                 }
@@ -92,8 +92,8 @@ impl State {
         clean
     }
 
-    pub(super) fn check(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
-        self.progress[entry] = Progress::Checked(check);
+    pub(super) fn check(&mut self, entry: usize, check: RollbackProbe, effects: &mut Vec<Effect>) {
+        self.progress[entry] = EntryState::Probing(check);
         let again = false;
         effects.push(Effect::Find { entry, again });
     }
@@ -104,7 +104,7 @@ impl State {
         finding: Finding,
         effects: &mut Vec<Effect>,
     ) {
-        let Progress::Checked(check) = self.progress[entry] else {
+        let EntryState::Probing(check) = self.progress[entry] else {
             return self.doubt(entry, effects);
         };
         if finding != Finding::Absent {
@@ -115,36 +115,39 @@ impl State {
                 Some(settled) => settled,
                 None => {
                     let missed = true;
-                    self.progress[entry] = Progress::Checked(Check { missed, ..check });
+                    self.progress[entry] = EntryState::Probing(RollbackProbe { missed, ..check });
                     let again = true;
                     return effects.push(Effect::Find { entry, again });
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
                 // Nobody may build on what a removal of ours may still hit.
-                (Likeness::Unlike, _) if self.leaving[entry] == Leaving::Yes => {
+                (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
                     Settled::Hazard(Hazard::Unproven)
                 }
-                (Likeness::Unlike, _) => Settled::Theirs,
-                (Likeness::Proven, _) | (Likeness::Alike, Belief::Likely) | (_, Belief::Told) => {
+                (Match::Unlike, _) => Settled::Theirs,
+                (Match::Proven, _)
+                | (Match::Alike, DeleteEvidence::Likely)
+                | (_, DeleteEvidence::Told) => {
                     if latest {
-                        self.progress[entry] = Progress::Deleting(check.deleting(likeness));
+                        self.progress[entry] = EntryState::Deleting(check.deleting(likeness));
                         let again = check.deleted;
                         effects.push(Effect::Delete { entry, again });
                         return;
                     }
                     if !check.rechecked && self.doubts_above(entry) {
                         let rechecked = true;
-                        self.progress[entry] = Progress::Again(Check { rechecked, ..check });
+                        self.progress[entry] =
+                            EntryState::Recheck(RollbackProbe { rechecked, ..check });
                         return self.proceed(effects);
                     }
                     Settled::Hazard(Hazard::BuiltOn)
                 }
-                (Likeness::Alike | Likeness::Incomparable, _) => Settled::Hazard(Hazard::Unproven),
+                (Match::Alike | Match::Incomparable, _) => Settled::Hazard(Hazard::Unproven),
             },
         };
         if settled.is_leaving() {
-            self.leaving[entry] = Leaving::Yes;
+            self.leaving[entry] = LateRemoval::Yes;
         }
         self.lost[entry] = check.lost;
         match settled {
@@ -156,25 +159,30 @@ impl State {
     }
 
     /// A delete that was answered with success and left it there may still be done.
-    fn is_there(&mut self, entry: usize, check: Check) {
+    fn is_there(&mut self, entry: usize, check: RollbackProbe) {
         if check.answered {
-            self.leaving[entry] = Leaving::Yes;
+            self.leaving[entry] = LateRemoval::Yes;
         }
     }
 
     /// It is there: what was said before, that it is not, was not so. What else there is to know is asked again.
-    pub(super) fn glimpsed(&mut self, entry: usize, check: Check, effects: &mut Vec<Effect>) {
+    pub(super) fn glimpsed(
+        &mut self,
+        entry: usize,
+        check: RollbackProbe,
+        effects: &mut Vec<Effect>,
+    ) {
         self.is_there(entry, check);
         let missed = false;
-        self.progress[entry] = Progress::Checked(Check { missed, ..check });
+        self.progress[entry] = EntryState::Probing(RollbackProbe { missed, ..check });
         let again = true;
         effects.push(Effect::Find { entry, again });
     }
 
     /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old
     /// copy.
-    fn absent(&self, entry: usize, check: Check) -> Option<Settled> {
-        let Check {
+    fn absent(&self, entry: usize, check: RollbackProbe) -> Option<Settled> {
+        let RollbackProbe {
             lost,
             made,
             deleted,
@@ -201,16 +209,16 @@ impl State {
     /// A removal got no clear answer: it is looked for, or asked for again, and rests when it is gone.
     pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
-            Progress::Deleting(check) => {
-                self.leaving[entry] = Leaving::Yes;
+            EntryState::Deleting(check) => {
+                self.leaving[entry] = LateRemoval::Yes;
                 self.check(entry, check, effects);
             }
-            Progress::Removing => {
-                self.leaving[entry] = Leaving::Yes;
+            EntryState::Removing => {
+                self.leaving[entry] = LateRemoval::Yes;
                 effects.push(Effect::Remove { entry, again: true });
             }
-            Progress::RemovingLast => {
-                self.leaving[entry] = Leaving::Yes;
+            EntryState::RemovingLast => {
+                self.leaving[entry] = LateRemoval::Yes;
                 self.removed(entry, effects);
             }
             _ => {}
@@ -230,15 +238,15 @@ impl State {
     /// The catalog did not remove it: it is asked again, unless it may stay.
     pub(super) fn not_removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
-            Progress::Removing => effects.push(Effect::Remove { entry, again: true }),
-            Progress::RemovingLast if self.is_leaving(entry) => self.removed(entry, effects),
-            Progress::RemovingLast => self.note(entry, Settled::Kept, effects),
+            EntryState::Removing => effects.push(Effect::Remove { entry, again: true }),
+            EntryState::RemovingLast if self.is_leaving(entry) => self.removed(entry, effects),
+            EntryState::RemovingLast => self.note(entry, Settled::Kept, effects),
             _ => {}
         }
     }
 
     pub(super) fn note(&mut self, entry: usize, settled: Settled, effects: &mut Vec<Effect>) {
-        self.progress[entry] = Progress::Noting(settled);
+        self.progress[entry] = EntryState::Noting(settled);
         effects.push(Effect::Note(entry, settled));
     }
 
@@ -247,12 +255,12 @@ impl State {
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
             let uncertain = match self.progress[entry] {
-                Progress::Settled(settled) => settled.is_uncertain(),
-                Progress::Ours { lost } => lost && self.phase == Phase::Finishing,
+                EntryState::Settled(settled) => settled.is_uncertain(),
+                EntryState::Created { lost } => lost && self.phase == Phase::Finishing,
                 _ => false,
             };
             if uncertain {
-                self.progress[entry] = Progress::Watched;
+                self.progress[entry] = EntryState::Watched;
                 effects.push(Effect::Watch(entry));
             }
         }
@@ -261,17 +269,17 @@ impl State {
     /// Nothing that was sent about the entry can arrive any more.
     pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_kept(entry) {
-            self.progress[entry] = Progress::Ours { lost: false };
+            self.progress[entry] = EntryState::Created { lost: false };
             effects.push(Effect::Free(entry));
             return self.proceed(effects);
         }
-        self.leaving[entry] = Leaving::No;
+        self.leaving[entry] = LateRemoval::No;
         let settled = if self.is_made(entry) {
             Settled::Theirs
         } else {
             Settled::Removed
         };
-        self.progress[entry] = Progress::Freeing(settled);
+        self.progress[entry] = EntryState::Freeing(settled);
         effects.push(Effect::Note(entry, settled));
     }
 
@@ -285,13 +293,15 @@ impl State {
         for entry in 0..self.progress.len() {
             match decision {
                 // What is under way just now may be done: its answer is waited for.
-                Decision::Commit if self.progress[entry] == Progress::Removing => {
-                    self.progress[entry] = Progress::RemovingLast;
+                Decision::Commit if self.progress[entry] == EntryState::Removing => {
+                    self.progress[entry] = EntryState::RemovingLast;
                 }
                 Decision::Commit if self.is_stuck(entry) => {
                     self.note(entry, Settled::Kept, effects);
                 }
-                Decision::Abort if self.is_hazard(entry) => self.progress[entry] = Progress::Told,
+                Decision::Abort if self.is_hazard(entry) => {
+                    self.progress[entry] = EntryState::ForceDelete
+                }
                 _ => {}
             }
         }
@@ -303,8 +313,10 @@ impl State {
     fn is_stuck(&self, entry: usize) -> bool {
         let is_leaving = self.is_leaving(entry);
         match (&self.progress[entry], &self.phase) {
-            (Progress::Ours { .. } | Progress::Doubtful { .. }, Phase::Undoing) => !is_leaving,
-            (Progress::Checked(check) | Progress::Again(check), _) => {
+            (EntryState::Created { .. } | EntryState::Uncertain { .. }, Phase::Undoing) => {
+                !is_leaving
+            }
+            (EntryState::Probing(check) | EntryState::Recheck(check), _) => {
                 !check.answered && !is_leaving
             }
             _ => self.is_hazard(entry),
@@ -314,8 +326,8 @@ impl State {
     /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks
     /// again.
     pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
-        if let Progress::Sought { lost, .. } = self.progress[entry] {
-            self.progress[entry] = Progress::Doubtful { lost };
+        if let EntryState::Resolving { lost, .. } = self.progress[entry] {
+            self.progress[entry] = EntryState::Uncertain { lost };
             self.proceed(effects);
         }
     }

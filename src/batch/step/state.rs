@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Decision, Effect, Hazard, Kind, Likeness, Refusal, Settled, Shape};
+use super::{Decision, Effect, Hazard, Kind, Match, Refusal, Settled, Shape};
 
 /// Where a batch stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) shape: Shape,
     /// By entry.
-    pub(super) progress: Vec<Progress>,
+    pub(super) progress: Vec<EntryState>,
     pub(super) phase: Phase,
     /// The first thing that went wrong.
     pub(super) failure: Option<Refusal>,
@@ -18,14 +18,14 @@ pub struct State {
     /// By share.
     pub(super) unlocked: Vec<bool>,
     /// By entry: whether a removal of it may still arrive.
-    pub(super) leaving: Vec<Leaving>,
+    pub(super) leaving: Vec<LateRemoval>,
     /// By entry: when undo gave it to a person, a create of it had got no clear answer.
     pub(super) lost: Vec<bool>,
 }
 
 /// Whether a removal of ours may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Leaving {
+pub(super) enum LateRemoval {
     No,
     /// An earlier life may have sent one; what is found in its place may have been there long before.
     Perhaps,
@@ -51,36 +51,36 @@ pub(super) enum Phase {
 
 /// One entry, as far as the batch knows. `lost`: a create got no clear answer, and may act yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Progress {
+pub(super) enum EntryState {
     /// Its time has not come: a removal before COMMIT; anything else before it was asked for.
-    Never,
+    Pending,
     /// A create got a definite no.
     Refused,
     /// A create is under way.
-    Asked { lost: bool },
+    Creating { lost: bool },
     /// A create got no clear answer; the catalog is asked what is there.
-    Sought {
+    Resolving {
         lost: bool,
         refusal: Option<Refusal>,
     },
     /// Proven created by us.
-    Ours { lost: bool },
+    Created { lost: bool },
     /// A catalog said that it created it, and showed something else.
     Strange { lost: bool },
     /// It may or may not exist, or be ours.
-    Doubtful { lost: bool },
+    Uncertain { lost: bool },
     /// Undo asks the catalog what is there.
-    Checked(Check),
+    Probing(RollbackProbe),
     /// Undo is deleting it.
-    Deleting(Check),
+    Deleting(RollbackProbe),
     /// It is gone and its table unlocked; what may still arrive is watched for.
     Watched,
     /// Nothing that was sent can arrive any more, and that is being written.
     Freeing(Settled),
     /// A person has said to delete it.
-    Told,
+    ForceDelete,
     /// It is looked at again when what came after it has been.
-    Again(Check),
+    Recheck(RollbackProbe),
     /// COMMIT is being carried out.
     Removing,
     /// The same, for the last time: a person has said that it may stay.
@@ -93,8 +93,8 @@ pub(super) enum Progress {
 
 /// How undo looks at an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Check {
-    pub(super) belief: Belief,
+pub(super) struct RollbackProbe {
+    pub(super) belief: DeleteEvidence,
     pub(super) lost: bool,
     /// A catalog answered that it was created.
     pub(super) made: bool,
@@ -110,7 +110,7 @@ pub(super) struct Check {
 
 /// What it takes for a version to be deleted as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Belief {
+pub(super) enum DeleteEvidence {
     /// Proof: a catalog said that somebody was there before us, or ours was seen for certain, no other
     /// create of it went out, and a delete has.
     Doubted,
@@ -124,9 +124,9 @@ impl State {
     /// A new batch.
     pub fn new(shape: Shape) -> Self {
         Self {
-            progress: vec![Progress::Never; shape.kinds.len()],
+            progress: vec![EntryState::Pending; shape.kinds.len()],
             unlocked: vec![false; shape.shares.len()],
-            leaving: vec![Leaving::No; shape.kinds.len()],
+            leaving: vec![LateRemoval::No; shape.kinds.len()],
             lost: vec![false; shape.kinds.len()],
             shape,
             phase: Phase::New,
@@ -150,14 +150,14 @@ impl State {
         for entry in 0..state.progress.len() {
             let made = state.shape.kinds[entry] == Kind::Made;
             state.progress[entry] = match (settled[entry], decision) {
-                (Some(settled), _) => Progress::Settled(settled),
-                (None, Some(Decision::Abort)) if made => Progress::Doubtful { lost: true },
-                (None, None) if made => Progress::Sought {
+                (Some(settled), _) => EntryState::Settled(settled),
+                (None, Some(Decision::Abort)) if made => EntryState::Uncertain { lost: true },
+                (None, None) if made => EntryState::Resolving {
                     lost: true,
                     refusal: None,
                 },
-                (None, Some(Decision::Commit)) if made => Progress::Ours { lost: true },
-                (None, _) => Progress::Never,
+                (None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },
+                (None, _) => EntryState::Pending,
             };
             // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
             // what became a hazard after it.
@@ -167,10 +167,12 @@ impl State {
                 None => false,
             };
             state.leaving[entry] = match settled[entry] {
-                Some(settled) if settled.is_leaving() => Leaving::Yes,
-                Some(Settled::Unseen) if sent => Leaving::Yes,
-                None | Some(Settled::Contested | Settled::Hazard(_)) if sent => Leaving::Perhaps,
-                _ => Leaving::No,
+                Some(settled) if settled.is_leaving() => LateRemoval::Yes,
+                Some(Settled::Unseen) if sent => LateRemoval::Yes,
+                None | Some(Settled::Contested | Settled::Hazard(_)) if sent => {
+                    LateRemoval::Perhaps
+                }
+                _ => LateRemoval::No,
             };
             match settled[entry] {
                 Some(settled) if settled.is_free() => effects.push(Effect::Reserve(entry)),
@@ -196,21 +198,21 @@ impl State {
     /// Where an entry stands, in a word for people.
     pub fn stands(&self, entry: usize) -> &'static str {
         match &self.progress[entry] {
-            Progress::Never => "waiting",
-            Progress::Refused => "refused",
-            Progress::Asked { .. } => "creating",
-            Progress::Sought { .. } | Progress::Doubtful { .. } | Progress::Strange { .. } => {
-                "unclear"
-            }
-            Progress::Ours { .. } => "created",
-            Progress::Checked(_) | Progress::Told | Progress::Again(_) => "undoing",
-            Progress::Deleting(_) => "deleting",
-            Progress::Watched if self.is_kept(entry) => "created, keeps its name",
-            Progress::Watched if self.is_leaving(entry) => "gone, resting",
-            Progress::Watched => "gone, watched",
-            Progress::Freeing(_) => "gone",
-            Progress::Removing | Progress::RemovingLast => "removing",
-            Progress::Noting(settled) | Progress::Settled(settled) => match settled {
+            EntryState::Pending => "waiting",
+            EntryState::Refused => "refused",
+            EntryState::Creating { .. } => "creating",
+            EntryState::Resolving { .. }
+            | EntryState::Uncertain { .. }
+            | EntryState::Strange { .. } => "unclear",
+            EntryState::Created { .. } => "created",
+            EntryState::Probing(_) | EntryState::ForceDelete | EntryState::Recheck(_) => "undoing",
+            EntryState::Deleting(_) => "deleting",
+            EntryState::Watched if self.is_kept(entry) => "created, keeps its name",
+            EntryState::Watched if self.is_leaving(entry) => "gone, resting",
+            EntryState::Watched => "gone, watched",
+            EntryState::Freeing(_) => "gone",
+            EntryState::Removing | EntryState::RemovingLast => "removing",
+            EntryState::Noting(settled) | EntryState::Settled(settled) => match settled {
                 Settled::Gone | Settled::Unseen | Settled::Contested => "gone",
                 Settled::Leaving | Settled::LeavingContested => "gone",
                 Settled::Theirs => "not ours",
@@ -239,7 +241,7 @@ impl State {
 
     /// Something that was sent for this entry may still arrive, and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
-        self.progress[entry] == Progress::Watched
+        self.progress[entry] == EntryState::Watched
     }
 
     /// It was made and committed, and another create of it may still act: its table keeps its name, and no other gets it.
@@ -249,15 +251,17 @@ impl State {
 
     /// A removal of this entry was sent and may still arrive.
     pub fn is_leaving(&self, entry: usize) -> bool {
-        self.leaving[entry] != Leaving::No
+        self.leaving[entry] != LateRemoval::No
     }
 
     /// A delete of something that it had made is under way, or got no answer and is tried again.
     pub fn is_deleting(&self) -> bool {
         let mut progress = self.progress.iter().enumerate();
         progress.any(|(entry, progress)| match progress {
-            Progress::Deleting(_) => true,
-            Progress::Checked(_) | Progress::Again(_) | Progress::Told => self.is_leaving(entry),
+            EntryState::Deleting(_) => true,
+            EntryState::Probing(_) | EntryState::Recheck(_) | EntryState::ForceDelete => {
+                self.is_leaving(entry)
+            }
             _ => false,
         })
     }
@@ -271,7 +275,7 @@ impl State {
     pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
         let progress = self.progress.iter().enumerate();
         progress.filter_map(|(entry, progress)| match progress {
-            Progress::Settled(Settled::Hazard(why)) => Some((entry, *why)),
+            EntryState::Settled(Settled::Hazard(why)) => Some((entry, *why)),
             _ => None,
         })
     }
@@ -284,12 +288,12 @@ impl State {
         for &other in above {
             let progress = &mut self.progress[other];
             let may_land = match progress {
-                Progress::Settled(settled) => settled.is_uncertain(),
-                Progress::Watched => true,
+                EntryState::Settled(settled) => settled.is_uncertain(),
+                EntryState::Watched => true,
                 _ => false,
             };
             if may_land {
-                *progress = Progress::Doubtful { lost: true };
+                *progress = EntryState::Uncertain { lost: true };
                 doubts = true;
             }
         }
@@ -297,11 +301,14 @@ impl State {
     }
 
     pub(super) fn is_hazard(&self, entry: usize) -> bool {
-        matches!(self.progress[entry], Progress::Settled(Settled::Hazard(_)))
+        matches!(
+            self.progress[entry],
+            EntryState::Settled(Settled::Hazard(_))
+        )
     }
 
     pub(super) fn is_ours(&self, entry: usize) -> bool {
-        matches!(self.progress[entry], Progress::Ours { .. })
+        matches!(self.progress[entry], EntryState::Created { .. })
     }
 
     pub(super) fn is_made(&self, entry: usize) -> bool {
@@ -327,9 +334,9 @@ impl Shape {
     }
 }
 
-impl Check {
+impl RollbackProbe {
     const FIRST: Self = Self {
-        belief: Belief::Likely,
+        belief: DeleteEvidence::Likely,
         lost: false,
         made: false,
         deleted: false,
@@ -341,9 +348,9 @@ impl Check {
     /// The first look at what undo finds; `lost`: a create of ours got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
         let belief = if lost {
-            Belief::Likely
+            DeleteEvidence::Likely
         } else {
-            Belief::Doubted
+            DeleteEvidence::Doubted
         };
         Self {
             belief,
@@ -353,9 +360,9 @@ impl Check {
     }
 
     /// The look after a delete of what was found.
-    pub(super) fn deleting(self, found: Likeness) -> Self {
+    pub(super) fn deleting(self, found: Match) -> Self {
         let belief = match (found, self.belief) {
-            (Likeness::Proven, Belief::Likely) if !self.lost => Belief::Doubted,
+            (Match::Proven, DeleteEvidence::Likely) if !self.lost => DeleteEvidence::Doubted,
             (_, belief) => belief,
         };
         Self {
@@ -369,7 +376,7 @@ impl Check {
     /// The look at what a person has said to delete.
     pub(super) fn told(lost: bool) -> Self {
         Self {
-            belief: Belief::Told,
+            belief: DeleteEvidence::Told,
             lost,
             ..Self::FIRST
         }

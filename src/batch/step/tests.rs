@@ -55,7 +55,7 @@ fn no(message: &str) -> Refusal {
     }
 }
 
-fn present(likeness: Likeness, latest: bool) -> Finding {
+fn present(likeness: Match, latest: bool) -> Finding {
     Finding::Present { likeness, latest }
 }
 
@@ -109,7 +109,7 @@ fn a_refused_create_aborts_then_undoes_only_what_was_created() {
         [Unlock(1)],
         "only when it is durable that nothing there is ours"
     );
-    let ours = present(Likeness::Proven, true);
+    let ours = present(Match::Proven, true);
     let (state, effects) = step(state, Event::Found(0, ours));
     assert_eq!(
         effects,
@@ -139,14 +139,8 @@ fn a_version_that_was_never_created_is_nothing_to_undo_after_a_crash() {
 fn a_lost_create_is_settled_by_looking() {
     let lost = [Event::Created(1), Event::Lost(0)];
     let cases = [
-        (
-            present(Likeness::Alike, true),
-            LogDecision(Decision::Commit),
-        ),
-        (
-            present(Likeness::Proven, true),
-            LogDecision(Decision::Commit),
-        ),
+        (present(Match::Alike, true), LogDecision(Decision::Commit)),
+        (present(Match::Proven, true), LogDecision(Decision::Commit)),
         (
             Finding::Absent,
             Create {
@@ -154,12 +148,9 @@ fn a_lost_create_is_settled_by_looking() {
                 again: true,
             },
         ),
+        (present(Match::Unlike, true), LogDecision(Decision::Abort)),
         (
-            present(Likeness::Unlike, true),
-            LogDecision(Decision::Abort),
-        ),
-        (
-            present(Likeness::Incomparable, true),
+            present(Match::Incomparable, true),
             LogDecision(Decision::Abort),
         ),
     ];
@@ -178,7 +169,7 @@ fn a_lost_create_is_settled_by_looking() {
 fn a_clean_conflict_is_not_taken_for_ours_however_alike_it_looks() {
     let events = [Event::Created(1), Event::Conflicted(0, no("exists"))];
     let (state, _) = run(preparing(), events);
-    let (_, effects) = step(state, Event::Found(0, present(Likeness::Alike, true)));
+    let (_, effects) = step(state, Event::Found(0, present(Match::Alike, true)));
     assert_eq!(effects, [LogDecision(Decision::Abort)]);
 }
 
@@ -193,7 +184,7 @@ fn a_refusal_after_a_lost_create_is_looked_into() {
     ];
     let (state, effects) = run(preparing(), events);
     assert_eq!(effects.last(), Some(&find(0)));
-    let (_, effects) = step(state, Event::Found(0, present(Likeness::Alike, true)));
+    let (_, effects) = step(state, Event::Found(0, present(Match::Alike, true)));
     assert_eq!(effects, [LogDecision(Decision::Commit)]);
 }
 
@@ -206,18 +197,18 @@ fn what_was_built_on_or_is_not_proven_ours_is_never_deleted() {
     ];
     let cases = [
         (
-            present(Likeness::Proven, false),
+            present(Match::Proven, false),
             Settled::Hazard(Hazard::BuiltOn),
         ),
         (
-            present(Likeness::Alike, false),
+            present(Match::Alike, false),
             Settled::Hazard(Hazard::BuiltOn),
         ),
         (
-            present(Likeness::Incomparable, true),
+            present(Match::Incomparable, true),
             Settled::Hazard(Hazard::Unproven),
         ),
-        (present(Likeness::Unlike, true), Settled::Theirs),
+        (present(Match::Unlike, true), Settled::Theirs),
     ];
     for (finding, settled) in cases {
         let (state, _) = run(preparing(), aborted.clone());
@@ -262,7 +253,7 @@ fn a_chain_is_created_upwards_and_undone_downwards() {
         "the latest first, once its create has been answered"
     );
     let gone = [
-        Event::Found(1, present(Likeness::Proven, true)),
+        Event::Found(1, present(Match::Proven, true)),
         Event::Deleted(1),
         Event::Found(1, Finding::Absent),
         Event::Noted(1),
@@ -276,7 +267,7 @@ fn recovery_commits_only_what_is_all_there() {
     let shape = Shape::versions(vec![vec![0], vec![1]]);
     let (state, effects) = State::recovered(shape.clone(), None, &[None, None]);
     assert_eq!(effects, [StartClock, find(0), find(1)]);
-    let alike = present(Likeness::Alike, true);
+    let alike = present(Match::Alike, true);
     let both = [Event::Found(0, alike), Event::Found(1, alike)];
     assert_eq!(run(state.clone(), both).1, [LogDecision(Decision::Commit)]);
     let one = [Event::Found(0, alike), Event::Found(1, Finding::Absent)];
@@ -424,7 +415,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
 
     let (state, effects) = step(state, Event::Landed(0));
     assert_eq!(effects, [find(0)]);
-    let found = Event::Found(0, present(Likeness::Alike, true));
+    let found = Event::Found(0, present(Match::Alike, true));
     let (state, effects) = run(state, [found, Event::Deleted(0), absent]);
     let again = false;
     let note = Note(0, Settled::Unseen);
@@ -441,7 +432,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
 /// A batch whose second table holds what may be somebody else's.
 fn hazardous() -> State {
     let conflict = Event::Conflicted(1, no("exists"));
-    let alike = Event::Found(1, present(Likeness::Alike, true));
+    let alike = Event::Found(1, present(Match::Alike, true));
     let unsent = Event::Unsent(0, no("no"));
     let (state, _) = run(preparing(), [unsent, conflict, alike.clone()]);
     let (state, _) = run(state, [Event::Decided(Decision::Abort), alike]);
@@ -469,7 +460,7 @@ fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
     let told = Event::Resolved(Decision::Abort);
     let (state, effects) = step(hazardous(), told);
     assert_eq!(effects, [find(1)]);
-    let incomparable = |latest| Event::Found(1, present(Likeness::Incomparable, latest));
+    let incomparable = |latest| Event::Found(1, present(Match::Incomparable, latest));
     let (_, effects) = step(state.clone(), incomparable(false));
     assert_eq!(effects, [Note(1, Settled::Hazard(Hazard::BuiltOn))]);
     let (state, effects) = step(state, incomparable(true));
@@ -535,10 +526,10 @@ fn once_seen_for_certain_what_only_looks_like_it_is_not_deleted() {
         Event::Created(0),
         Event::Refused(1, no("gone")),
         Event::Decided(Decision::Abort),
-        Event::Found(0, present(Likeness::Proven, true)),
+        Event::Found(0, present(Match::Proven, true)),
         Event::Deleted(0),
         // Ours is gone, and somebody behind the gateway's back has made that version since.
-        Event::Found(0, present(Likeness::Alike, true)),
+        Event::Found(0, present(Match::Alike, true)),
     ];
     let (_, effects) = run(preparing(), events);
     let unproven = Settled::Hazard(Hazard::Unproven);
@@ -572,10 +563,10 @@ fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     let chain = Shape::versions(vec![vec![0, 1]]);
     let (state, effects) = State::recovered(chain, Some(Decision::Abort), &settled);
     assert_eq!(effects, [Reserve(1), find(0)]);
-    let built_on = Event::Found(0, present(Likeness::Alike, false));
+    let built_on = Event::Found(0, present(Match::Alike, false));
     let (state, effects) = step(state, built_on.clone());
     assert_eq!(effects, [find(1)], "it may be our own that came late");
-    let found = |entry| Event::Found(entry, present(Likeness::Alike, true));
+    let found = |entry| Event::Found(entry, present(Match::Alike, true));
     let again = false;
     let (gone, effects) = step(state.clone(), found(1));
     assert_eq!(effects, [Delete { entry: 1, again }]);

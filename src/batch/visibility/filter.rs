@@ -18,7 +18,7 @@ pub struct Page<'a> {
 
 /// What a page came to without the hidden versions.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Filtered {
+pub enum FilteredPage {
     /// Nothing was hidden: the body as it was.
     Untouched,
     /// The body without them.
@@ -74,7 +74,7 @@ impl<'a> Page<'a> {
     }
 
     /// The page without `hidden`, for a client that asked for `limit` versions, when `asked` were asked for.
-    pub fn without(&self, hidden: &Hidden, limit: Option<u64>, asked: Option<u64>) -> Filtered {
+    pub fn without(&self, hidden: &Hidden, limit: Option<u64>, asked: Option<u64>) -> FilteredPage {
         let wanted = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
@@ -88,16 +88,16 @@ impl<'a> Page<'a> {
         let cut = asked.is_some_and(|asked| self.versions.len() as u64 >= asked);
         // A short page with a token is a page; a short one without may hide versions below the limit.
         if removed > 0 && visible.len() < wanted && cut && self.token.is_none() {
-            return Filtered::AskFor(removed as u64);
+            return FilteredPage::AskFor(removed as u64);
         }
         if removed > 0 && visible.is_empty() {
             let next = self.token.clone();
-            return next.map_or(Filtered::NothingVisible, Filtered::NextPage);
+            return next.map_or(FilteredPage::NothingVisible, FilteredPage::NextPage);
         }
         if removed == 0 && visible.len() <= wanted {
-            return Filtered::Untouched;
+            return FilteredPage::Untouched;
         }
-        Filtered::Shown(self.with(&visible[..visible.len().min(wanted)]))
+        FilteredPage::Shown(self.with(&visible[..visible.len().min(wanted)]))
     }
 
     /// The page without any version.
@@ -120,9 +120,14 @@ impl<'a> Page<'a> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
-    use super::{Filtered, Hidden, Page};
+    use super::{FilteredPage, Hidden, Page};
 
-    fn filtered(body: &str, hidden: &[u64], limit: Option<u64>, asked: Option<u64>) -> Filtered {
+    fn filtered(
+        body: &str,
+        hidden: &[u64],
+        limit: Option<u64>,
+        asked: Option<u64>,
+    ) -> FilteredPage {
         Page::parse(body.as_bytes()).unwrap().without(
             &Hidden(hidden.iter().map(|v| *v..=*v).collect()),
             limit,
@@ -130,16 +135,16 @@ mod tests {
         )
     }
 
-    fn shown(body: &str) -> Filtered {
-        Filtered::Shown(body.as_bytes().to_vec())
+    fn shown(body: &str) -> FilteredPage {
+        FilteredPage::Shown(body.as_bytes().to_vec())
     }
 
     #[test]
     fn hidden_versions_are_left_out_and_nothing_else_changes() {
         let two = r#"{"x":1.50,"versions":[{"version":2,"z":9007199254740993},{"version":1}] ,"page_token":null}"#;
         let one = r#"{"x":1.50,"versions":[{"version":1}] ,"page_token":null}"#;
-        assert_eq!(filtered(two, &[], None, None), Filtered::Untouched);
-        assert_eq!(filtered(two, &[7], None, None), Filtered::Untouched);
+        assert_eq!(filtered(two, &[], None, None), FilteredPage::Untouched);
+        assert_eq!(filtered(two, &[7], None, None), FilteredPage::Untouched);
         assert_eq!(filtered(two, &[2], None, None), shown(one));
         assert_eq!(filtered(two, &[2], Some(1), Some(2)), shown(one));
     }
@@ -149,19 +154,22 @@ mod tests {
         let latest = r#"{"versions":[{"version":2}]}"#;
         assert_eq!(
             filtered(latest, &[2], Some(1), Some(1)),
-            Filtered::AskFor(1)
+            FilteredPage::AskFor(1)
         );
         assert_eq!(
             filtered(latest, &[2], Some(1), Some(2)),
-            Filtered::NothingVisible
+            FilteredPage::NothingVisible
         );
-        assert_eq!(filtered(latest, &[2], None, None), Filtered::NothingVisible);
+        assert_eq!(
+            filtered(latest, &[2], None, None),
+            FilteredPage::NothingVisible
+        );
     }
 
     #[test]
     fn a_hidden_page_leads_to_the_next_one() {
         let paged = r#"{"versions":[{"version":3},{"version":2}],"page_token":"2"}"#;
-        let next = Filtered::NextPage("2".into());
+        let next = FilteredPage::NextPage("2".into());
         assert_eq!(filtered(paged, &[3, 2], None, None), next);
         assert_eq!(filtered(paged, &[3, 2], Some(2), Some(2)), next);
         let half = r#"{"versions":[{"version":2}],"page_token":"2"}"#;

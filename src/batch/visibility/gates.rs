@@ -1,16 +1,16 @@
-//! What may not go to a catalog now, on account of what aborted batches had made there.
+//! HideReason may not go to a catalog now, on account of what aborted batches had made there.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slot::{Slot, Subject, What};
-use super::{Line, Visibility};
+use super::{TableBranch, Visibility};
 use crate::batch::locks::TableKey;
-use crate::batch::names::Place;
 use crate::batch::step::Refusal;
-use crate::protocol::error::Code;
+use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
+use crate::batch::visibility::names::Place;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
 /// A create or a change that may not go to the catalog now.
@@ -26,7 +26,7 @@ pub enum Forbidden {
 }
 
 impl Forbidden {
-    /// What the writer of this version is told.
+    /// HideReason the writer of this version is told.
     pub fn refusal(self, version: u64) -> Refusal {
         match self {
             Self::Uncertain(rest) => Refusal {
@@ -47,7 +47,7 @@ impl Forbidden {
         }
     }
 
-    /// What is told to whoever asks for another change of the table, or of its name.
+    /// HideReason is told to whoever asks for another change of the table, or of its name.
     pub fn of_name(self, table: &Identifier) -> Refusal {
         Refusal {
             status: 503,
@@ -71,7 +71,12 @@ impl Forbidden {
 impl Visibility {
     /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned. `came`: when it
     /// was asked for; what was asked for before a freed version was made again was not built on that.
-    pub fn may_create(&self, line: &Line, version: u64, came: Instant) -> Result<(), Forbidden> {
+    pub fn may_create(
+        &self,
+        line: &TableBranch,
+        version: u64,
+        came: Instant,
+    ) -> Result<(), Forbidden> {
         let now = Instant::now();
         let Some(slots) = self.tables.get(&line.table) else {
             return Ok(());
@@ -79,26 +84,26 @@ impl Visibility {
         let on = line.branch.as_deref();
         let forbidden = slots.iter().filter_map(|slot| {
             let gone = match (&slot.subject, slot.what) {
-                (Subject::Name, What::Uncertain { until, .. }) => {
+                (Subject::Name, HideReason::Uncertain { until, .. }) => {
                     return Some(Forbidden::Uncertain(until.saturating_duration_since(now)));
                 }
                 (subject, _) => subject.start(on).filter(|start| *start <= version)?,
             };
             match slot.what {
-                What::Uncertain { until, removal, .. } if gone == version => {
+                HideReason::Uncertain { until, removal, .. } if gone == version => {
                     removal.then_some(Forbidden::Uncertain(until.saturating_duration_since(now)))
                 }
-                What::Uncertain { .. } => Some(Forbidden::BuiltOnGone { version: gone }),
-                What::Freed { until, .. } if gone < version && now < until => {
+                HideReason::Uncertain { .. } => Some(Forbidden::BuiltOnGone { version: gone }),
+                HideReason::Freed { until, .. } if gone < version && now < until => {
                     Some(Forbidden::BuiltOnGone { version: gone })
                 }
-                What::Retaken { at, until } if gone < version && now < until && came < at => {
+                HideReason::Retaken { at, until } if gone < version && now < until && came < at => {
                     Some(Forbidden::BuiltOnGone { version: gone })
                 }
                 _ => None,
             }
         });
-        // What can never succeed is said first.
+        // HideReason can never succeed is said first.
         match forbidden.max_by_key(|forbidden| matches!(forbidden, Forbidden::BuiltOnGone { .. })) {
             Some(forbidden) => Err(forbidden),
             None => Ok(()),
@@ -107,28 +112,28 @@ impl Visibility {
 
     /// The end of the time in which nobody makes this version, or any of the table that was undone (`None`): whoever built
     /// on it asks by then for the next one. `None`: it is over.
-    pub fn rests(&self, table: &TableKey, version: Option<(&Line, u64)>) -> Option<Instant> {
+    pub fn rests(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) -> Option<Instant> {
         if self.slots.load(Ordering::Acquire) == 0 {
             return None;
         }
         let slots = self.tables.get(table)?;
-        let is_one = |slot: &Slot| match version {
+        let is_one = |slot: &HiddenRange| match version {
             Some((line, version)) => slot.subject.start(line.branch.as_deref()) == Some(version),
             None => true,
         };
         let rests = slots.iter().filter_map(|slot| match slot.what {
-            What::Freed { rests, .. } if is_one(slot) => Some(rests),
+            HideReason::Freed { rests, .. } if is_one(slot) => Some(rests),
             _ => None,
         });
         rests.max().filter(|rests| *rests > Instant::now())
     }
 
     /// Whether a create of this version, which a batch builds on one of its own, may go to the catalog: no removal of ours
-    /// may still hit it. What it is built on was not undone.
-    pub fn may_follow(&self, line: &Line, version: u64) -> Result<(), Forbidden> {
+    /// may still hit it. HideReason it is built on was not undone.
+    pub fn may_follow(&self, line: &TableBranch, version: u64) -> Result<(), Forbidden> {
         let on = line.branch.as_deref();
         self.is_certain(&line.table, |slot| {
-            let removal = matches!(slot.what, What::Uncertain { removal: true, .. });
+            let removal = matches!(slot.what, HideReason::Uncertain { removal: true, .. });
             removal && slot.subject.start(on) == Some(version)
         })
     }
@@ -162,12 +167,12 @@ impl Visibility {
     fn is_certain(
         &self,
         table: &TableKey,
-        matters: impl Fn(&Slot) -> bool,
+        matters: impl Fn(&HiddenRange) -> bool,
     ) -> Result<(), Forbidden> {
         let slots = self.tables.get(table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
         let until = slots.filter_map(|slot| match slot.what {
-            What::Uncertain { until, .. } if matters(slot) => Some(until),
+            HideReason::Uncertain { until, .. } if matters(slot) => Some(until),
             _ => None,
         });
         until.max().map_or(Ok(()), |until| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
-use super::Line;
+use super::TableBranch;
 use crate::batch::locks::TableKey;
 
 /// Tables of which strays are remembered by themselves; beyond it every table is taken to have some.
@@ -30,7 +30,12 @@ struct Stray {
 
 impl Strays {
     /// A create, or a change of which the catalog chooses the version, got no answer.
-    pub(super) fn add(&self, table: &TableKey, makes: Option<(&Line, u64)>, lasts: Duration) {
+    pub(super) fn add(
+        &self,
+        table: &TableKey,
+        makes: Option<(&TableBranch, u64)>,
+        lasts: Duration,
+    ) {
         let until = Instant::now() + lasts;
         if self.tables.len() >= TABLES && !self.tables.contains_key(table) {
             return self.anywhere_for(lasts);
@@ -51,7 +56,7 @@ impl Strays {
     }
 
     /// Whether somebody else's create may land as this version.
-    pub(super) fn may_land(&self, line: &Line, version: u64) -> bool {
+    pub(super) fn may_land(&self, line: &TableBranch, version: u64) -> bool {
         let now = Instant::now();
         let anywhere = *self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
         if anywhere.is_some_and(|until| until > now) {

@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::Visibility;
-use super::slot::{Slot, What};
 use crate::batch::locks::TableKey;
+use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
 
 impl Visibility {
     /// The tables of a catalog of which versions are hidden, or of which something that was sent may still arrive.
     pub fn tables_of(&self, catalog: &str) -> BTreeSet<TableKey> {
         let tables = self.tables.iter();
         let tables = tables.filter(|table| {
-            let is_over =
-                |slot: &Slot| matches!(slot.what, What::Freed { .. } | What::Retaken { .. });
+            let is_over = |slot: &HiddenRange| {
+                matches!(
+                    slot.what,
+                    HideReason::Freed { .. } | HideReason::Retaken { .. }
+                )
+            };
             *table.key().backend == *catalog && !table.value().iter().all(is_over)
         });
         tables.map(|table| table.key().clone()).collect()

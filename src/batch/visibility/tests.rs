@@ -18,17 +18,17 @@ fn version(version: u64) -> Subject {
     Subject::version(None, version)
 }
 
-fn line(name: &str) -> Line {
+fn line(name: &str) -> TableBranch {
     let table = TableKey {
         backend: "lake".into(),
         table: Identifier::from_names([name]).unwrap(),
     };
-    Line::new(table, None)
+    TableBranch::new(table, None)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_becomes_visible_in_one_step() {
-    let (visibility, fate) = (Visibility::default(), Fate::default());
+    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
     visibility.hide(line("a"), 2, &fate);
     visibility.hide(line("b"), 5, &fate);
     assert_eq!(visibility.hidden(&line("a")), from(2));
@@ -43,13 +43,13 @@ async fn a_batch_becomes_visible_in_one_step() {
 
 #[test]
 fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
-    let (visibility, fate) = (Visibility::default(), Fate::default());
+    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
     let line = |names: &[&str]| {
         let table = TableKey {
             backend: "lake".into(),
             table: Identifier::from_names(names).unwrap(),
         };
-        Line::new(table, None)
+        TableBranch::new(table, None)
     };
     visibility.hide(line(&["a", "b", "t"]), 2, &fate);
     for names in [&["a", "b$t"][..], &["a$b", "t"], &["a$b$t"]] {
@@ -67,7 +67,7 @@ const BUILT: Result<(), Forbidden> = Err(Forbidden::BuiltOnGone { version: 2 });
 #[tokio::test(start_paused = true)]
 async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_built_on_what_is_gone()
  {
-    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
     let before = Instant::now();
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -96,7 +96,7 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_again() {
-    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
     visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
     visibility.attempted(&line.table, None, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
@@ -105,7 +105,7 @@ async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_ag
 
 #[tokio::test(start_paused = true)]
 async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version() {
-    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
     visibility.release(&line, version(2), &fate, Release::Landing(REST), None);
     tokio::time::advance(2 * REST).await;
@@ -116,21 +116,21 @@ async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version()
     assert_eq!(may_create(3), BUILT);
     assert!(visibility.may_change(&line.table).is_err());
     let watched = || visibility.watched(&line.table, &version(2), &fate);
-    assert_eq!(watched(), Watched::Alone);
+    assert_eq!(watched(), LateArrival::Alone);
     assert!(visibility.may_be_anothers(&line, 2) && !visibility.may_be_anothers(&line, 3));
     visibility.contest(&line, 2);
-    assert_eq!(watched(), Watched::Contested);
+    assert_eq!(watched(), LateArrival::Contested);
     assert_eq!(visibility.hidden(&line), from(2));
     visibility.taken(&line, 2, REST);
-    assert_eq!(watched(), Watched::Taken);
+    assert_eq!(watched(), LateArrival::Taken);
     assert!(visibility.hidden(&line).is_empty());
     assert_eq!(visibility.may_change(&line.table), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
-    let (visibility, fate, main) = (Visibility::default(), Fate::default(), line("a"));
-    let branch = Line::new(main.table.clone(), Some("b".into()));
+    let (visibility, fate, main) = (Visibility::default(), CommitFlag::default(), line("a"));
+    let branch = TableBranch::new(main.table.clone(), Some("b".into()));
     visibility.release(
         &branch,
         Subject::version(Some("b"), 2),
@@ -138,11 +138,12 @@ async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
         Release::Leaving(REST),
         None,
     );
-    let may_create = |line: &Line, number| visibility.may_create(line, number, Instant::now());
+    let may_create =
+        |line: &TableBranch, number| visibility.may_create(line, number, Instant::now());
     assert_eq!(may_create(&branch, 2), Err(Forbidden::Uncertain(REST)));
     assert_eq!(may_create(&branch, 3), BUILT);
     assert_eq!(may_create(&main, 2), Ok(()), "another line of versions");
-    let may_follow = |line: &Line, number| visibility.may_follow(line, number);
+    let may_follow = |line: &TableBranch, number| visibility.may_follow(line, number);
     assert_eq!(may_follow(&branch, 2), Err(Forbidden::Uncertain(REST)));
     assert_eq!(may_follow(&branch, 3), Ok(()), "what is below is its own");
     assert_eq!(may_follow(&main, 2), Ok(()));
@@ -158,7 +159,7 @@ async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
 #[tokio::test(start_paused = true)]
 async fn a_name_and_a_table_that_a_removal_may_still_hit_go_to_no_other() {
     for (subject, changes) in [(Subject::Name, false), (Subject::Table, true)] {
-        let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+        let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
         visibility.release(&line, subject.clone(), &fate, Release::Leaving(REST), None);
         assert!(visibility.may_rename(&line.table).is_err());
         assert_eq!(visibility.may_change(&line.table).is_ok(), changes);
@@ -173,7 +174,7 @@ async fn a_name_and_a_table_that_a_removal_may_still_hit_go_to_no_other() {
 #[tokio::test(start_paused = true)]
 async fn creates_of_others_that_got_no_answer_may_land_for_so_long() {
     let (visibility, line) = (Visibility::default(), line("a"));
-    let branch = Line::new(line.table.clone(), Some("b".into()));
+    let branch = TableBranch::new(line.table.clone(), Some("b".into()));
     visibility.add_stray(&line.table, Some((&branch, 2)), REST);
     assert!(visibility.may_be_anothers(&branch, 2));
     assert!(!visibility.may_be_anothers(&branch, 3) && !visibility.may_be_anothers(&line, 2));
@@ -189,7 +190,7 @@ async fn creates_of_others_that_got_no_answer_may_land_for_so_long() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown() {
-    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
     visibility.hide(line.clone(), 9, &fate);
     visibility.hide_removed(line.clone(), 1..=8, &fate);
     assert_eq!(visibility.hidden(&line), from(9));
@@ -201,7 +202,7 @@ async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_learns_that_its_answer_is_overtaken() {
-    let (visibility, fate) = (Visibility::default(), Fate::default());
+    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
     visibility.hide(line("a"), 2, &fate);
     visibility.hide_removed(line("b"), 1..=1, &fate);
     let before = ["a", "b"].map(|name| visibility.moment(&line(name)));
@@ -209,7 +210,7 @@ async fn a_reader_learns_that_its_answer_is_overtaken() {
     visibility.forget(&line("a"), None, &fate);
     let passed = before.map(|moment| visibility.has_passed(moment));
     assert_eq!(passed, [false; 2], "one version is there or not");
-    // What was hidden as removed is not hidden any more: who listed it before would show it again.
+    // HideReason was hidden as removed is not hidden any more: who listed it before would show it again.
     visibility.forget(&line("b"), None, &fate);
     assert!(visibility.has_passed(before[1]));
 }
@@ -217,7 +218,7 @@ async fn a_reader_learns_that_its_answer_is_overtaken() {
 /// A reader whose catalog answered before the undo, and who filters when the number is free.
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_an_undo_is_asked_for_again() {
-    let (visibility, fate, line) = (Visibility::default(), Fate::default(), line("a"));
+    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
     visibility.hide(line.clone(), 2, &fate);
     let asked = visibility.moment(&line);
     visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
@@ -229,7 +230,7 @@ async fn an_answer_from_before_an_undo_is_asked_for_again() {
 #[test]
 fn the_same_lines_share_a_counter_every_time() {
     let counters = || {
-        let shown = Shown::default();
+        let shown = ReadEpochs::default();
         let lines = (0..100).map(|number| line(&number.to_string()));
         lines.map(|line| shown.counter(&line)).collect::<Vec<_>>()
     };

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 /// The files that a configuration names, whether they are there or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::config) struct Named(Rc<RefCell<BTreeSet<PathBuf>>>);
+pub(in crate::config) struct NamedFiles(Rc<RefCell<BTreeSet<PathBuf>>>);
 
-impl Named {
+impl NamedFiles {
     pub(in crate::config) fn note(&self, path: &Path) {
         self.0.borrow_mut().insert(path.to_owned());
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
-use super::named::{self, Named};
+use super::named::{self, NamedFiles};
 
 /// A file named by `${file:PATH}` holds at most this many bytes.
 const MAX_FILE: u64 = 64 << 10;
@@ -23,7 +23,7 @@ pub(super) struct Sources<'e> {
     /// The environment.
     pub(super) env: &'e dyn Fn(&str) -> Option<String>,
     /// The files that were asked for.
-    pub(super) named: Named,
+    pub(super) named: NamedFiles,
 }
 
 /// Hides the braces of placeholders from the YAML parser. [`unmask`] brings them back.
@@ -150,7 +150,7 @@ mod tests {
         let sources = Sources {
             base,
             env: &env,
-            named: Named::default(),
+            named: NamedFiles::default(),
         };
         expand(raw, &sources).map(Cow::into_owned)
     }

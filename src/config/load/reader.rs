@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::named::{Named, resolve};
+use super::named::{NamedFiles, resolve};
 use super::placeholder::{self, Sources};
 use super::problem::{Place, nearest};
 use super::yaml::{Node, Value};
@@ -39,7 +39,7 @@ pub(in crate::config) struct Text {
     /// The folder relative paths start from.
     pub(in crate::config) base: PathBuf,
     /// Where files go that it names.
-    pub(in crate::config) named: Named,
+    pub(in crate::config) named: NamedFiles,
 }
 
 impl<'e> Reader<'e> {
@@ -48,7 +48,7 @@ impl<'e> Reader<'e> {
             sources: Sources {
                 base,
                 env,
-                named: Named::default(),
+                named: NamedFiles::default(),
             },
             path: String::new(),
             places: HashMap::new(),

@@ -7,7 +7,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
 use super::*;
 use crate::backend::{self, Failure};
-use crate::batch::fate::Fate;
+use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::{Names, TableKey};
 use crate::config::BatchMode;
 use crate::protocol::operation::{Access, Kind, Lock};
@@ -70,7 +70,7 @@ fn over(at: &[&str], answer: &'static str, gzip: bool, meanwhile: Meanwhile) -> 
     };
     let routes = route::Table::new(vec![mount]);
     let backends = vec![Arc::new(backend)];
-    let world = Arc::new(World { routes, backends });
+    let world = Arc::new(RoutingSnapshot { routes, backends });
     Over {
         gateway: Gateway::new(world, Arc::new(batches), &limits),
         names,
@@ -124,7 +124,7 @@ async fn no_read_finds_a_hidden_name_and_those_that_take_its_lock_wait() {
     });
     let reads: Vec<_> = reads.filter(|read| read.lock() != Lock::Shared).collect();
     assert!(reads.len() >= 7, "{reads:?}");
-    let fate = Fate::default();
+    let fate = CommitFlag::default();
     lake.names.hide_made(key(&["new"]), &fate);
     for read in &reads {
         let answer = lake.ask(*read, "r$new").await;
@@ -149,7 +149,7 @@ async fn no_read_finds_a_hidden_name_and_those_that_take_its_lock_wait() {
 #[tokio::test]
 async fn a_name_that_was_hidden_meanwhile_is_not_found() {
     let prepare = |names: &Names| {
-        let fate = Fate::default();
+        let fate = CommitFlag::default();
         names.hide_made(key(&["new"]), &fate);
         fate
     };
@@ -172,10 +172,11 @@ async fn a_listing_of_one_catalog_leaves_hidden_names_out() {
         let lake = over(&["r"], page, gzip, nothing());
         assert_eq!(lake.ask(Operation::ListTables, "r$ns").await.unwrap(), page);
         assert_eq!(lake.calls(), 1);
-        lake.names.hide_made(key(&["new"]), &Fate::default());
+        lake.names.hide_made(key(&["new"]), &CommitFlag::default());
         assert_eq!(lake.ask(Operation::ListTables, "r$ns").await.unwrap(), page);
         assert_eq!(lake.calls(), 2);
-        lake.names.hide_made(key(&["ns", "new"]), &Fate::default());
+        lake.names
+            .hide_made(key(&["ns", "new"]), &CommitFlag::default());
         let shown = r#"{"tables":["a","z"],"page_token":"z"}"#;
         let answer = lake.ask(Operation::ListTables, "r$ns").await.unwrap();
         assert_eq!(answer, shown);
@@ -184,7 +185,8 @@ async fn a_listing_of_one_catalog_leaves_hidden_names_out() {
     }
     let all = r#"{"tables":["a","ns$new","ns$z"]}"#;
     let lake = over(&[], all, false, nothing());
-    lake.names.hide_made(key(&["ns", "new"]), &Fate::default());
+    lake.names
+        .hide_made(key(&["ns", "new"]), &CommitFlag::default());
     let answer = lake.ask(Operation::ListAllTables, "").await.unwrap();
     assert_eq!(answer, r#"{"tables":["a","ns$z"]}"#);
 }
@@ -195,7 +197,7 @@ async fn a_listing_from_between_two_names_is_asked_for_again() {
         let rounds = AtomicUsize::new(0);
         Box::new(move |names| {
             if rounds.fetch_add(1, Ordering::Relaxed) < at {
-                let (fate, old, new) = (Fate::default(), key(&["old"]), key(&["new"]));
+                let (fate, old, new) = (CommitFlag::default(), key(&["old"]), key(&["new"]));
                 names.hide_removed(old.clone(), &fate);
                 names.hide_made(new.clone(), &fate);
                 names.reveal(&fate, [&old, &new]);
@@ -211,5 +213,5 @@ async fn a_listing_from_between_two_names_is_asked_for_again() {
     let busy = over(&["r"], page, false, renames(usize::MAX));
     let answer = busy.ask(Operation::ListTables, "r").await;
     assert_eq!(answer, Err((503, 17)));
-    assert_eq!(busy.calls(), crate::batch::names::ROUNDS);
+    assert_eq!(busy.calls(), crate::batch::visibility::names::ROUNDS);
 }

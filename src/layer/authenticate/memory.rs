@@ -3,7 +3,7 @@
 //! Some clients have a new token for every request. These must not push out those of busy clients, nor fill memory with
 //! what is never shown again: what was shown once has a small place of its own, and only what is shown again moves to
 //! the large one. If there were too many new ones in between, it is verified once more, and is then known to be
-//! [`Seen`].
+//! [`SeenFilter`].
 //!
 //! They are kept as they came. A token is known only if each of its bytes, and of the subject of the certificate that
 //! it comes with, is that of one which was verified: no forgery can meet a remembered token, for there is nothing to
@@ -19,9 +19,9 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Weighter};
 
-use super::seen::Seen;
+use super::seen::SeenFilter;
+use crate::auth::token::VerifiedToken;
 use crate::protocol::principal::Principal;
-use crate::token::Verified;
 
 /// What all remembered tokens may take, in bytes, roughly: some 100,000 of them. Those whose claims a rule looks at
 /// take up to three times as much, and ten times where an issuer fills them with a thousand small claims.
@@ -36,18 +36,18 @@ const BESIDE: u64 = 448;
 const END: usize = 32;
 
 /// Remembered tokens.
-pub(super) struct Memory {
+pub(super) struct TokenCache {
     /// By what finds them. The table has that at hand: it never looks at a token to move it, or to let it go.
-    known: Cache<u64, Known, Weight>,
+    known: Cache<u64, CachedToken, Weight>,
     /// Those that were shown once.
-    once: Cache<u64, Known, Weight>,
-    seen: Seen,
+    once: Cache<u64, CachedToken, Weight>,
+    seen: SeenFilter,
     hasher: DefaultHashBuilder,
 }
 
 /// What a caller shows of itself.
 #[derive(Clone, Copy)]
-pub(super) struct Shown<'a> {
+pub(super) struct Credential<'a> {
     pub(super) token: &'a str,
     /// The subject of its certificate.
     pub(super) certificate: Option<&'a str>,
@@ -55,23 +55,23 @@ pub(super) struct Shown<'a> {
 
 /// A token that was verified. A clone costs one reference count.
 #[derive(Clone)]
-pub(super) struct Known(Arc<Verified>);
+pub(super) struct CachedToken(Arc<VerifiedToken>);
 
 #[derive(Clone)]
 struct Weight;
 
-impl Memory {
+impl TokenCache {
     pub(super) fn new() -> Self {
         Self {
             known: Cache::with_weighter(EXPECTED, CAPACITY, Weight),
             once: Cache::with_weighter(EXPECTED, ONCE, Weight),
-            seen: Seen::default(),
+            seen: SeenFilter::default(),
             hasher: DefaultHashBuilder::default(),
         }
     }
 
     /// What was remembered of what is shown, if it is still good at `now` (since the epoch).
-    pub(super) fn recall(&self, shown: Shown<'_>, now: Duration) -> Option<Known> {
+    pub(super) fn get(&self, shown: Credential<'_>, now: Duration) -> Option<CachedToken> {
         let place = self.hasher.hash_one(shown);
         if let Some(known) = self.known.get(&place) {
             let known = known.by(shown)?;
@@ -91,10 +91,10 @@ impl Memory {
     }
 
     /// Remembers what was shown and verified.
-    pub(super) fn remember(&self, verified: Verified) -> Known {
-        let known = Known(Arc::new(verified));
+    pub(super) fn remember(&self, verified: VerifiedToken) -> CachedToken {
+        let known = CachedToken(Arc::new(verified));
         let (token, certificate) = known.principal().shown();
-        let place = self.hasher.hash_one(Shown { token, certificate });
+        let place = self.hasher.hash_one(Credential { token, certificate });
         let home = match self.seen.again(place) {
             true => &self.known,
             false => &self.once,
@@ -104,7 +104,7 @@ impl Memory {
     }
 }
 
-impl Known {
+impl CachedToken {
     /// Whether it is this token, with this certificate.
     pub(super) fn is(&self, token: &[u8], certificate: Option<&str>) -> bool {
         let (known, by) = self.principal().shown();
@@ -113,7 +113,7 @@ impl Known {
     }
 
     /// Itself, where it is what is shown.
-    fn by(self, shown: Shown<'_>) -> Option<Self> {
+    fn by(self, shown: Credential<'_>) -> Option<Self> {
         self.is(shown.token.as_bytes(), shown.certificate)
             .then_some(self)
     }
@@ -133,7 +133,7 @@ fn end(token: &[u8]) -> &[u8] {
     token.last_chunk::<END>().map_or(token, |end| end)
 }
 
-impl Hash for Shown<'_> {
+impl Hash for Credential<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(end(self.token.as_bytes()));
         if let Some(subject) = self.certificate {
@@ -142,8 +142,8 @@ impl Hash for Shown<'_> {
     }
 }
 
-impl Weighter<u64, Known> for Weight {
-    fn weight(&self, _: &u64, known: &Known) -> u64 {
+impl Weighter<u64, CachedToken> for Weight {
+    fn weight(&self, _: &u64, known: &CachedToken) -> u64 {
         let (token, certificate) = known.principal().shown();
         BESIDE + (token.len() + certificate.map_or(0, str::len)) as u64
     }
@@ -154,10 +154,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests say what they expect")]
 
     use super::*;
+    use crate::auth::token::{Jwk, Key};
     use crate::config::Algorithm;
     use crate::protocol::claims::Claims;
     use crate::protocol::principal::Identity;
-    use crate::token::{Jwk, Key};
 
     const NOW: Duration = Duration::from_secs(1000);
     const LATER: Duration = Duration::from_secs(2000);
@@ -170,8 +170,8 @@ mod tests {
         Arc::new(jwk.key(&[Algorithm::EdDSA]).unwrap())
     }
 
-    fn verified(shown: Shown<'_>, key: &Arc<Key>) -> Verified {
-        Verified {
+    fn verified(shown: Credential<'_>, key: &Arc<Key>) -> VerifiedToken {
+        VerifiedToken {
             principal: Principal::new(Identity {
                 claims: Claims::new(shown.token, shown.certificate),
                 ..Identity::default()
@@ -181,26 +181,26 @@ mod tests {
         }
     }
 
-    fn by(token: &str) -> Shown<'_> {
-        Shown {
+    fn by(token: &str) -> Credential<'_> {
+        Credential {
             token,
             certificate: None,
         }
     }
 
-    fn fits(known: &Known, shown: Shown<'_>, now: Duration) -> bool {
+    fn fits(known: &CachedToken, shown: Credential<'_>, now: Duration) -> bool {
         known.is(shown.token.as_bytes(), shown.certificate) && known.is_good(now)
     }
 
-    impl Memory {
-        fn remembers(&self, shown: Shown<'_>) -> bool {
-            self.recall(shown, NOW).is_some()
+    impl TokenCache {
+        fn remembers(&self, shown: Credential<'_>) -> bool {
+            self.get(shown, NOW).is_some()
         }
     }
 
     #[test]
     fn a_token_is_known_by_every_byte_of_it() {
-        let (memory, key) = (Memory::new(), key());
+        let (memory, key) = (TokenCache::new(), key());
         let token = format!("{}.{}.{}", "h".repeat(40), "p".repeat(300), "s".repeat(86));
         let known = memory.remember(verified(by(&token), &key));
         let mut others: Vec<String> = (0..token.len())
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn tokens_with_the_same_end_are_two() {
-        let (memory, key) = (Memory::new(), key());
+        let (memory, key) = (TokenCache::new(), key());
         let end = "s".repeat(END);
         let both = ["a", "b"].map(|start| format!("{start}{end}"));
         for token in &both {
@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn a_token_is_known_only_with_the_certificate_it_came_with() {
         let key = key();
-        let shown = |certificate| Shown {
+        let shown = |certificate| Credential {
             token: "a.b.c",
             certificate,
         };
         let all = [None, Some(""), Some("CN=a"), Some("CN=b")];
         for certificate in all {
-            let memory = Memory::new();
+            let memory = TokenCache::new();
             let known = memory.remember(verified(shown(certificate), &key));
             for other in all {
                 assert_eq!(fits(&known, shown(other), NOW), other == certificate);
@@ -259,14 +259,14 @@ mod tests {
     #[test]
     fn nothing_is_known_past_its_time_or_its_key() {
         for shown_again in [false, true] {
-            let (memory, key) = (Memory::new(), key());
+            let (memory, key) = (TokenCache::new(), key());
             let remember = || {
                 let known = memory.remember(verified(by("a.b.c"), &key));
                 assert!(!shown_again || memory.remembers(by("a.b.c")));
                 known
             };
             assert!(!fits(&remember(), by("a.b.c"), LATER));
-            assert!(memory.recall(by("a.b.c"), LATER).is_none());
+            assert!(memory.get(by("a.b.c"), LATER).is_none());
             // What was found to be too old is gone, whatever the clock says next.
             assert!(!memory.remembers(by("a.b.c")));
             let known = remember();
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn tokens_that_are_shown_once_push_out_none_that_are_shown_again() {
-        let (memory, key) = (Memory::new(), key());
+        let (memory, key) = (TokenCache::new(), key());
         let token = |name: &str, number: u64| format!("{number:0>700}{name}");
         let busy: Vec<String> = (0..2000).map(|number| token("busy", number)).collect();
         for token in &busy {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_comes_back_late_is_verified_twice_and_not_again() {
-        let (memory, key) = (Memory::new(), key());
+        let (memory, key) = (TokenCache::new(), key());
         // Far more than are kept that were shown once.
         let tokens: Vec<String> = (0..10_000)
             .map(|number| format!("{number:0>700}"))
@@ -319,12 +319,12 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_by_its_bytes() {
-        let (memory, key) = (Memory::new(), key());
+        let (memory, key) = (TokenCache::new(), key());
         let length = 20_000;
         for number in 0..8000 {
             let token = format!("{number:0>length$}");
             memory.remember(verified(by(&token), &key));
-            memory.recall(by(&token), NOW);
+            memory.get(by(&token), NOW);
         }
         let kept = memory.known.len() as u64;
         assert!((1..=CAPACITY / length as u64).contains(&kept), "{kept}");

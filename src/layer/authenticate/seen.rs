@@ -9,12 +9,12 @@ const PLACES: usize = 1 << 17;
 const CHOICES: usize = 4;
 
 /// Marks by the hash of what was seen. A mistake costs memory or time, and decides nothing.
-pub(super) struct Seen {
+pub(super) struct SeenFilter {
     places: Box<[AtomicU32]>,
     turn: AtomicUsize,
 }
 
-impl Default for Seen {
+impl Default for SeenFilter {
     fn default() -> Self {
         Self {
             places: (0..PLACES).map(|_| AtomicU32::new(0)).collect(),
@@ -23,7 +23,7 @@ impl Default for Seen {
     }
 }
 
-impl Seen {
+impl SeenFilter {
     /// Marks what has this hash, and tells whether it was marked.
     pub(super) fn again(&self, hash: u64) -> bool {
         // Other bits than those that choose the places. Nothing that is marked looks like a place that never was.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_known_until_others_take_its_place() {
-        let seen = Seen::default();
+        let seen = SeenFilter::default();
         for hash in [0, 1, u64::MAX, 7 << 32] {
             assert!(!seen.again(hash), "{hash:x}");
             assert!(seen.again(hash), "{hash:x}");
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn of_many_that_come_in_turn_nearly_all_are_known_soon() {
-        let seen = Seen::default();
+        let seen = SeenFilter::default();
         let hash = |number: u64| {
             let mut hasher = DefaultHasher::new();
             number.hash(&mut hasher);

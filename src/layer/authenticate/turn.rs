@@ -12,14 +12,14 @@ use pin_project_lite::pin_project;
 
 pin_project! {
     /// The answer to a request, which waits for its turn where its caller had to be checked.
-    pub struct Turn<F> {
+    pub struct YieldOnce<F> {
         waits: bool,
         #[pin]
         inner: F,
     }
 }
 
-impl<F> Turn<F> {
+impl<F> YieldOnce<F> {
     /// Goes on with `inner`, either now or in its turn.
     pub(super) fn new(checked: bool, inner: F) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl<F> Turn<F> {
     }
 }
 
-impl<F: Future> Future for Turn<F> {
+impl<F: Future> Future for YieldOnce<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -61,7 +61,7 @@ mod tests {
                 tasks.spawn_local(async move {
                     seen.borrow_mut().push((request, "checked"));
                     let go_on = async { seen.borrow_mut().push((request, "on")) };
-                    Turn::new(checked, go_on).await;
+                    YieldOnce::new(checked, go_on).await;
                 });
             }
             tasks.await;

@@ -7,19 +7,19 @@ use std::time::Duration;
 use http::Request;
 use http::header::AUTHORIZATION;
 
-use super::memory::{Known, Memory, Shown};
-use crate::exchange::learned::Learned;
-use crate::keys::{Clock, Found, Issuer, Keys, Search, Wait};
-use crate::metrics::{self, TokenCache};
+use super::memory::{CachedToken, Credential, TokenCache};
+use crate::auth::keys::{Clock, Issuer, KeyMatch, KeySearch, Keys, PendingFetch};
+use crate::auth::token::{Headers, Refusal, UnverifiedToken, bearer};
+use crate::metrics::{self, CacheLookup};
 use crate::protocol::principal::Principal;
-use crate::token::{Headers, Refusal, Unverified, bearer};
+use crate::request::context::RequestContext;
 
 /// Knows who may come in.
 pub struct Verifier {
     /// By `iss`.
     issuers: HashMap<String, Arc<Issuer>>,
     anonymous: Option<Principal>,
-    memory: Memory,
+    memory: TokenCache,
     headers: Headers,
     clock: Arc<dyn Clock>,
     metrics: metrics::Auth,
@@ -32,12 +32,12 @@ pub(super) enum Verdict {
     /// Who it is: what it showed was checked just now.
     Checked(Principal),
     /// The issuer is asked for the token's key: judge again when the wait is over.
-    Later(Wait),
+    Later(PendingFetch),
 }
 
 /// What a connection has shown last: most show the same with every request, and need not look it up.
 #[derive(Default)]
-pub(super) struct Last(Option<Known>);
+pub(super) struct LastCredential(Option<CachedToken>);
 
 impl Verifier {
     /// Lets in the callers whose tokens are by the issuers of `keys`.
@@ -49,7 +49,7 @@ impl Verifier {
                 .map(|i| (i.policy().issuer().to_owned(), Arc::clone(i)))
                 .collect(),
             anonymous: None,
-            memory: Memory::new(),
+            memory: TokenCache::new(),
             headers: Headers::default(),
             clock,
             metrics,
@@ -67,7 +67,7 @@ impl Verifier {
     pub(super) fn judge<B>(
         &self,
         request: &Request<B>,
-        last: &mut Last,
+        last: &mut LastCredential,
     ) -> Result<Verdict, Refusal> {
         if let Some(everyone) = &self.anonymous {
             let known = holder(request).unwrap_or(everyone);
@@ -75,20 +75,20 @@ impl Verifier {
         }
         let now = self.clock.wall();
         if let Some(principal) = last.again(request, now) {
-            self.metrics.looked_up(TokenCache::Hit);
+            self.metrics.looked_up(CacheLookup::Hit);
             return Ok(Verdict::Known(principal));
         }
-        let shown = Shown::by(request)?;
-        if let Some(principal) = last.recall(&self.memory, shown, now) {
-            self.metrics.looked_up(TokenCache::Hit);
+        let shown = Credential::by(request)?;
+        if let Some(principal) = last.get(&self.memory, shown, now) {
+            self.metrics.looked_up(CacheLookup::Hit);
             return Ok(Verdict::Known(principal));
         }
-        self.metrics.looked_up(TokenCache::Miss);
-        let unverified = Unverified::read(shown.token, &self.headers)?;
+        self.metrics.looked_up(CacheLookup::Miss);
+        let unverified = UnverifiedToken::read(shown.token, &self.headers)?;
         let issuer = self.issuer(&unverified)?;
         match issuer.search(unverified.header()) {
-            Search::Wait(wait) => Ok(Verdict::Later(wait)),
-            Search::Over(found) => {
+            KeySearch::Wait(wait) => Ok(Verdict::Later(wait)),
+            KeySearch::Over(found) => {
                 let principal = self.settle(issuer, shown, unverified, found, now)?;
                 Ok(Verdict::Checked(principal))
             }
@@ -97,8 +97,8 @@ impl Verifier {
 
     /// Judges a request whose issuer has been asked; the answer is final.
     pub(super) fn judge_again<B>(&self, request: &Request<B>) -> Result<Principal, Refusal> {
-        let shown = Shown::by(request)?;
-        let unverified = Unverified::read(shown.token, &self.headers)?;
+        let shown = Credential::by(request)?;
+        let unverified = UnverifiedToken::read(shown.token, &self.headers)?;
         let issuer = self.issuer(&unverified)?;
         let found = issuer.find(unverified.header());
         self.settle(issuer, shown, unverified, found, self.clock.wall())
@@ -109,7 +109,7 @@ impl Verifier {
         self.metrics.refused(refusal.reason());
     }
 
-    fn issuer(&self, token: &Unverified<'_>) -> Result<&Arc<Issuer>, Refusal> {
+    fn issuer(&self, token: &UnverifiedToken<'_>) -> Result<&Arc<Issuer>, Refusal> {
         let issuer = token.issuer().and_then(|iss| self.issuers.get(iss));
         let issuer = issuer.ok_or(Refusal::Issuer)?;
         // Before its keys are looked for: what cannot be accepted must not make the gateway ask the issuer.
@@ -126,15 +126,15 @@ impl Verifier {
     fn settle(
         &self,
         issuer: &Issuer,
-        shown: Shown<'_>,
-        unverified: Unverified<'_>,
-        found: Found,
+        shown: Credential<'_>,
+        unverified: UnverifiedToken<'_>,
+        found: KeyMatch,
         now: Duration,
     ) -> Result<Principal, Refusal> {
         let keys = match found {
-            Found::Keys(keys) => keys,
-            Found::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
-            Found::Unknown | Found::Unfit => return Err(Refusal::UnknownKey),
+            KeyMatch::Keys(keys) => keys,
+            KeyMatch::Unknown if issuer.known().is_none() => return Err(Refusal::NoKeys),
+            KeyMatch::Unknown | KeyMatch::Unfit => return Err(Refusal::UnknownKey),
         };
         let policy = issuer.policy();
         let header = unverified.unknown_header();
@@ -147,7 +147,7 @@ impl Verifier {
     }
 }
 
-impl Last {
+impl LastCredential {
     /// The caller, where this is what was shown last, byte for byte and in the usual form, and still good: then
     /// nothing of it need be read.
     fn again<B>(&self, request: &Request<B>, now: Duration) -> Option<Principal> {
@@ -162,13 +162,18 @@ impl Last {
     }
 
     /// The caller that showed this before, over whatever connection, if that is still good.
-    fn recall(&mut self, memory: &Memory, shown: Shown<'_>, now: Duration) -> Option<Principal> {
-        self.0 = memory.recall(shown, now);
+    fn get(
+        &mut self,
+        memory: &TokenCache,
+        shown: Credential<'_>,
+        now: Duration,
+    ) -> Option<Principal> {
+        self.0 = memory.get(shown, now);
         self.0.as_ref().map(|known| known.principal().clone())
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> Credential<'a> {
     fn by<B>(request: &'a Request<B>) -> Result<Self, Refusal> {
         Ok(Self {
             token: bearer(request.headers())?,
@@ -183,7 +188,10 @@ fn certificate<B>(request: &Request<B>) -> Option<&str> {
 }
 
 fn holder<B>(request: &Request<B>) -> Option<&Principal> {
-    Learned::of(request.extensions()).peer.as_ref()?.holder()
+    RequestContext::of(request.extensions())
+        .peer
+        .as_ref()?
+        .holder()
 }
 
 #[cfg(test)]
@@ -195,8 +203,8 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     use super::*;
+    use crate::auth::keys::SystemClock;
     use crate::config::{self, Algorithm, Auth, KeySource};
-    use crate::keys::SystemClock;
     use crate::metrics::Metrics;
 
     async fn verifier(pair: &Ed25519KeyPair) -> Verifier {
@@ -232,10 +240,10 @@ mod tests {
         );
         let judge = |token: &str| {
             let request = Request::builder().header(AUTHORIZATION, format!("Bearer {token}"));
-            verifier.judge(&request.body(()).unwrap(), &mut Last::default())
+            verifier.judge(&request.body(()).unwrap(), &mut LastCredential::default())
         };
         let unknown = |token: &str| {
-            let read = Unverified::read(token, &verifier.headers).unwrap();
+            let read = UnverifiedToken::read(token, &verifier.headers).unwrap();
             read.unknown_header().is_some()
         };
         assert!(matches!(judge(&forged), Err(Refusal::Signature)));

@@ -26,11 +26,11 @@ pub(super) struct Buckets {
 struct Shard(Mutex<FullAt>);
 
 /// When each bucket is full again, in nanoseconds of the limiter's clock.
-type FullAt = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
+type FullAt = HashMap<u64, u64, BuildHasherDefault<PrehashedHasher>>;
 
 /// The keys are hashes already.
 #[derive(Default)]
-struct Hashed(u64);
+struct PrehashedHasher(u64);
 
 impl Buckets {
     /// Room for about `callers`.
@@ -86,7 +86,7 @@ fn make_room(shard: &mut FullAt, newcomer: u64) {
     }
 }
 
-impl Hasher for Hashed {
+impl Hasher for PrehashedHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -10,8 +10,8 @@ use http::header::RETRY_AFTER;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::exchange::peer::Peer;
 use crate::protocol::principal::{Identity, Principal};
+use crate::request::peer::Peer;
 
 const SLOW: RateLimit = RateLimit {
     requests: 1,
@@ -40,7 +40,7 @@ fn request(issuer: &str, subject: &str, address: &str) -> Request<Body> {
             ..Identity::default()
         }),
     };
-    let learned = Learned::more(request.extensions_mut());
+    let learned = RequestContext::more(request.extensions_mut());
     learned.principal = Some(principal);
     learned.peer = Some(Peer::new(address.parse().unwrap(), false));
     request

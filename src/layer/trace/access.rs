@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 
 use crate::body::End;
 use crate::config::LogFormat;
-use crate::exchange::{Exchange, Head, Watcher};
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
+use crate::request::{CompletionObserver, RequestHead, RequestRecord};
 use crate::telemetry::{Log, Record, rfc3339};
 
 /// Of a name that somebody else has chosen so many bytes are shown.
@@ -23,10 +23,10 @@ const MAX_SHOWN: usize = 256;
 pub(super) struct AccessLog(Log);
 
 /// What is noted of a request: no more than a line needs, since many may wait for a slow reader.
-struct Noted {
+struct AccessRecord {
     ended: SystemTime,
     how: End,
-    head: Option<Head>,
+    head: Option<RequestHead>,
     operation: Option<Operation>,
     mount: Option<Identifier>,
     backend: Option<Arc<str>>,
@@ -45,7 +45,7 @@ struct Noted {
 
 /// A line. Times are in milliseconds, lengths in bytes.
 #[derive(Serialize)]
-struct Line<'a> {
+struct AccessLine<'a> {
     timestamp: String,
     level: &'static str,
     message: &'static str,
@@ -97,14 +97,14 @@ impl AccessLog {
     }
 }
 
-impl Watcher for AccessLog {
-    fn over(&self, exchange: &Exchange, how: End) {
-        self.0.record(Box::new(Noted::of(exchange, how)));
+impl CompletionObserver for AccessLog {
+    fn over(&self, exchange: &RequestRecord, how: End) {
+        self.0.record(Box::new(AccessRecord::of(exchange, how)));
     }
 }
 
-impl Noted {
-    fn of(exchange: &Exchange, how: End) -> Self {
+impl AccessRecord {
+    fn of(exchange: &RequestRecord, how: End) -> Self {
         let whole = exchange.age();
         let caller = exchange.caller();
         Self {
@@ -129,9 +129,9 @@ impl Noted {
     }
 }
 
-impl Record for Noted {
+impl Record for AccessRecord {
     fn write(&self, format: LogFormat, to: &mut Vec<u8>) {
-        let line = Line::of(self);
+        let line = AccessLine::of(self);
         match format {
             LogFormat::Json => {
                 // Strings and numbers are always JSON, and a vector takes all of it.
@@ -143,8 +143,8 @@ impl Record for Noted {
     }
 }
 
-impl<'a> Line<'a> {
-    fn of(noted: &'a Noted) -> Self {
+impl<'a> AccessLine<'a> {
+    fn of(noted: &'a AccessRecord) -> Self {
         let head = noted.head.as_ref();
         let client = head.and_then(|head| head.client.as_ref()?.to_str().ok());
         let caller = noted.caller.as_ref();
@@ -152,7 +152,7 @@ impl<'a> Line<'a> {
             timestamp: rfc3339(noted.ended),
             level: "INFO",
             message: "request",
-            id: head.map_or("", Head::id),
+            id: head.map_or("", RequestHead::id),
             trace: head.map_or_else(String::new, |head| format!("{:032x}", head.span.trace())),
             span: head.map_or_else(String::new, |head| format!("{:016x}", head.span.span())),
             operation: noted.operation.map_or("unrecognized", Operation::name),

@@ -6,14 +6,14 @@ use std::time::SystemTime;
 use http::Version;
 
 use crate::body::End;
-use crate::exchange::span::{Fact, Parent, Role, Span, route};
-use crate::exchange::{Exchange, Watcher};
+use crate::request::span::{Fact, Parent, Role, Span, route};
+use crate::request::{CompletionObserver, RequestRecord};
 
 /// Records it when the request is over.
 pub(super) struct ServerSpan;
 
-impl Watcher for ServerSpan {
-    fn over(&self, exchange: &Exchange, how: End) {
+impl CompletionObserver for ServerSpan {
+    fn over(&self, exchange: &RequestRecord, how: End) {
         let recorder = exchange.head().and_then(|head| head.recorder.as_ref());
         if let (Some(recorder), Some(span)) = (recorder, span(exchange, how)) {
             recorder.record(span);
@@ -21,7 +21,7 @@ impl Watcher for ServerSpan {
     }
 }
 
-fn span(exchange: &Exchange, how: End) -> Option<Span> {
+fn span(exchange: &RequestRecord, how: End) -> Option<Span> {
     let head = exchange.head()?;
     let method = head.method.as_str();
     let operation = exchange.operation();

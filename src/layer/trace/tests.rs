@@ -9,8 +9,8 @@ use tower::{ServiceExt as _, service_fn};
 
 use super::*;
 use crate::config::LogFormat;
+use crate::error::code::Code;
 use crate::metrics::Metrics;
-use crate::protocol::error::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::{Identity, Principal};
@@ -105,7 +105,7 @@ async fn logged(format: LogFormat) -> String {
     let sink = Sink::default();
     let log = Log::to(sink.clone(), format);
     let inner = service_fn(async |mut request: Box<Request<Body>>| {
-        let exchange = Arc::clone(Exchange::of(&mut request));
+        let exchange = Arc::clone(RequestRecord::of(&mut request));
         exchange.recognized(Operation::QueryTable);
         exchange.served_by(&Metrics::new().backend(&"lake".into()));
         let waiting = exchange.waiting();

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use super::table::Place;
 use super::{Kind, Operation};
 use crate::error::Error;
-use crate::protocol::error::Code;
+use crate::error::code::Code;
 
 /// What a request line asks for. The strings are slices of its path, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

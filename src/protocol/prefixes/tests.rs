@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Prefixed for Identifier {
+impl PrefixEntry for Identifier {
     fn prefix(&self) -> &Identifier {
         self
     }

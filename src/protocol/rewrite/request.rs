@@ -12,7 +12,7 @@ use crate::protocol::operation::Operation;
 
 /// What the request line says, which the body must not contradict.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestRoute<'a> {
     /// The operation.
     pub operation: Operation,
     /// The route's identifier as clients spell it, for operations that have one.
@@ -23,7 +23,7 @@ pub struct Asked<'a> {
 
 /// A body that agrees with its route, as the catalog must see it.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedBody {
     /// The body; the very same bytes where nothing had to change.
     pub body: Bytes,
     /// Whether it asks for `load_detailed_metadata`.
@@ -43,13 +43,13 @@ pub struct Checked {
 /// not an object; a governed field that is given twice, spelled with escapes or of the wrong
 /// shape; an `id` or `index_name` that differs from the route's.
 pub fn request(
-    asked: Asked<'_>,
+    asked: RequestRoute<'_>,
     body: Bytes,
     mut locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
     mut keep_context: impl FnMut(&str, &str) -> Result<bool, Error>,
-) -> Result<Checked, Error> {
+) -> Result<CheckedBody, Error> {
     let document = Document::new(&body)?;
-    let mut pass = Pass {
+    let mut pass = BodyWalk {
         asked,
         document,
         locate: &mut locate,
@@ -64,13 +64,13 @@ pub fn request(
         pass.top()?;
     }
     pass.destination()?;
-    let Pass {
+    let BodyWalk {
         edits,
         with_details,
         overwrites,
         ..
     } = pass;
-    Ok(Checked {
+    Ok(CheckedBody {
         with_details,
         overwrites,
         body: edits.apply(body),
@@ -81,8 +81,8 @@ type Locate<'p> = &'p mut dyn FnMut(&Identifier) -> Result<Option<Identifier>, E
 type KeepContext<'p> = &'p mut dyn FnMut(&str, &str) -> Result<bool, Error>;
 
 /// One walk over a body.
-struct Pass<'a, 'p> {
-    asked: Asked<'p>,
+struct BodyWalk<'a, 'p> {
+    asked: RequestRoute<'p>,
     document: Document<'a>,
     locate: Locate<'p>,
     keep_context: KeepContext<'p>,
@@ -93,7 +93,7 @@ struct Pass<'a, 'p> {
     new_name: Option<String>,
 }
 
-impl<'a> Pass<'a, '_> {
+impl<'a> BodyWalk<'a, '_> {
     fn top(&mut self) -> Result<(), Error> {
         let mut guard = Guard::new("");
         let document = self.document;

@@ -14,7 +14,7 @@ const MANAGED: &str = "managed_versioning";
 
 /// What was asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
+pub struct ResponseRoute<'a> {
     /// The operation.
     pub operation: Operation,
     /// The route's identifier as the client spells it.
@@ -30,7 +30,7 @@ pub struct Answered<'a> {
 /// the answer is made from what was asked. A body that is not what the contract says is passed on
 /// as it is.
 pub fn response(
-    answered: Answered<'_>,
+    answered: ResponseRoute<'_>,
     body: &Bytes,
     to_client: impl Fn(&Identifier) -> Option<Identifier>,
     manages_versions: bool,
@@ -42,7 +42,7 @@ pub fn response(
 }
 
 fn collect(
-    answered: Answered<'_>,
+    answered: ResponseRoute<'_>,
     body: &Bytes,
     to_client: &dyn Fn(&Identifier) -> Option<Identifier>,
     manages_versions: bool,
@@ -78,7 +78,7 @@ fn collect(
     Ok(edits)
 }
 
-impl Answered<'_> {
+impl ResponseRoute<'_> {
     /// What a field that names an identifier must say, a NUL between the names; `None` leaves it as it is.
     fn renamed(
         &self,

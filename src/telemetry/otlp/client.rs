@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 
 use super::wire::Wire;
 use crate::error::BoxError;
-use crate::exchange::span::Span;
+use crate::request::span::Span;
 
 /// Where collectors take traces, below their base address.
 const PATH: &str = "/v1/traces";
@@ -29,7 +29,7 @@ pub(super) struct Client {
 }
 
 /// What became of a batch of spans.
-pub(super) enum Sent {
+pub(super) enum ExportOutcome {
     /// The collector has them.
     All,
     /// It has them without so many.
@@ -61,7 +61,7 @@ impl Client {
         self.wire.encode(spans)
     }
 
-    pub(super) async fn send(&self, body: Bytes) -> Sent {
+    pub(super) async fn send(&self, body: Bytes) -> ExportOutcome {
         let mut request = Request::post(self.uri.clone());
         if let Some(headers) = request.headers_mut() {
             let protobuf = HeaderValue::from_static("application/x-protobuf");
@@ -69,11 +69,11 @@ impl Client {
         }
         let request = match request.body(Full::new(body)) {
             Ok(request) => request,
-            Err(error) => return Sent::Refused(error.to_string()),
+            Err(error) => return ExportOutcome::Refused(error.to_string()),
         };
         let response = match self.inner.request(request).await {
             Ok(response) => response,
-            Err(error) => return Sent::NotNow(words(&error)),
+            Err(error) => return ExportOutcome::NotNow(words(&error)),
         };
         let status = response.status();
         if !status.is_success() {
@@ -83,8 +83,8 @@ impl Client {
                 StatusCode::TOO_MANY_REQUESTS
                 | StatusCode::BAD_GATEWAY
                 | StatusCode::SERVICE_UNAVAILABLE
-                | StatusCode::GATEWAY_TIMEOUT => Sent::NotNow(why),
-                _ => Sent::Refused(why),
+                | StatusCode::GATEWAY_TIMEOUT => ExportOutcome::NotNow(why),
+                _ => ExportOutcome::Refused(why),
             };
         }
         let body = Limited::new(response.into_body(), MAX_ANSWER)
@@ -98,9 +98,9 @@ impl Client {
             .and_then(|answer| answer.partial_success)
         {
             Some(partial) if partial.rejected_spans > 0 => {
-                Sent::Without(partial.rejected_spans.unsigned_abs(), partial.error_message)
+                ExportOutcome::Without(partial.rejected_spans.unsigned_abs(), partial.error_message)
             }
-            _ => Sent::All,
+            _ => ExportOutcome::All,
         }
     }
 }

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::trace::v1::{self as proto, ResourceSpans, ScopeS
 use prost::Message as _;
 use uuid::Uuid;
 
-use crate::exchange::span::{Fact, Role, Span};
+use crate::request::span::{Fact, Role, Span};
 
 /// `flags`: whether the parent is remote is known, and it is.
 const REMOTE_IS_KNOWN: u32 = 0x100;

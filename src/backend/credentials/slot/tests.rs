@@ -39,7 +39,7 @@ impl Scripted {
     }
 
     /// Tokens of 100 s, which are used for 90 s and renewed after 72 s.
-    fn look(&self, slot: &Arc<Slot>) -> Look {
+    fn look(&self, slot: &Arc<Slot>) -> SlotLookup {
         slot.look(|| {
             let script = Arc::clone(&self.0);
             async move {
@@ -51,7 +51,7 @@ impl Scripted {
                 }
                 Ok(Token {
                     value: HeaderValue::try_from(format!("Bearer {number}")).unwrap(),
-                    life: Life::new(from, Some(s(100)), None),
+                    life: TokenLifetime::new(from, Some(s(100)), None),
                 })
             }
         })
@@ -59,9 +59,9 @@ impl Scripted {
 
     async fn get(&self, slot: &Arc<Slot>) -> Result<String, Refusal> {
         let value = match self.look(slot) {
-            Look::Token(value) => value,
-            Look::Refused(refusal) => return Err(refusal),
-            Look::Wait(wait) => wait.over().await?,
+            SlotLookup::Token(value) => value,
+            SlotLookup::Refused(refusal) => return Err(refusal),
+            SlotLookup::Wait(wait) => wait.over().await?,
         };
         Ok(value.to_str().unwrap().to_owned())
     }
@@ -83,7 +83,10 @@ async fn a_token_is_renewed_before_it_ends_and_nobody_waits_for_that() {
     server.get(&slot).await.unwrap();
     for second in 0..1000 {
         let look = server.look(&slot);
-        assert!(matches!(look, Look::Token(_)), "waited in second {second}");
+        assert!(
+            matches!(look, SlotLookup::Token(_)),
+            "waited in second {second}"
+        );
         sleep(s(1)).await;
     }
     // One in 72 s, and the 2 s that each takes.
@@ -135,7 +138,7 @@ async fn who_goes_away_does_not_stop_the_fetch() {
 async fn a_fetch_that_panics_is_over() {
     let slot = Arc::new(Slot::default());
     let look = slot.look(|| async { panic!("a bug") });
-    let Look::Wait(wait) = look else {
+    let SlotLookup::Wait(wait) = look else {
         panic!("nobody has a token yet");
     };
     assert!(wait.over().await.is_err());

@@ -31,7 +31,7 @@ struct Mark {
 
 /// What stands beside the log.
 #[derive(Debug, PartialEq, Eq)]
-enum Beside {
+enum MarkState {
     Nothing,
     /// An empty file: an operator says that the log is to be taken as it is.
     Accept,
@@ -39,7 +39,7 @@ enum Beside {
 }
 
 /// Keeps a log and the file beside it in step.
-pub(super) struct Marker {
+pub(super) struct LogMarker {
     path: PathBuf,
     mark: Mark,
     /// When the count last went up.
@@ -52,7 +52,7 @@ pub(super) struct Marker {
 pub(super) struct MarkFile {
     log: PathBuf,
     path: PathBuf,
-    beside: Beside,
+    beside: MarkState,
 }
 
 impl MarkFile {
@@ -70,7 +70,7 @@ impl MarkFile {
     /// Whether a log may be made where there is none.
     pub(super) fn allows_new(&self) -> Result<(), String> {
         match self.beside {
-            Beside::Mark(Mark { count, .. }) if count > 0 => Err(format!(
+            MarkState::Mark(Mark { count, .. }) if count > 0 => Err(format!(
                 "it is gone, and {mark} says that there was one. Put it back. To begin anew knowingly, delete {mark}: what \
                  batches had left half done stays so in their catalogs, and nobody remembers how batches ended",
                 mark = self.path.display()
@@ -80,10 +80,10 @@ impl MarkFile {
     }
 
     /// Compares, and brings both in step. The error says what is wrong and what can be done.
-    pub(super) fn admit(&self, database: &Database) -> Result<Marker, String> {
+    pub(super) fn admit(&self, database: &Database) -> Result<LogMarker, String> {
         let inside = stored(database).map_err(|error| error.to_string())?;
         let mark = self.judge(inside)?;
-        let marker = Marker {
+        let marker = LogMarker {
             path: self.path.clone(),
             mark,
             since: None,
@@ -91,7 +91,7 @@ impl MarkFile {
         };
         let bring = || -> Result<(), redb::Error> {
             // The name of a new log stands in its file first: one that has a name and no file is not new.
-            if self.beside == Beside::Nothing {
+            if self.beside == MarkState::Nothing {
                 marker.publish()?;
             }
             if inside != Some(mark) {
@@ -100,7 +100,7 @@ impl MarkFile {
                 transaction.commit()?;
             }
             // Also as it was: a folder in which nothing can be written is found now, and not by the first batch.
-            if self.beside != Beside::Nothing {
+            if self.beside != MarkState::Nothing {
                 marker.publish()?;
             }
             Ok(())
@@ -117,16 +117,16 @@ impl MarkFile {
             count,
         };
         match (&self.beside, inside) {
-            (Beside::Nothing, None) => Ok(fresh(0)),
+            (MarkState::Nothing, None) => Ok(fresh(0)),
             // With a new name, so that the log that it took the place of is not taken for a newer one.
-            (Beside::Accept, inside) => Ok(fresh(inside.map_or(0, |inside| inside.count))),
-            (Beside::Nothing, Some(_)) => Err(format!(
+            (MarkState::Accept, inside) => Ok(fresh(inside.map_or(0, |inside| inside.count))),
+            (MarkState::Nothing, Some(_)) => Err(format!(
                 "{mark} is missing, the file beside it that tells the newest log from an old copy. Move and copy both \
                  together. If this is surely the newest log, make an empty file of that name"
             )),
             // Its making was cut short.
-            (Beside::Mark(beside), None) if beside.count == 0 => Ok(*beside),
-            (Beside::Mark(beside), Some(inside)) if inside.log == beside.log => {
+            (MarkState::Mark(beside), None) if beside.count == 0 => Ok(*beside),
+            (MarkState::Mark(beside), Some(inside)) if inside.log == beside.log => {
                 match inside.count >= beside.count {
                     true => Ok(inside),
                     false => Err(self.refusal(&format!(
@@ -135,7 +135,7 @@ impl MarkFile {
                     ))),
                 }
             }
-            (Beside::Mark(_), _) => {
+            (MarkState::Mark(_), _) => {
                 Err(self.refusal(&format!("{mark} belongs to another log, or to a newer one")))
             }
         }
@@ -152,7 +152,7 @@ impl MarkFile {
     }
 }
 
-impl Marker {
+impl LogMarker {
     /// How long the writer may wait for more lines before those it has written are counted; `None`: there are none.
     pub(super) fn due(&self) -> Option<Duration> {
         let since = self.since.filter(|_| self.behind)?;
@@ -210,19 +210,19 @@ impl Marker {
     }
 }
 
-fn read(path: &Path) -> Result<Beside, String> {
+fn read(path: &Path) -> Result<MarkState, String> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Beside::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(MarkState::Nothing),
         Err(error) => return Err(error.to_string()),
     };
     let mut text = String::new();
     let read = file.take(FILE_MAX).read_to_string(&mut text);
     read.map_err(|error| error.to_string())?;
     if text.trim().is_empty() {
-        return Ok(Beside::Accept);
+        return Ok(MarkState::Accept);
     }
-    parse(&text).map(Beside::Mark).ok_or_else(|| {
+    parse(&text).map(MarkState::Mark).ok_or_else(|| {
         "it does not say which log is the newest. Put back the file that belongs to the log; if the log is surely the \
          newest, empty this file"
             .into()

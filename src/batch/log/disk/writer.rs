@@ -7,7 +7,7 @@ use redb::{Database, ReadableTable, Table};
 use tokio::sync::oneshot;
 
 use super::keys::Keys;
-use super::mark::Marker;
+use super::mark::LogMarker;
 use super::{ENDED, LINES};
 use crate::batch::log::{BatchId, Line};
 use crate::batch::step::Decision;
@@ -27,17 +27,17 @@ type Ended<'t> = Table<'t, (u64, u128), ()>;
 /// One write and who waits for it.
 pub(super) struct Write {
     pub(super) id: BatchId,
-    pub(super) what: What,
+    pub(super) what: WriteKind,
     pub(super) done: oneshot::Sender<Answer>,
 }
 
 impl Write {
     fn is_end(&self) -> bool {
-        matches!(self.what, What::Line(Line::End(_)))
+        matches!(self.what, WriteKind::Line(Line::End(_)))
     }
 }
 
-pub(super) enum What {
+pub(super) enum WriteKind {
     Line(Line),
     /// Forgets batches that ended before; some of them.
     Forget {
@@ -47,7 +47,7 @@ pub(super) enum What {
     Close,
 }
 
-/// What a durable write is answered with.
+/// WriteKind a durable write is answered with.
 #[derive(Default)]
 pub(super) struct Answer {
     /// The decision that stood before this one.
@@ -60,19 +60,21 @@ pub(super) struct Answer {
 pub(super) fn write_all(
     database: &Database,
     queue: &Receiver<Write>,
-    mut marker: Option<Marker>,
+    mut marker: Option<LogMarker>,
     linger: Duration,
 ) -> Result<(), redb::Error> {
     let mut closes = false;
     while !closes {
-        let next = match marker.as_ref().and_then(Marker::due) {
+        let next = match marker.as_ref().and_then(LogMarker::due) {
             Some(wait) => queue.recv_timeout(wait),
             None => queue.recv().map_err(RecvTimeoutError::from),
         };
         match next {
             Ok(first) => {
                 let group = gather(first, queue, linger);
-                closes = group.iter().any(|write| matches!(write.what, What::Close));
+                closes = group
+                    .iter()
+                    .any(|write| matches!(write.what, WriteKind::Close));
                 write(database, group, marker.as_mut())?;
             }
             Err(RecvTimeoutError::Timeout) => write(database, Vec::new(), marker.as_mut())?,
@@ -87,7 +89,7 @@ pub(super) fn write_all(
     }
 }
 
-/// What is written with the first: what waits already, and where that is ends only, what comes soon.
+/// WriteKind is written with the first: what waits already, and where that is ends only, what comes soon.
 fn gather(first: Write, queue: &Receiver<Write>, linger: Duration) -> Vec<Write> {
     let until = Instant::now() + linger;
     let mut group = vec![first];
@@ -106,7 +108,7 @@ fn gather(first: Write, queue: &Receiver<Write>, linger: Duration) -> Vec<Write>
 fn write(
     database: &Database,
     group: Vec<Write>,
-    mut marker: Option<&mut Marker>,
+    mut marker: Option<&mut LogMarker>,
 ) -> Result<(), redb::Error> {
     let mut answers = Vec::with_capacity(group.len());
     let mut writes_lines = false;
@@ -117,7 +119,7 @@ fn write(
         let mut keys = Keys::open(&transaction)?;
         for Write { id, what, done } in group {
             let answer = match what {
-                What::Line(line) => {
+                WriteKind::Line(line) => {
                     writes_lines = true;
                     if let Line::Intent(intent) = &line {
                         keys.begin(id.as_u128(), intent.idempotency.as_deref())?;
@@ -128,8 +130,8 @@ fn write(
                         has_more: false,
                     }
                 }
-                What::Close => Answer::default(),
-                What::Forget { before } => Answer {
+                WriteKind::Close => Answer::default(),
+                WriteKind::Forget { before } => Answer {
                     standing: None,
                     has_more: forget(&mut lines, &mut ended, &mut keys, before)?,
                 },
@@ -153,7 +155,7 @@ fn write(
     Ok(())
 }
 
-/// Appends a line, but no second decision: then it answers with the first. What is noted of a batch that has ended, or
+/// Appends a line, but no second decision: then it answers with the first. WriteKind is noted of a batch that has ended, or
 /// is forgotten, is not worth a line.
 fn append(
     lines: &mut Lines<'_>,
@@ -220,18 +222,18 @@ mod tests {
     /// Longer than any test runs.
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn write(what: What) -> Write {
+    fn write(what: WriteKind) -> Write {
         let (done, _) = oneshot::channel();
         let id = BatchId::nil();
         Write { id, what, done }
     }
 
     fn end() -> Write {
-        write(What::Line(Line::End(1)))
+        write(WriteKind::Line(Line::End(1)))
     }
 
     fn close() -> Write {
-        write(What::Close)
+        write(WriteKind::Close)
     }
 
     #[test]

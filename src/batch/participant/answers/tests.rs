@@ -5,8 +5,8 @@ use http::HeaderMap;
 
 use super::*;
 
-fn answer(status: u16, body: &str) -> Answer {
-    Answer {
+fn answer(status: u16, body: &str) -> InternalAnswer {
+    InternalAnswer {
         status: StatusCode::from_u16(status).unwrap(),
         headers: HeaderMap::new(),
         body: Bytes::copy_from_slice(body.as_bytes()),
@@ -17,11 +17,13 @@ fn answer(status: u16, body: &str) -> Answer {
 fn word(status: u16, body: &str) -> &'static str {
     let answer = answer(status, body);
     match created("lake", described(2, &answer), &answer) {
-        Created::Yes(_) => "yes",
-        Created::Refused(_) => "refused",
-        Created::Conflicted(_) => "conflicted",
-        Created::Lost => "lost",
-        Created::Unsent(_) | Created::Spoiled(..) | Created::Strange(..) => "no answer of a create",
+        CreateOutcome::Yes(_) => "yes",
+        CreateOutcome::Refused(_) => "refused",
+        CreateOutcome::Conflicted(_) => "conflicted",
+        CreateOutcome::Lost => "lost",
+        CreateOutcome::Unsent(_) | CreateOutcome::Spoiled(..) | CreateOutcome::Strange(..) => {
+            "no answer of a create"
+        }
     }
 }
 
@@ -117,63 +119,51 @@ fn likeness_is_proven_by_tags_and_refuted_by_sizes() {
     };
     let created = proof(Some(7), Some("final"));
     let cases = [
-        (None, Some(7), None, proof(Some(7), None), Likeness::Alike),
-        (None, Some(7), None, proof(Some(8), None), Likeness::Unlike),
-        (
-            None,
-            None,
-            None,
-            proof(Some(8), None),
-            Likeness::Incomparable,
-        ),
-        (
-            None,
-            Some(7),
-            None,
-            proof(None, None),
-            Likeness::Incomparable,
-        ),
+        (None, Some(7), None, proof(Some(7), None), Match::Alike),
+        (None, Some(7), None, proof(Some(8), None), Match::Unlike),
+        (None, None, None, proof(Some(8), None), Match::Incomparable),
+        (None, Some(7), None, proof(None, None), Match::Incomparable),
         (
             None,
             Some(7),
             Some("s"),
             proof(Some(7), Some("s")),
-            Likeness::Proven,
+            Match::Proven,
         ),
         (
             None,
             Some(7),
             Some("s"),
             proof(Some(7), Some("t")),
-            Likeness::Alike,
+            Match::Alike,
         ),
         (
             None,
             Some(7),
             Some("s"),
             proof(Some(8), Some("s")),
-            Likeness::Unlike,
+            Match::Unlike,
         ),
         (
             Some(&created),
             None,
             None,
             proof(Some(7), Some("final")),
-            Likeness::Proven,
+            Match::Proven,
         ),
         (
             Some(&created),
             None,
             None,
             proof(Some(7), Some("other")),
-            Likeness::Alike,
+            Match::Alike,
         ),
         (
             Some(&created),
             None,
             None,
             proof(None, Some("final")),
-            Likeness::Proven,
+            Match::Proven,
         ),
     ];
     for (case, (proof, size, e_tag, found, expected)) in cases.into_iter().enumerate() {

@@ -15,7 +15,7 @@ fn deleting() -> State {
         Event::Noted(1),
     ];
     let (state, _) = run(preparing(), aborted);
-    let (state, effects) = step(state, Event::Found(0, present(Likeness::Proven, true)));
+    let (state, effects) = step(state, Event::Found(0, present(Match::Proven, true)));
     assert_eq!(effects, [delete(0, false)]);
     state
 }
@@ -59,7 +59,7 @@ fn a_delete_without_an_answer_keeps_its_number_until_it_cannot_arrive() {
 
 #[test]
 fn a_second_delete_that_is_clear_does_not_make_up_for_the_first() {
-    let there = Event::Found(0, present(Likeness::Proven, true));
+    let there = Event::Found(0, present(Match::Proven, true));
     let events = [Event::RemovalLost(0), there, Event::Deleted(0), ABSENT];
     let (_, effects) = run(deleting(), events);
     let leaving = Note(0, Settled::Leaving);
@@ -69,7 +69,7 @@ fn a_second_delete_that_is_clear_does_not_make_up_for_the_first() {
 
 #[test]
 fn a_delete_that_was_only_said_to_be_done_may_be_done_yet() {
-    let there = Event::Found(0, present(Likeness::Proven, true));
+    let there = Event::Found(0, present(Match::Proven, true));
     let events = [Event::Deleted(0), there, Event::Deleted(0), ABSENT];
     let (state, effects) = run(deleting(), events);
     assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
@@ -91,7 +91,7 @@ fn what_is_seen_to_be_there_counts_whatever_else_is_not_answered() {
 
 #[test]
 fn a_refused_delete_is_asked_for_again_and_is_not_outstanding() {
-    let there = Event::Found(0, present(Likeness::Proven, true));
+    let there = Event::Found(0, present(Match::Proven, true));
     let events = [Event::NotDeleted(0), there, Event::Deleted(0), ABSENT];
     let (_, effects) = run(deleting(), events);
     assert_eq!(effects.last(), Some(&Note(0, Settled::Gone)));
@@ -127,7 +127,7 @@ fn what_a_catalog_made_instead_is_undone() {
     let (state, effects) = run(preparing(), events);
     assert_eq!(effects, [LogDecision(Decision::Abort)]);
     let (state, _) = step(state, Event::Decided(Decision::Abort));
-    let (_, effects) = step(state, Event::Found(0, present(Likeness::Alike, true)));
+    let (_, effects) = step(state, Event::Found(0, present(Match::Alike, true)));
     assert_eq!(effects, [delete(0, false)]);
 }
 
@@ -184,7 +184,7 @@ fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
 /// What the removal may hit is somebody's: neither shown nor unlocked, so that nobody builds on it.
 #[test]
 fn what_a_delete_may_still_hit_is_nobody_elses_to_build_on() {
-    let theirs = Event::Found(0, present(Likeness::Unlike, true));
+    let theirs = Event::Found(0, present(Match::Unlike, true));
     let (_, effects) = run(deleting(), [Event::RemovalLost(0), theirs.clone()]);
     let hazard = Note(0, Settled::Hazard(Hazard::Unproven));
     assert_eq!(effects, [find(0), hazard]);
@@ -272,7 +272,7 @@ fn what_a_person_lets_be_waits_for_the_removal_that_is_under_way() {
 /// A create of it is under way still when a person has what is in its place deleted.
 #[test]
 fn what_a_person_has_deleted_may_land_still() {
-    let alike = present(Likeness::Incomparable, true);
+    let alike = present(Match::Incomparable, true);
     let events = [
         Event::Lost(0),
         Event::Unsent(1, no("no")),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Asked, Checked, Error, Identifier, request};
-use crate::protocol::error::Code;
+use super::{CheckedBody, Error, Identifier, RequestRoute, request};
+use crate::error::code::Code;
 use crate::protocol::operation::{Kind, Operation};
 
 fn id(names: &[&str]) -> Identifier {
@@ -18,9 +18,9 @@ fn reroot(id: &Identifier) -> Result<Option<Identifier>, Error> {
         .ok_or_else(|| Error::new(Code::Unsupported, format!("{id} is elsewhere")))
 }
 
-fn ask(operation: Operation, names: &[&str], body: &str) -> Result<Checked, Error> {
+fn ask(operation: Operation, names: &[&str], body: &str) -> Result<CheckedBody, Error> {
     let route = id(names);
-    let asked = Asked {
+    let asked = RequestRoute {
         operation,
         id: Some(&route),
         index_name: Some("by day"),
@@ -29,9 +29,9 @@ fn ask(operation: Operation, names: &[&str], body: &str) -> Result<Checked, Erro
     request(asked, body, reroot, |key, _| Ok(!key.starts_with("tenant")))
 }
 
-fn kept(operation: Operation, body: &str) -> Result<Checked, Error> {
+fn kept(operation: Operation, body: &str) -> Result<CheckedBody, Error> {
     let route = id(&["prod", "t"]);
-    let asked = Asked {
+    let asked = RequestRoute {
         operation,
         id: Some(&route),
         index_name: None,
@@ -130,7 +130,7 @@ fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
         }
     }
     let body = Bytes::from_static(b"{\"id\":\"\xff\"}");
-    let asked = Asked {
+    let asked = RequestRoute {
         operation: Operation::DropTable,
         id: None,
         index_name: None,
@@ -175,7 +175,7 @@ fn only_what_must_change_changes() {
 
 #[test]
 fn the_context_is_shown_decoded_and_may_refuse() {
-    let asked = Asked {
+    let asked = RequestRoute {
         operation: Operation::QueryTable,
         id: None,
         index_name: None,
@@ -223,7 +223,7 @@ fn a_rename_stays_in_its_mount() {
 
 #[test]
 fn a_new_name_that_another_mount_owns_is_refused() {
-    let asked = Asked {
+    let asked = RequestRoute {
         operation: Operation::RenameTable,
         id: Some(&id(&["prod", "t"])),
         index_name: None,
@@ -257,7 +257,7 @@ fn every_table_that_a_batch_names_is_found_and_translated() {
         ),
     ];
     for (operation, body, expected) in cases {
-        let asked = Asked {
+        let asked = RequestRoute {
             operation,
             id: None,
             index_name: None,
@@ -303,7 +303,7 @@ fn a_batch_that_hides_a_table_is_refused_with_the_place() {
         ),
     ];
     for (body, words) in cases {
-        let asked = Asked {
+        let asked = RequestRoute {
             operation: Operation::BatchCommitTables,
             id: None,
             index_name: None,

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use super::{Answered, Identifier, Operation, response};
+use super::{Identifier, Operation, ResponseRoute, response};
 
 fn answer(operation: Operation, body: &'static str, manages_versions: bool) -> Bytes {
     let id = |names: &[&str]| Identifier::from_names(names).unwrap();
     let to_client = |there: &Identifier| there.rebase(&id(&["x", "y"]), &id(&["lab"]));
     let body = Bytes::from_static(body.as_bytes());
-    let answered = Answered {
+    let answered = ResponseRoute {
         operation,
         asked: &id(&["lab", "n", "t"]),
         there: &id(&["x", "y", "n", "t"]),
@@ -104,7 +104,7 @@ fn managed_versioning_is_said_where_the_backend_manages_versions() {
 fn an_answer_that_is_spelled_alike_is_not_copied() {
     let body = Bytes::from_static(b"{\"id\":[\"t\"]}");
     let id = Identifier::from_names(["t"]).unwrap();
-    let answered = Answered {
+    let answered = ResponseRoute {
         operation: Operation::DropTable,
         asked: &id,
         there: &id,

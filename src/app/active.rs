@@ -1,0 +1,109 @@
+//! The configuration in use, wherever something follows it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::snapshot::Snapshot;
+use crate::admin::CurrentConfig;
+use crate::app::config_metrics;
+use crate::app::process::ProcessState;
+use crate::server::listener::Serving;
+use crate::stack::{self, Stack};
+use crate::telemetry;
+
+/// What lasts, and the snapshot that is in use with it.
+pub(super) struct ActiveConfig {
+    pub(super) lasting: ProcessState,
+    /// Replaced by one reload at a time.
+    snapshot: ArcSwap<Snapshot>,
+    stack: Arc<ArcSwap<Stack>>,
+    serving: Arc<ArcSwap<Serving>>,
+    serving_admin: Arc<ArcSwap<Serving>>,
+    shown: Arc<ArcSwap<CurrentConfig>>,
+}
+
+impl ActiveConfig {
+    /// Nothing goes on besides requests before [`ActiveConfig::start`].
+    pub(super) fn new(lasting: ProcessState, snapshot: Snapshot) -> Self {
+        config_metrics::tell(&lasting.metrics, &snapshot.config);
+        Self {
+            stack: Arc::new(ArcSwap::from_pointee(snapshot.stack.clone())),
+            serving: Arc::new(ArcSwap::from_pointee(snapshot.serving.clone())),
+            serving_admin: Arc::new(ArcSwap::from_pointee(snapshot.serving_admin.clone())),
+            shown: Arc::new(ArcSwap::from_pointee(shown(&snapshot))),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            lasting,
+        }
+    }
+
+    /// Begins what goes on besides requests.
+    pub(super) fn start(&self) {
+        let batches = Arc::clone(&self.lasting.batches);
+        tokio::spawn(async move { batches.forget_old().await });
+        self.snapshot.load().start(None);
+        self.lasting.metrics.config_in_use();
+    }
+
+    /// The snapshot in use.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
+    pub(super) fn replace(&self, snapshot: Snapshot) {
+        let config = &snapshot.config;
+        let limits = &config.limits;
+        let places = self.lasting.in_flight.places();
+        places.set(limits.in_flight, limits.caller_share);
+        config_metrics::tell(&self.lasting.metrics, config);
+        self.lasting.batches.configure(config.batch.clone());
+        telemetry::set_level(config.telemetry.level);
+        self.serving.store(Arc::new(snapshot.serving.clone()));
+        let serving_admin = snapshot.serving_admin.clone();
+        self.serving_admin.store(Arc::new(serving_admin));
+        self.shown.store(Arc::new(shown(&snapshot)));
+        let before = self.snapshot.load_full();
+        snapshot.start(Some(&before));
+        self.stack.store(Arc::new(snapshot.stack.clone()));
+        let backends = &snapshot.world.backends;
+        let new = |backend: &_| !before.has(backend);
+        self.lasting.batches.backends_are(backends, new);
+        self.snapshot.store(Arc::new(snapshot));
+    }
+
+    /// What was made for a configuration that did not come into use is shown in no metric.
+    pub(super) fn forget_others(&self) {
+        config_metrics::tell(&self.lasting.metrics, &self.snapshot.load().config);
+    }
+
+    /// For the listener: a service that follows.
+    pub(super) fn stack(&self) -> stack::Current<Stack> {
+        stack::Current::of(Arc::clone(&self.stack))
+    }
+
+    /// For the listener.
+    pub(super) fn serving(&self) -> Arc<ArcSwap<Serving>> {
+        Arc::clone(&self.serving)
+    }
+
+    /// For the listener of operators.
+    pub(super) fn serving_admin(&self) -> Arc<ArcSwap<Serving>> {
+        Arc::clone(&self.serving_admin)
+    }
+
+    /// For the pages.
+    pub(super) fn shown(&self) -> Arc<ArcSwap<CurrentConfig>> {
+        Arc::clone(&self.shown)
+    }
+}
+
+fn shown(snapshot: &Snapshot) -> CurrentConfig {
+    CurrentConfig {
+        config: snapshot.redacted(),
+        world: Arc::clone(&snapshot.world),
+        keys: Arc::clone(&snapshot.keys),
+        token: snapshot.config.admin.token.clone(),
+        read_token: snapshot.config.admin.read_token.clone(),
+    }
+}

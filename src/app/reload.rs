@@ -1,0 +1,223 @@
+//! Reads the configuration again when asked, and puts it into use if all of it is sound.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::signals::Hangups;
+use super::snapshot::Snapshot;
+use crate::admin::{Reloads, Waiting};
+use crate::app::active::ActiveConfig;
+use crate::backend::Backend;
+use crate::batch::{Batches, OpenBatch};
+use crate::config::load::{Loaded, Problems};
+use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
+use crate::telemetry::rfc3339;
+
+/// How often files are looked at. A change counts once the file has stayed the same from one look to the next.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Reloads one after the other; whoever asks while one is under way is served by the next.
+pub(super) struct Reloader {
+    path: PathBuf,
+    in_use: Arc<ActiveConfig>,
+    reloads: Arc<Reloads>,
+    asked: mpsc::Receiver<Waiting>,
+    hangups: Hangups,
+    /// What was in the files when they were last read, whatever became of it.
+    tried: Digests,
+    /// What was found in them since, and may not be all yet.
+    seen: Option<Digests>,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        path: PathBuf,
+        in_use: Arc<ActiveConfig>,
+        reloads: Arc<Reloads>,
+        asked: mpsc::Receiver<Waiting>,
+        hangups: Hangups,
+    ) -> Self {
+        Self {
+            tried: in_use.snapshot().digests.clone(),
+            seen: None,
+            path,
+            in_use,
+            reloads,
+            asked,
+            hangups,
+        }
+    }
+
+    /// Runs until it is dropped.
+    pub(super) async fn run(mut self) {
+        let mut looks = looks();
+        loop {
+            let mut waiting = Vec::new();
+            let trigger = tokio::select! {
+                () = self.hangups.next() => Trigger::Signal,
+                Some(first) = self.asked.recv() => {
+                    waiting.push(first);
+                    Trigger::Request
+                }
+                _ = looks.tick() => match self.files_changed().await {
+                    true => Trigger::File,
+                    false => continue,
+                },
+            };
+            // All of them asked before anything is read.
+            while let Ok(more) = self.asked.try_recv() {
+                waiting.push(more);
+            }
+            let report = Arc::new(self.reload(trigger).await);
+            for waiting in waiting {
+                let _ = waiting.send(Arc::clone(&report));
+            }
+        }
+    }
+
+    /// Whether files are not what they were, and do not go on changing.
+    async fn files_changed(&mut self) -> bool {
+        let tried = self.tried.clone();
+        let Ok(now) = tokio::task::spawn_blocking(move || tried.again()).await else {
+            return false;
+        };
+        if now == self.tried {
+            self.seen = None;
+            return false;
+        }
+        let settled = self.seen.as_ref() == Some(&now);
+        self.seen = Some(now);
+        settled
+    }
+
+    async fn reload(&mut self, trigger: Trigger) -> Report {
+        let report = Report {
+            at: rfc3339(SystemTime::now()),
+            trigger,
+            outcome: self.attempt().await,
+        };
+        tell(&report);
+        let metrics = &self.in_use.lasting.metrics;
+        metrics.config_loaded(report.outcome.is_ok());
+        self.reloads.over(Arc::new(report.clone()));
+        report
+    }
+
+    async fn attempt(&mut self) -> Result<Applied, Vec<String>> {
+        let path = self.path.clone();
+        let reading = tokio::task::spawn_blocking(move || Reading::of(&path)).await;
+        let Reading { loaded, digests } = reading.map_err(|error| vec![error.to_string()])?;
+        let before = self.in_use.snapshot();
+        self.seen = None;
+        self.tried = digests.clone();
+        // Unless it is replaced, what is in use is watched as well.
+        self.tried.keep(&before.digests);
+        let loaded = loaded.map_err(|problems: Problems| lines(&problems.errors))?;
+        let Loaded {
+            mut config,
+            warnings,
+            origin,
+            ..
+        } = loaded;
+        let difference = Difference::settle(&before.config, &mut config);
+        let files = digests.changed(&before.digests);
+        let own = std::path::absolute(&self.path).unwrap_or_default();
+        let files = files.filter(|file| *file != own);
+        let mut applied = Applied {
+            difference,
+            files: files.map(PathBuf::from).collect(),
+            warnings: lines(&warnings),
+        };
+        let snapshot = Snapshot::build(&self.in_use.lasting, config, digests, Some(&before)).await;
+        let snapshot = match snapshot {
+            Ok(snapshot) => snapshot.with_sound_keys().await,
+            Err(unbuilt) => Err(unbuilt),
+        };
+        let snapshot = snapshot.map_err(|unbuilt| {
+            // What was made in vain leaves nothing behind.
+            self.in_use.forget_others();
+            let unbuilt = unbuilt.into_iter();
+            let problems = unbuilt.map(|part| origin.problem(&part.key, part.message).to_string());
+            problems.collect::<Vec<_>>()
+        })?;
+        let left = left_behind(&self.in_use.lasting.batches, &before, &snapshot);
+        applied.warnings.extend(left);
+        self.tried = snapshot.digests.clone();
+        self.in_use.replace(snapshot);
+        self.in_use.snapshot().read_key_files().await;
+        Ok(applied)
+    }
+}
+
+/// What is said of batches that go on with backends as they were.
+fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<String> {
+    let open = batches.open();
+    let left = before.world.backends.iter().filter(|old| !after.has(old));
+    let told = left.filter_map(|old| {
+        let name = old.name();
+        let involves = |batch: &&OpenBatch| batch.entries.iter().any(|entry| entry.backend == *name);
+        let count = open.iter().filter(involves).count();
+        let batches = match count {
+            0 => return None,
+            1 => "1 unfinished batch goes".to_owned(),
+            _ => format!("{count} unfinished batches go"),
+        };
+        let now = |is: fn(&Backend, &Backend) -> bool| {
+            let mut now = after.world.backends.iter();
+            now.find(|new| is(new, old))
+        };
+        let renamed = now(|new, old| new.catalog() == old.catalog() && new.name() != old.name());
+        if let Some(new) = renamed {
+            let new = new.name();
+            return Some(format!("backend `{name}` is `{new}` now, and {batches} on with its catalog under the old name"));
+        }
+        Some(match now(|new, old| new.name() == old.name()).is_some() {
+            true => format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none"),
+            false => format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none"),
+        })
+    });
+    told.collect()
+}
+
+fn looks() -> Interval {
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
+fn lines(problems: &[impl ToString]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// Into the log.
+fn tell(report: &Report) {
+    let trigger = report.trigger;
+    match &report.outcome {
+        Ok(applied) => {
+            let changed = applied.difference.changed.join(", ");
+            tracing::info!(?trigger, changed, files = ?applied.files, "the configuration was read again and is in use");
+            for warning in &applied.warnings {
+                tracing::warn!(warning, "the configuration in use");
+            }
+            for fixed in &applied.difference.restart_needed {
+                tracing::warn!(
+                    key = fixed.key, in_use = %fixed.in_use, wanted = %fixed.wanted,
+                    "this key has a new value that needs a restart: the old one stays in use until then"
+                );
+            }
+        }
+        Err(problems) => {
+            for problem in problems {
+                tracing::error!(
+                    ?trigger,
+                    cause = problem,
+                    "the configuration is not sound: nothing has changed"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The answer to who may not: what is needed, and never what there is.
+
+use http::HeaderValue;
+
+use super::Rule;
+use crate::config::Access as Need;
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::protocol::operation::Access;
+
+/// Why a caller may not. Becomes 403, code 15.
+#[derive(Clone, Copy, Debug)]
+pub struct Denial<'a> {
+    access: Access,
+    /// The rule that says no, if there is one and the caller may know of it.
+    rule: Option<&'a Rule>,
+    /// Whether it is a rule below what was asked for.
+    below: bool,
+}
+
+impl<'a> Denial<'a> {
+    pub(super) fn new(access: Access, rule: Option<&'a Rule>) -> Self {
+        let below = false;
+        Self {
+            access,
+            rule,
+            below,
+        }
+    }
+
+    pub(super) fn below(access: Access, rule: Option<&'a Rule>) -> Self {
+        let below = true;
+        Self {
+            access,
+            rule,
+            below,
+        }
+    }
+
+    fn need(&self) -> Option<&'a Need> {
+        self.rule.map(|rule| rule.need(self.access))
+    }
+
+    fn message(&self) -> String {
+        let verb = verb(self.access);
+        let reach = match self.below {
+            true => "this reaches what is below, where ",
+            false => "",
+        };
+        match self.rule {
+            Some(rule) => format!(
+                "not allowed to {verb}: {reach}the rule for {} {}",
+                rule.spelled(),
+                words(rule.need(self.access))
+            ),
+            None if self.below => {
+                format!("not allowed to {verb}: {reach}another rule does not let this caller")
+            }
+            None => format!("not allowed to {verb}: no rule covers this name"),
+        }
+    }
+
+    /// Tells clients that can ask for more scopes which one (RFC 6750, section 3.1).
+    fn challenge(&self) -> Option<HeaderValue> {
+        let Some(Need::Scope(scope)) = self.need() else {
+            return None;
+        };
+        // RFC 6749, section 3.3.
+        let legal = |byte: u8| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~');
+        let challenge = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
+        scope
+            .bytes()
+            .all(legal)
+            .then(|| HeaderValue::try_from(challenge).ok())?
+    }
+}
+
+impl From<Denial<'_>> for Error {
+    fn from(denial: Denial<'_>) -> Self {
+        let error = Self::new(Code::PermissionDenied, denial.message());
+        match denial.challenge() {
+            Some(challenge) => error.challenge(challenge),
+            None => error,
+        }
+    }
+}
+
+fn verb(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read",
+        Access::Write => "write",
+    }
+}
+
+/// What a rule asks for. The values of a claim stay with the operator: they name other callers.
+fn words(need: &Need) -> String {
+    match need {
+        Need::Scope(scope) => format!("needs the scope `{scope}`"),
+        Need::Claim { claim, .. } => {
+            format!("needs the claim `{claim}` with one of the values that the rule has")
+        }
+        Need::Deny => "lets nobody".to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! The issuers' keys: fetched at start, kept fresh in the background, looked for again when a token names one
+//! that is not known.
+//!
+//! A failed fetch never takes keys away; a key that an issuer no longer publishes is retired, and what was
+//! verified with it is believed no more.
+
+mod clock;
+mod fetch;
+mod issuer;
+mod pace;
+mod set;
+mod source;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use crate::config;
+use crate::error::BoxError;
+use crate::metrics;
+
+pub use clock::{Clock, SystemClock};
+pub use issuer::{Issuer, KeySearch, PendingFetch};
+pub use set::{KeyMatch, KeySet};
+
+/// The keys of every configured issuer.
+pub struct Keys {
+    issuers: Vec<Arc<Issuer>>,
+}
+
+impl Keys {
+    /// No keys yet: nothing is fetched before [`Keys::keep_fresh`].
+    ///
+    /// # Errors
+    /// An issuer's `ca` that cannot be read, or holds no certificate.
+    pub fn new(
+        auth: &config::Auth,
+        clock: &Arc<dyn Clock>,
+        metrics: &metrics::Auth,
+    ) -> Result<Self, BoxError> {
+        let none = Self {
+            issuers: Vec::new(),
+        };
+        none.succeeded(auth, clock, metrics, |_| true)
+    }
+
+    /// The keys of another configuration. An issuer of which nothing has changed, the files it names included, stays
+    /// what it is; one whose keys come from where they came from begins with those that are known. `same` tells
+    /// whether a file is what it was.
+    ///
+    /// # Errors
+    /// As for [`Keys::new`].
+    pub fn succeeded(
+        &self,
+        auth: &config::Auth,
+        clock: &Arc<dyn Clock>,
+        metrics: &metrics::Auth,
+        same: impl Fn(&Path) -> bool,
+    ) -> Result<Self, BoxError> {
+        let issuers = auth.issuers.iter().map(|wanted| {
+            let old = self
+                .issuers
+                .iter()
+                .find(|old| old.config().issuer == wanted.issuer);
+            if let Some(old) = old
+                && old.config() == wanted
+                && wanted.keys.ca.as_deref().is_none_or(&same)
+            {
+                return Ok(Arc::clone(old));
+            }
+            let issuer = Issuer::new(wanted, Arc::clone(clock), metrics)?;
+            if let Some(old) = old {
+                issuer.inherit(old);
+            }
+            Ok(Arc::new(issuer))
+        });
+        Ok(Self {
+            issuers: issuers.collect::<Result<_, BoxError>>()?,
+        })
+    }
+
+    /// Whether these are the same issuers, and not only issuers of the same names.
+    pub fn are(&self, others: &Self) -> bool {
+        self.issuers.len() == others.issuers.len()
+            && self.issuers.iter().all(|issuer| others.has(issuer))
+    }
+
+    /// Whether it is this very issuer that is meant.
+    pub fn has(&self, issuer: &Arc<Issuer>) -> bool {
+        self.issuers.iter().any(|known| Arc::ptr_eq(known, issuer))
+    }
+
+    /// Fetches the keys, and goes on as long as it is polled. Needs a tokio runtime.
+    pub async fn keep_fresh(&self) {
+        let issuers = self.issuers.iter();
+        join_all(issuers.map(|issuer| Issuer::keep_fresh(Arc::downgrade(issuer)))).await;
+    }
+
+    /// The issuers whose keys have not come yet: while there are any, the gateway is not ready.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let without = self.issuers.iter().filter(|issuer| !issuer.has_keys());
+        without.map(|issuer| issuer.policy().issuer())
+    }
+
+    /// The issuers, as configured.
+    pub fn issuers(&self) -> &[Arc<Issuer>] {
+        &self.issuers
+    }
+}

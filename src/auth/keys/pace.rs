@@ -1,0 +1,147 @@
+//! When to fetch keys: pure, with the time given by the caller.
+
+use std::time::Duration;
+
+/// Between two fetches that tokens with an unknown key cause.
+pub(super) const REFETCH: Duration = Duration::from_secs(10);
+/// How long a fetch may take, and how long a request waits for one.
+pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks at a file.
+pub(super) const POLL_FILE: Duration = Duration::from_secs(5);
+/// Between two attempts when the first failed, at most.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// How long keys live when their issuer does not say.
+const DEFAULT_AGE: Duration = Duration::from_secs(300);
+const MIN_AGE: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// The fetches of one issuer so far.
+#[derive(Debug, Default)]
+pub(super) struct RefreshPolicy {
+    under_way: bool,
+    refetched: Option<Duration>,
+}
+
+/// What someone who wants keys is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefreshStep {
+    /// Fetch, and tell the others.
+    Fetch,
+    /// PendingFetch: somebody is fetching.
+    Wait,
+    /// Make do with what there is: it was looked for a moment ago.
+    MakeDo,
+}
+
+impl RefreshPolicy {
+    /// It is time to refresh.
+    pub(super) fn refresh(&mut self) -> RefreshStep {
+        if self.under_way {
+            return RefreshStep::Wait;
+        }
+        self.under_way = true;
+        RefreshStep::Fetch
+    }
+
+    /// A token names a key that is not known; `now` is steady.
+    pub(super) fn search(&mut self, now: Duration) -> RefreshStep {
+        if self.under_way {
+            return RefreshStep::Wait;
+        }
+        if self.refetched.is_some_and(|last| now < last + REFETCH) {
+            return RefreshStep::MakeDo;
+        }
+        self.refetched = Some(now);
+        self.under_way = true;
+        RefreshStep::Fetch
+    }
+
+    /// The fetch is over.
+    pub(super) fn done(&mut self) {
+        self.under_way = false;
+    }
+}
+
+/// How long to wait after a fetch. `age` is what the issuer said of how long its keys live, `failures` how many
+/// fetches have failed in a row.
+pub(super) fn wait(age: Option<Duration>, failures: u32) -> Duration {
+    if failures > 0 {
+        return MAX_BACKOFF.min(Duration::from_secs(1) * 2u32.pow(failures.min(8) - 1));
+    }
+    // Before they expire, so that a slow fetch does not leave stale keys in use.
+    age.unwrap_or(DEFAULT_AGE)
+        .clamp(MIN_AGE, MAX_AGE)
+        .mul_f64(0.9)
+}
+
+/// `max-age` of a `Cache-Control` header (RFC 9111, section 5.2.2); zero where keeping is forbidden.
+pub(super) fn max_age(cache_control: &str) -> Option<Duration> {
+    let mut age = None;
+    for directive in cache_control.split(',') {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            "no-store" | "no-cache" => return Some(Duration::ZERO),
+            "max-age" => {
+                age = value
+                    .trim()
+                    .trim_matches('"')
+                    .parse()
+                    .ok()
+                    .map(Duration::from_secs)
+            }
+            _ => {}
+        }
+    }
+    age
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn unknown_keys_cause_one_fetch_in_ten_seconds() {
+        let mut pace = RefreshPolicy::default();
+        assert_eq!(pace.search(s(100)), RefreshStep::Fetch);
+        assert_eq!(pace.search(s(101)), RefreshStep::Wait);
+        pace.done();
+        assert_eq!(pace.search(s(109)), RefreshStep::MakeDo);
+        assert_eq!(pace.refresh(), RefreshStep::Fetch);
+        assert_eq!(pace.search(s(109)), RefreshStep::Wait);
+        assert_eq!(pace.refresh(), RefreshStep::Wait);
+        pace.done();
+        assert_eq!(pace.search(s(110)), RefreshStep::Fetch);
+    }
+
+    #[test]
+    fn keys_are_fetched_again_before_they_expire_and_soon_after_a_failure() {
+        assert_eq!(wait(None, 0), s(270));
+        assert_eq!(wait(Some(s(1)), 0), s(54));
+        assert_eq!(wait(Some(s(1000)), 0), s(900));
+        assert_eq!(wait(Some(s(u64::MAX)), 0), s(77_760));
+        let waits: Vec<_> = (1..=6)
+            .map(|failures| wait(Some(s(1000)), failures))
+            .collect();
+        assert_eq!(waits, [s(1), s(2), s(4), s(8), s(10), s(10)]);
+        assert_eq!(wait(None, u32::MAX), s(10));
+    }
+
+    #[test]
+    fn the_issuer_says_how_long_its_keys_live() {
+        let cases = [
+            ("max-age=600", Some(s(600))),
+            ("public, Max-Age=\"600\", must-revalidate", Some(s(600))),
+            ("max-age=600, no-store", Some(s(0))),
+            ("s-maxage=5", None),
+            ("max-age=-1", None),
+            ("", None),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(max_age(header), expected, "{header}");
+        }
+    }
+}

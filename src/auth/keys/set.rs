@@ -1,0 +1,116 @@
+//! The keys of one issuer at one time (JSON Web Key Set, RFC 7517, section 5).
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::auth::token::{Header, Jwk, Key};
+use crate::config::Algorithm;
+use crate::error::BoxError;
+
+/// How many keys of a set are looked at.
+const MAX_KEYS: usize = 100;
+
+/// Keys that fit what their issuer signs with.
+#[derive(Debug, Default)]
+pub struct KeySet(Vec<Arc<Key>>);
+
+/// What was found for a token's header.
+#[derive(Debug)]
+pub enum KeyMatch {
+    /// Keys that may have signed the token: more than one only where the issuer gave several the same `kid`.
+    Keys(Vec<Arc<Key>>),
+    /// No key has the `kid`: the issuer may have published it since.
+    Unknown,
+    /// The header leaves open which key it is, or its key does not fit its algorithm.
+    Unfit,
+}
+
+#[derive(Deserialize)]
+struct PublishedKeys<'a> {
+    #[serde(borrow)]
+    keys: Vec<&'a RawValue>,
+}
+
+impl KeySet {
+    /// Reads a key set and keeps the keys that are usable for the algorithms in `allowed`; tells `unusable` of the
+    /// others, with their `kid`.
+    ///
+    /// # Errors
+    /// It is not a key set.
+    pub(super) fn parse(
+        bytes: &[u8],
+        allowed: &[Algorithm],
+        mut unusable: impl FnMut(Option<&str>, BoxError),
+    ) -> Result<Self, BoxError> {
+        let published: PublishedKeys<'_> = serde_json::from_slice(bytes).map_err(|error| {
+            format!(
+                "is no key set ({error}); it must be JSON such as {{\"keys\": [{{\"kty\": …}}]}}"
+            )
+        })?;
+        let mut keys = Vec::new();
+        for raw in published.keys.into_iter().take(MAX_KEYS) {
+            match serde_json::from_str::<Jwk>(raw.get()) {
+                Ok(jwk) => match jwk.key(allowed) {
+                    Ok(key) => keys.push(Arc::new(key)),
+                    Err(error) => unusable(jwk.id(), error.into()),
+                },
+                Err(error) => unusable(None, error.into()),
+            }
+        }
+        Ok(Self(keys))
+    }
+
+    /// Takes over the keys that `old` had already, so that what was verified with them stays verified.
+    pub(super) fn succeed(mut self, old: &Self) -> Self {
+        for key in &mut self.0 {
+            if let Some(same) = old.0.iter().find(|other| other.is_same(key)) {
+                *key = Arc::clone(same);
+            }
+        }
+        self
+    }
+
+    /// Retires the keys that `new` does not have.
+    pub(super) fn retire_but(&self, new: &Self) {
+        for key in &self.0 {
+            if !new.0.iter().any(|other| Arc::ptr_eq(other, key)) {
+                key.retire();
+            }
+        }
+    }
+
+    /// The keys that may have signed a token with this header. Without a `kid` there must be only one that fits.
+    pub fn find(&self, header: &Header) -> KeyMatch {
+        let named =
+            |key: &&Arc<Key>| header.key_id.is_none() || key.id() == header.key_id.as_deref();
+        let mut named = self.0.iter().filter(named).peekable();
+        if named.peek().is_none() {
+            return KeyMatch::Unknown;
+        }
+        let fitting: Vec<_> = named
+            .filter(|key| key.fits(header.algorithm))
+            .cloned()
+            .collect();
+        match fitting.len() {
+            0 => KeyMatch::Unfit,
+            1 => KeyMatch::Keys(fitting),
+            _ if header.key_id.is_none() => KeyMatch::Unfit,
+            _ => KeyMatch::Keys(fitting),
+        }
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

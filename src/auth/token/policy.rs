@@ -1,0 +1,218 @@
+//! What an issuer's tokens must say, and what they then mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::claims::{Claims, text};
+use super::{Key, Refusal, UnverifiedToken, json};
+use crate::config::{Algorithm, Issuer, TokenKinds};
+use crate::protocol::claims::{self, with_certificate};
+use crate::protocol::context::ClaimEntries;
+use crate::protocol::principal::{Identity, Principal, has_any};
+
+/// The rules for the tokens of one issuer.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    issuer: Arc<str>,
+    audiences: Vec<String>,
+    algorithms: Vec<Algorithm>,
+    leeway: Duration,
+    require: Vec<(String, Vec<String>)>,
+    kinds: TokenKinds,
+    /// Context key, claim.
+    context: Vec<(String, String)>,
+    /// The claims that these two name.
+    names: Vec<String>,
+}
+
+/// A token that is good, until a time and as long as its key is.
+#[derive(Debug)]
+pub struct VerifiedToken {
+    /// Its caller.
+    pub principal: Principal,
+    /// Since the epoch: at this time it is good no more, leeway included.
+    pub until: Duration,
+    /// What its signature was verified with.
+    pub key: Arc<Key>,
+}
+
+impl Policy {
+    /// The rules that are configured for an issuer.
+    pub fn new(issuer: &Issuer) -> Self {
+        let context = issuer.context.iter();
+        let names = issuer.require.keys().chain(issuer.context.values());
+        Self {
+            issuer: issuer.issuer.as_str().into(),
+            audiences: issuer.audiences.clone(),
+            algorithms: issuer.algorithms.clone(),
+            leeway: issuer.leeway,
+            kinds: issuer.kinds,
+            names: names.cloned().collect(),
+            require: issuer.require.clone().into_iter().collect(),
+            context: context
+                .map(|(key, claim)| (key.clone(), claim.clone()))
+                .collect(),
+        }
+    }
+
+    /// `iss` of the tokens.
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The algorithms that the issuer signs with.
+    pub fn algorithms(&self) -> &[Algorithm] {
+        &self.algorithms
+    }
+
+    /// Judges a token that one of `keys` should have signed; `now` is since the epoch, `certificate` the subject of the
+    /// client certificate it came with.
+    ///
+    /// # Errors
+    /// Not signed by one of them, of another issuer, expired or not yet valid, for another audience, without a
+    /// claim that is required, or with one of a wrong type.
+    pub fn judge(
+        &self,
+        token: UnverifiedToken<'_>,
+        keys: Vec<Arc<Key>>,
+        now: Duration,
+        certificate: Option<&str>,
+    ) -> Result<VerifiedToken, Refusal> {
+        if !self.algorithms.contains(&token.header().algorithm) {
+            return Err(Refusal::Algorithm);
+        }
+        if token.issuer() != Some(&*self.issuer) {
+            return Err(Refusal::Issuer);
+        }
+        let mut keys = keys.into_iter();
+        let key = keys
+            .find(|key| key.has_signed(&token))
+            .ok_or(Refusal::Signature)?;
+        if self.kinds.at_jwt && !token.header().is_at_jwt {
+            return Err(Refusal::Header("its typ is not at+jwt"));
+        }
+        let all = claims::Claims::new(token.text(), certificate);
+        let (mut claims, payload) = token.into_claims();
+        self.check_kind(&claims)?;
+        let until = self.check_times(&mut claims, now)?;
+        self.check_audience(&claims)?;
+        let named = with_certificate(self.named(&payload), certificate);
+        self.check_required(&named)?;
+        Ok(VerifiedToken {
+            principal: self.principal(claims, &named, all)?,
+            until,
+            key,
+        })
+    }
+
+    /// Refuses a token that is made for something else than to call a catalog.
+    fn check_kind(&self, claims: &Claims) -> Result<(), Refusal> {
+        if claims.is_id_token && !self.kinds.id_tokens {
+            return Err(Refusal::Claim("it is an ID token, send an access token"));
+        }
+        // A wrong type is told where the subject is read.
+        let is_named = match &claims.subject {
+            None => false,
+            Some(Ok(subject)) => !subject.is_empty(),
+            Some(Err(_)) => true,
+        };
+        if self.kinds.subject && !is_named {
+            return Err(Refusal::Claim("it has no sub"));
+        }
+        Ok(())
+    }
+
+    /// The claims of a payload that the configuration names.
+    fn named(&self, payload: &[u8]) -> Map<String, Value> {
+        let mut named = Map::new();
+        let mut note = |name: &str, value: &RawValue| {
+            if let Some(wanted) = self.names.iter().find(|wanted| *wanted == name) {
+                let value = serde_json::from_str(value.get()).unwrap_or_default();
+                named.insert(wanted.clone(), value);
+            }
+        };
+        if !self.names.is_empty() {
+            // Read before: it cannot fail.
+            let _ = json::members(payload, &mut note);
+        }
+        named
+    }
+
+    /// Until when the token is good.
+    fn check_times(&self, claims: &mut Claims, now: Duration) -> Result<Duration, Refusal> {
+        let exp = claims.exp.take().transpose()?;
+        let exp = exp.ok_or(Refusal::Claim("it has no exp"))?;
+        let until = exp.saturating_add(self.leeway);
+        if now >= until {
+            return Err(Refusal::Expired(now - exp));
+        }
+        if let Some(nbf) = claims.nbf.take().transpose()?
+            && now.saturating_add(self.leeway) < nbf
+        {
+            return Err(Refusal::NotYetValid(nbf - now));
+        }
+        claims.iat.take().transpose()?;
+        Ok(until)
+    }
+
+    fn check_audience(&self, claims: &Claims) -> Result<(), Refusal> {
+        let named = claims.audience.as_ref().ok_or(Refusal::Audience)?;
+        let ours = |audience: &str| self.audiences.iter().any(|accepted| accepted == audience);
+        if named.iter().any(|audience| ours(audience)) {
+            Ok(())
+        } else {
+            Err(Refusal::Audience)
+        }
+    }
+
+    fn check_required(&self, named: &Map<String, Value>) -> Result<(), Refusal> {
+        for (name, accepted) in &self.require {
+            match named.get(name) {
+                None | Some(Value::Null) => return Err(Refusal::Required(harmless(name))),
+                Some(_) if accepted.is_empty() => {}
+                // Scopes are words in one string (RFC 8693, section 4.2).
+                Some(Value::String(scope)) if name == "scope" => {
+                    let mut words = scope.split_ascii_whitespace();
+                    if !words.any(|word| accepted.iter().any(|value| value == word)) {
+                        return Err(Refusal::NotAccepted(harmless(name)));
+                    }
+                }
+                Some(claim) if has_any(claim, accepted) => {}
+                Some(_) => return Err(Refusal::NotAccepted(harmless(name))),
+            }
+        }
+        Ok(())
+    }
+
+    fn principal(
+        &self,
+        mut claims: Claims,
+        named: &Map<String, Value>,
+        all: claims::Claims,
+    ) -> Result<Principal, Refusal> {
+        let subject = claims.subject.take().transpose()?;
+        let pairs = self.context.iter();
+        let pairs = pairs.map(|(key, claim)| (key.as_str(), named.get(claim).and_then(text)));
+        let context = ClaimEntries::new(pairs)
+            .map_err(|_| Refusal::Claim("a claim cannot be carried as request context"))?;
+        Ok(Principal::new(Identity {
+            issuer: Arc::clone(&self.issuer),
+            subject: subject.unwrap_or_default(),
+            scopes: claims.scopes(),
+            context,
+            claims: all,
+        }))
+    }
+}
+
+/// A configured claim's name as it may stand in `error_description`.
+fn harmless(name: &str) -> String {
+    let legal = |c: &char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
+    name.chars().filter(legal).collect()
+}
+
+#[cfg(test)]
+mod tests;

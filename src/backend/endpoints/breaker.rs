@@ -1,0 +1,309 @@
+//! When to stop asking an address that fails, and when to try it again.
+//!
+//! Failures in a row open it: nothing is sent for `open_for`. Then one request goes through as a probe, and what
+//! becomes of it decides. Two words hold all of it, so a closed breaker costs a request one load, and nobody waits
+//! for anybody. A probe moves the time of the next one on before it goes, so one that hangs delays the next by
+//! `open_for` and no more. Where nobody comes to be the probe for a while, an answer to a health question closes it, and
+//! one failure opens it again: what nobody asks is not called down for ever.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::backend::transport::coarse_clock::Moment;
+use crate::config;
+
+/// The gateway's own questions (undo, recovery) pass an open breaker at this pace: what they wait for must not
+/// depend on what callers ask.
+const OWN_PACE: u64 = 1_000_000;
+/// Nobody asks an address whose probe is due for so many times `open_for`, …
+const QUIET: u64 = 10;
+/// … or for so long: well before a catalog that is down is somebody's business.
+const MAX_QUIET: u64 = 120_000_000;
+
+/// The breaker of one address.
+pub(in crate::backend) struct Breaker {
+    failures: u32,
+    open_for: u64,
+    in_a_row: AtomicU32,
+    /// When the next probe may go; 0: closed.
+    next: AtomicU64,
+    /// When the next question of the gateway's own may go.
+    next_own: AtomicU64,
+}
+
+/// What let a request through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend) enum BreakerPass {
+    /// The breaker was closed.
+    Free,
+    /// It is the probe, until the moment it holds.
+    Probe(Moment),
+    /// It is a question of the gateway's own.
+    Own,
+}
+
+/// How it stands, in words for an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend) enum State {
+    /// Everything goes through.
+    Closed,
+    /// Nothing does before this moment.
+    Open(Moment),
+    /// The next request is the probe.
+    Due,
+}
+
+impl Breaker {
+    /// Closed.
+    pub(in crate::backend) fn new(config: &config::Breaker) -> Self {
+        Self {
+            failures: config.failures,
+            open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX / 2),
+            in_a_row: AtomicU32::new(0),
+            next: AtomicU64::new(0),
+            next_own: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether everything goes through.
+    pub(in crate::backend) fn is_closed(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == 0
+    }
+
+    /// How it stands.
+    pub(in crate::backend) fn state(&self, now: Moment) -> State {
+        match self.next.load(Ordering::Relaxed) {
+            0 => State::Closed,
+            next if next > now => State::Open(next),
+            _ => State::Due,
+        }
+    }
+
+    /// Since when a probe is due, in microseconds; `None` while it is closed or none is due.
+    pub(in crate::backend) fn overdue(&self, now: Moment) -> Option<u64> {
+        let next = self.next.load(Ordering::Relaxed);
+        (next != 0).then(|| now.checked_sub(next)).flatten()
+    }
+
+    /// How long it stays open, in microseconds.
+    pub(in crate::backend) fn open_for(&self) -> u64 {
+        self.open_for
+    }
+
+    /// How many failures in a row open it.
+    pub(in crate::backend) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Makes the caller the probe, if one is due and nobody else took it.
+    pub(in crate::backend) fn probe(&self, now: Moment) -> Option<BreakerPass> {
+        let next = self.next.load(Ordering::Relaxed);
+        if next == 0 || next > now {
+            return None;
+        }
+        let until = now + self.open_for;
+        self.swap(next, until).then_some(BreakerPass::Probe(until))
+    }
+
+    /// Lets a question of the gateway's own through.
+    pub(in crate::backend) fn own(&self, now: Moment) -> Option<BreakerPass> {
+        let next = self.next_own.load(Ordering::Relaxed);
+        let swapped = next <= now
+            && self
+                .next_own
+                .compare_exchange(next, now + OWN_PACE, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        swapped.then_some(BreakerPass::Own)
+    }
+
+    /// The address answered; true when that closes the breaker.
+    ///
+    /// An answer to what was sent before it opened is no news and changes nothing.
+    pub(in crate::backend) fn succeeded(&self, pass: BreakerPass) -> bool {
+        if self.in_a_row.load(Ordering::Relaxed) != 0 {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        match pass {
+            BreakerPass::Free => false,
+            BreakerPass::Probe(until) => self.swap(until, 0),
+            BreakerPass::Own => self.next.swap(0, Ordering::Relaxed) != 0,
+        }
+    }
+
+    /// The address answered a health question; true when that closes the breaker.
+    ///
+    /// It says less than a request would. But the next request would go through anyway, and if it fails, it is the last.
+    pub(in crate::backend) fn found_well(&self, now: Moment) -> bool {
+        let next = self.next.load(Ordering::Relaxed);
+        let quiet = self.open_for.saturating_mul(QUIET).min(MAX_QUIET);
+        if next == 0 || now.saturating_sub(next) < quiet || !self.swap(next, 0) {
+            return false;
+        }
+        let one_less = self.failures.saturating_sub(1);
+        self.in_a_row.store(one_less, Ordering::Relaxed);
+        true
+    }
+
+    /// The address failed; true when that opens the breaker.
+    pub(in crate::backend) fn failed(&self, pass: BreakerPass, now: Moment) -> bool {
+        match pass {
+            BreakerPass::Own => false,
+            BreakerPass::Probe(until) => {
+                self.swap(until, now + self.open_for);
+                false
+            }
+            BreakerPass::Free => {
+                let enough = self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= self.failures;
+                enough && self.trip(now)
+            }
+        }
+    }
+
+    /// Whoever was let through went away without an answer: the next request is as good a probe.
+    pub(in crate::backend) fn abandoned(&self, pass: BreakerPass, now: Moment) {
+        if let BreakerPass::Probe(until) = pass {
+            self.swap(until, now);
+        }
+    }
+
+    /// Opens it, whatever the count; false if it was open.
+    pub(in crate::backend) fn trip(&self, now: Moment) -> bool {
+        let opened = self.swap(0, now + self.open_for);
+        if opened {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        opened
+    }
+
+    fn swap(&self, from: Moment, to: Moment) -> bool {
+        self.next
+            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn breaker() -> Breaker {
+        Breaker::new(&config::Breaker {
+            failures: 3,
+            open_for: Duration::from_secs(10),
+        })
+    }
+
+    fn opened(at: Moment) -> Breaker {
+        let breaker = breaker();
+        let opens: Vec<_> = (0..3)
+            .map(|_| breaker.failed(BreakerPass::Free, at))
+            .collect();
+        assert_eq!(opens, [false, false, true]);
+        breaker
+    }
+
+    #[test]
+    fn only_failures_in_a_row_open_it() {
+        let breaker = breaker();
+        for _ in 0..9 {
+            assert!(!breaker.failed(BreakerPass::Free, 1));
+            assert!(!breaker.failed(BreakerPass::Free, 1));
+            assert!(!breaker.succeeded(BreakerPass::Free));
+        }
+        assert!(breaker.is_closed());
+        assert_eq!(breaker.probe(SECOND), None);
+        assert_eq!(opened(5).state(6), State::Open(5 + 10 * SECOND));
+    }
+
+    #[test]
+    fn one_probe_goes_through_and_decides() {
+        let breaker = opened(5);
+        assert_eq!(breaker.probe(10 * SECOND), None);
+        let now = 11 * SECOND;
+        assert_eq!(breaker.state(now), State::Due);
+        let probe = breaker.probe(now).unwrap();
+        assert_eq!(breaker.probe(now), None, "one at a time");
+        assert!(!breaker.failed(probe, now + SECOND));
+        assert_eq!(breaker.state(now + SECOND), State::Open(now + 11 * SECOND));
+
+        let probe = breaker.probe(now + 11 * SECOND).unwrap();
+        assert!(breaker.succeeded(probe));
+        assert!(breaker.is_closed());
+        assert!(
+            !breaker.failed(BreakerPass::Free, now),
+            "the count began anew"
+        );
+    }
+
+    #[test]
+    fn a_probe_that_hangs_or_goes_away_leaves_it_to_the_next() {
+        let breaker = opened(5);
+        let hung = breaker.probe(20 * SECOND).unwrap();
+        assert_eq!(breaker.probe(29 * SECOND), None);
+        let next = breaker.probe(30 * SECOND).unwrap();
+        assert!(!breaker.succeeded(hung), "its time is over");
+        assert!(!breaker.is_closed());
+        breaker.abandoned(next, 31 * SECOND);
+        assert!(breaker.probe(31 * SECOND).is_some());
+    }
+
+    #[test]
+    fn one_that_nobody_asks_is_closed_by_an_answer_to_a_health_question_and_opens_at_once() {
+        let breaker = opened(5);
+        let due = 5 + 10 * SECOND;
+        assert!(!breaker.found_well(6), "it is open");
+        assert!(!breaker.found_well(due + 99 * SECOND), "somebody may come");
+        assert_eq!(breaker.state(due + 99 * SECOND), State::Due);
+        assert!(breaker.found_well(due + 100 * SECOND));
+        assert!(breaker.is_closed());
+        let now = due + 101 * SECOND;
+        assert!(
+            breaker.failed(BreakerPass::Free, now),
+            "it was told how it stands"
+        );
+
+        assert!(breaker.found_well(now + 110 * SECOND));
+        assert!(!breaker.found_well(now + 300 * SECOND), "it is closed");
+        assert!(!breaker.succeeded(BreakerPass::Free));
+        assert!(
+            !breaker.failed(BreakerPass::Free, now),
+            "the count began anew"
+        );
+    }
+
+    #[test]
+    fn one_that_is_asked_is_closed_by_nothing_but_the_probe() {
+        let breaker = opened(5);
+        let mut now = 5;
+        for _ in 0..30 {
+            now += 20 * SECOND;
+            assert!(!breaker.found_well(now));
+            let probe = breaker.probe(now).unwrap();
+            breaker.failed(probe, now);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_before_it_opened_changes_nothing() {
+        let breaker = opened(5);
+        assert!(!breaker.succeeded(BreakerPass::Free));
+        assert!(!breaker.failed(BreakerPass::Free, 9 * SECOND));
+        assert_eq!(breaker.state(10), State::Open(5 + 10 * SECOND));
+    }
+
+    #[test]
+    fn the_gateways_own_questions_pass_at_their_pace_and_may_close_it() {
+        let breaker = opened(5);
+        let own = breaker.own(6).unwrap();
+        assert_eq!(breaker.own(7), None);
+        assert!(!breaker.failed(own, 8));
+        assert_eq!(breaker.state(9), State::Open(5 + 10 * SECOND));
+        let own = breaker.own(2 * SECOND).unwrap();
+        assert!(breaker.succeeded(own));
+        assert!(breaker.is_closed());
+    }
+}

@@ -1,0 +1,276 @@
+//! One address of a catalog: its connections, what it has to do, and whether it can be asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Uri;
+use rustls::ClientConfig;
+use tokio::time::Instant;
+
+use super::balance::Load;
+use super::breaker::{Breaker, BreakerPass, State};
+use super::health::Health;
+use super::retry::AnswerVerdict;
+use crate::backend::transport::coarse_clock;
+use crate::backend::transport::coarse_clock::Moment;
+use crate::backend::transport::connection::{Connection, PoolHandle};
+use crate::backend::transport::pool::Pool;
+use crate::config::RestConfig;
+use crate::error::BoxError;
+
+/// One address of a catalog.
+pub(in crate::backend) struct Endpoint {
+    pub(in crate::backend) pool: Pool,
+    pub(in crate::backend) load: Load,
+    pub(in crate::backend) breaker: Breaker,
+    pub(in crate::backend) health: Health,
+    /// For operators; without user information.
+    address: String,
+    /// There is no other to choose, so nothing is measured.
+    alone: bool,
+    serves: Mutex<bool>,
+    board: Arc<EndpointHealth>,
+}
+
+/// What the addresses of one catalog tell together.
+pub(in crate::backend) struct EndpointHealth {
+    serving: AtomicUsize,
+    name: Arc<str>,
+}
+
+/// How an address stands, for operators.
+#[derive(Clone, Debug)]
+pub struct EndpointStatus {
+    /// Without user information. Never for a client.
+    pub address: String,
+    /// Whether it answered its last health question.
+    pub up: bool,
+    /// Why it did not.
+    pub error: Option<String>,
+    /// `closed`, `open` or `half-open`.
+    pub breaker: &'static str,
+    /// Requests whose answer has not ended.
+    pub in_flight: u32,
+}
+
+impl EndpointHealth {
+    /// Of a catalog that nobody has anything against yet.
+    pub(in crate::backend) fn new(name: &Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            serving: AtomicUsize::new(0),
+            name: Arc::clone(name),
+        })
+    }
+
+    /// Whether at least one address serves.
+    pub(in crate::backend) fn is_up(&self) -> bool {
+        self.serving.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Endpoint {
+    /// The address `uri`; nothing is contacted.
+    pub(in crate::backend) fn new(
+        uri: &Uri,
+        tls: Option<&Arc<ClientConfig>>,
+        config: &RestConfig,
+        board: &Arc<EndpointHealth>,
+    ) -> Result<Self, BoxError> {
+        let pool = Pool::new(uri, tls, &config.pool, config.http2)?;
+        board.serving.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            address: format!(
+                "{}://{}{}",
+                uri.scheme_str().unwrap_or("http"),
+                pool.host.to_str().unwrap_or_default(),
+                uri.path().trim_end_matches('/')
+            ),
+            pool,
+            load: Load::default(),
+            breaker: Breaker::new(&config.breaker),
+            health: Health::default(),
+            alone: config.endpoints.is_empty(),
+            serves: Mutex::new(true),
+            board: Arc::clone(board),
+        })
+    }
+
+    /// How it stands.
+    pub(in crate::backend) fn standing(&self) -> EndpointStatus {
+        let now = coarse_clock::now();
+        EndpointStatus {
+            address: self.address.clone(),
+            up: self.health.is_up(),
+            error: self.health.last_error(),
+            breaker: match self.breaker.state(now) {
+                State::Closed => "closed",
+                State::Open(_) => "open",
+                State::Due => "half-open",
+            },
+            in_flight: self.load.in_flight(),
+        }
+    }
+
+    /// Takes in what a health question found. Silence, while as many requests as open the breaker wait too and none
+    /// is answered, opens it: they would find the same, only later.
+    pub(in crate::backend) fn note_health(&self, found: Result<(), String>, silent: bool) {
+        if silent
+            && self.load.waiting() >= self.breaker.failures()
+            && self.breaker.trip(coarse_clock::now())
+        {
+            self.opened();
+        }
+        let why = found.as_ref().err().cloned();
+        let well = why.is_none() && self.breaker.found_well(coarse_clock::now());
+        if self.health.note(found) {
+            let (backend, address) = (&self.board.name, &self.address);
+            match why {
+                Some(why) => tracing::warn!(%backend, address, cause = why, "backend is down"),
+                None => tracing::info!(%backend, address, "backend is up"),
+            }
+        }
+        if well {
+            self.closed();
+        }
+        self.tell();
+    }
+
+    /// It failed where another one did well.
+    pub(in crate::backend) fn found_guilty(&self) {
+        if self.breaker.failed(BreakerPass::Free, coarse_clock::now()) {
+            self.opened();
+        }
+    }
+
+    fn opened(&self) {
+        let (backend, address) = (&self.board.name, &self.address);
+        tracing::warn!(%backend, address, "breaker is open: its requests failed one after the other");
+        self.tell();
+    }
+
+    fn closed(&self) {
+        let (backend, address) = (&self.board.name, &self.address);
+        tracing::info!(%backend, address, "breaker is closed again");
+        self.tell();
+    }
+
+    /// Keeps the count of those that serve.
+    fn tell(&self) {
+        let mut serves = self.serves.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.health.is_up() && self.breaker.is_closed();
+        if now != *serves {
+            *serves = now;
+            match now {
+                true => self.board.serving.fetch_add(1, Ordering::Relaxed),
+                false => self.board.serving.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+    }
+}
+
+/// One request at an address, from the choice of it to the end of the answer.
+pub(in crate::backend) struct InFlightRequest {
+    pub(in crate::backend) endpoint: Arc<Endpoint>,
+    pass: BreakerPass,
+    /// 0 where nothing is measured.
+    began: Moment,
+    waiting: bool,
+    /// A small question, whose time says something about the address.
+    quick: bool,
+}
+
+impl InFlightRequest {
+    /// It begins.
+    pub(in crate::backend) fn begin(
+        endpoint: &Arc<Endpoint>,
+        pass: BreakerPass,
+        quick: bool,
+    ) -> Self {
+        let began = if endpoint.alone {
+            0
+        } else {
+            coarse_clock::now()
+        };
+        match began {
+            0 => endpoint.load.begin(),
+            now => endpoint.load.begin_at(now),
+        }
+        Self {
+            endpoint: Arc::clone(endpoint),
+            pass,
+            began,
+            waiting: true,
+            quick,
+        }
+    }
+
+    /// Headers came.
+    pub(in crate::backend) fn answered(&mut self, verdict: AnswerVerdict) {
+        self.stop_waiting();
+        let endpoint = &*self.endpoint;
+        endpoint.load.answered();
+        if self.began != 0 {
+            let now = coarse_clock::now();
+            endpoint.load.hear(now);
+            match verdict {
+                AnswerVerdict::Well if self.quick => {
+                    let took = Duration::from_micros(now - self.began);
+                    endpoint.load.took(took, now);
+                }
+                AnswerVerdict::Well => {}
+                AnswerVerdict::Doubtful | AnswerVerdict::Broken => endpoint.load.failed(now),
+            }
+        }
+        match verdict {
+            // Where no other can tell whose fault it is, an answer is an answer.
+            AnswerVerdict::Doubtful if !endpoint.alone => {}
+            AnswerVerdict::Broken => self.record_failure(),
+            AnswerVerdict::Well | AnswerVerdict::Doubtful => {
+                if endpoint.breaker.succeeded(self.pass) {
+                    endpoint.load.reset();
+                    endpoint.closed();
+                }
+            }
+        }
+    }
+
+    /// No answer, and it is the address's fault.
+    pub(in crate::backend) fn failed(&mut self) {
+        self.stop_waiting();
+        if self.began != 0 {
+            self.endpoint.load.failed(coarse_clock::now());
+        }
+        self.record_failure();
+    }
+
+    fn record_failure(&self) {
+        if self.endpoint.breaker.failed(self.pass, coarse_clock::now()) {
+            self.endpoint.opened();
+        }
+    }
+
+    fn stop_waiting(&mut self) {
+        if std::mem::take(&mut self.waiting) {
+            self.endpoint.load.stop_waiting();
+        }
+    }
+}
+
+impl Drop for InFlightRequest {
+    fn drop(&mut self) {
+        if self.waiting {
+            self.stop_waiting();
+            self.endpoint
+                .breaker
+                .abandoned(self.pass, coarse_clock::now());
+        }
+        self.endpoint.load.end();
+    }
+}
+
+impl PoolHandle for InFlightRequest {
+    fn give_back(&self, connection: Box<Connection>, now: Instant) {
+        self.endpoint.pool.give_back(connection, now);
+    }
+}

@@ -1,0 +1,251 @@
+//! Which headers cross the gateway.
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, HeaderValue, Method, Request};
+use http_body::Body as _;
+
+use crate::body::Body;
+
+/// What a sender may not have removed by naming it in `connection`: the gateway relies on these.
+const KEPT: [HeaderName; 6] = [
+    AUTHORIZATION,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("x-request-id"),
+];
+
+/// Takes out of a request or a response what ends at this hop: hop-by-hop headers (RFC 9110, section 7.6.1) and
+/// those that `connection` names, what other proxies said about themselves or would have asked for instead, and the
+/// gateway's own internals.
+/// Of a request, `own` is what the gateway adds: headers that it writes anew go too, context and what passes for one.
+pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders<'_>>) {
+    let mut ended = Vec::new();
+    for (name, value) in &*headers {
+        let text = name.as_str();
+        if !ends_here(text) {
+            if own.is_some_and(|own| own.replaces(text)) {
+                ended.push(name.clone());
+            }
+            continue;
+        }
+        if *name == CONNECTION && !is_plain(value) {
+            let names = value.to_str().unwrap_or_default().split(',');
+            let names = names.filter_map(|name| HeaderName::try_from(name.trim()).ok());
+            ended.extend(names.filter(|name| !KEPT.contains(name)));
+        }
+        if *name == TRANSFER_ENCODING {
+            // It was not what the body went by (RFC 9112, section 6.3), and may say otherwise.
+            ended.push(CONTENT_LENGTH);
+        }
+        ended.push(name.clone());
+    }
+    for name in ended {
+        headers.remove(name);
+    }
+}
+
+/// What the gateway says itself to a catalog.
+pub(in crate::backend) struct OwnHeaders<'a> {
+    /// Of the headers that carry context.
+    pub(in crate::backend) context_prefix: &'a str,
+    /// Sent with every request.
+    pub(in crate::backend) fixed: &'a [(HeaderName, HeaderValue)],
+    /// `forward_headers`: the only ones of a client's that go on, beside those that every request may need.
+    pub(in crate::backend) forwarded: Option<&'a [HeaderName]>,
+}
+
+impl OwnHeaders<'_> {
+    /// Whether a header of this name does not go on beside the gateway's own.
+    fn replaces(&self, name: &str) -> bool {
+        // Most headers are these, and no configuration may give them another meaning.
+        if is_common(name) {
+            return false;
+        }
+        if name.starts_with(self.context_prefix) {
+            return true;
+        }
+        if let Some(forwarded) = self.forwarded {
+            return !forwarded.iter().any(|one| one.as_str() == name)
+                || is_folded(name) && self.passes_for_one(name);
+        }
+        is_asserted(name)
+            || self.begins_like_one(name) && is_folded(name) && self.passes_for_one(name)
+    }
+
+    /// By the first letter: most names share theirs with none.
+    fn begins_like_one(&self, name: &str) -> bool {
+        let first = name.as_bytes().first();
+        let begins = |own: &str| own.as_bytes().first() == first;
+        matches!(
+            first,
+            Some(b'a' | b'c' | b'f' | b'h' | b'k' | b'p' | b'r' | b's' | b't' | b'x')
+        ) || begins(self.context_prefix)
+            || self.fixed.iter().any(|(name, _)| begins(name.as_str()))
+    }
+
+    /// Catalogs behind CGI or WSGI cannot tell `x_ns_ctx_team` from `x-ns-ctx-team` (RFC 3875, section 4.1.18), and some
+    /// not `x.ns.ctx.team` either.
+    fn passes_for_one(&self, name: &str) -> bool {
+        let dashed = |name: &str| name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        let name = dashed(name);
+        let mut fixed = self.fixed.iter();
+        ends_here(&name)
+            || is_asserted(&name)
+            || KEPT.iter().any(|kept| kept.as_str() == name)
+            || name.starts_with(&dashed(self.context_prefix))
+            || name == "x-request-id"
+            || fixed.any(|(fixed, _)| dashed(fixed.as_str()) == name)
+    }
+}
+
+/// Whether servers that fold names take this one for another.
+fn is_folded(name: &str) -> bool {
+    let keeps = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !name.bytes().all(keeps)
+}
+
+/// Whether a header of this name goes on whatever `forward_headers` says: what every request may need.
+fn is_common(name: &str) -> bool {
+    matches!(
+        name,
+        "accept"
+            | "accept-encoding"
+            | "accept-language"
+            | "authorization"
+            | "content-encoding"
+            | "content-length"
+            | "content-type"
+            | "host"
+            | "idempotency-key"
+            | "traceparent"
+            | "tracestate"
+            | "user-agent"
+            | "x-request-id"
+    )
+}
+
+/// Whether front proxies assert with a header of this name who is calling, from where, or for what: a catalog that
+/// trusts its proxy would believe it of anybody. `deploy/security.md` has the list. By the first letter, since most
+/// names share theirs with none.
+fn is_asserted(name: &str) -> bool {
+    let begins = |all: &[&str]| all.iter().any(|prefix| name.starts_with(prefix));
+    match name.as_bytes() {
+        [b'c', b'f' | b'l', ..] => begins(&["cf-", "client-cert", "client-ip"]),
+        [b'f', b'a' | b'r', ..] => begins(&["fastly-", "front-end-https"]),
+        [b'p', b'r', b'o', b'x', b'y', ..] => true,
+        [b'r', b'e', ..] => begins(&["remote-"]),
+        [b's', b'm' | b's', ..] => begins(&["sm-", "ssl-"]),
+        [b't', b'a' | b'r', ..] => begins(&["tailscale-", "true-client-ip"]),
+        [b'x', b'-', first, ..] => {
+            let behind = asserted_behind_x(*first).iter();
+            behind
+                .into_iter()
+                .any(|prefix| name[2..].starts_with(prefix))
+        }
+        _ => false,
+    }
+}
+
+/// How such names go on behind `x-`, by their first letter there: of proxies of clouds, of those that authenticate, of TLS
+/// in front; and context in the contract's own spellings, where this catalog's is another.
+fn asserted_behind_x(first: u8) -> &'static [&'static str] {
+    match first {
+        b'a' => &[
+            "amzn-mtls-",
+            "amzn-oidc-",
+            "amzn-tls-",
+            "appengine-",
+            "arr-",
+            "auth-request-",
+            "authenticated-",
+            "authentik-",
+            "azure-",
+        ],
+        b'c' => &[
+            "client-cert",
+            "client-dn",
+            "client-ip",
+            "client-verify",
+            "cluster-client-ip",
+        ],
+        b'e' => &["envoy-"],
+        b'f' => &["forwarded"],
+        b'g' => &["goog-authenticated-user-", "goog-iap-"],
+        b'h' => &["host", "http-host-override"],
+        b'l' => &["lance-ctx-"],
+        b'm' => &["ms-client-principal", "ms-token-"],
+        b'n' => &["ns-ctx-"],
+        b'o' => &["original-", "originating-ip"],
+        b'p' => &["pomerium-", "proxy"],
+        b'r' => &["real-", "remote-", "rewrite-"],
+        b's' => &["ssl-"],
+        b't' => &["tls-"],
+        b'v' => &["vouch-"],
+        b'w' => &["webauth-"],
+        _ => &[],
+    }
+}
+
+/// What `connection` nearly always says. It names no other header that would be kept.
+fn is_plain(value: &HeaderValue) -> bool {
+    let value = value.as_bytes();
+    value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
+}
+
+/// Whether a header of this name ends at this hop. By its first letter first: most names share theirs with none of
+/// these.
+pub(in crate::backend) fn ends_here(name: &str) -> bool {
+    match name.as_bytes() {
+        [b'c', ..] => name == "connection",
+        [b'e', ..] => name == "expect",
+        [b'f', ..] => name == "forwarded",
+        [b'h', b't', ..] => name == "http2-settings",
+        [b'k', ..] => name == "keep-alive",
+        [b'p', b'r', ..] => {
+            let rest = name.strip_prefix("proxy-");
+            matches!(rest, Some("authenticate" | "authorization" | "connection"))
+        }
+        [b't', ..] => matches!(name, "te" | "trailer" | "transfer-encoding"),
+        [b'u', b'p', ..] => name == "upgrade",
+        // Of a request that was checked by its path and method, these would make another one where a catalog obeys them.
+        [b'x', b'-', b'h', ..] => name.starts_with("x-http-method"),
+        [b'x', b'-', b'm', ..] => name == "x-method-override",
+        [b'x', b'-', b'o', ..] => name == "x-original-url",
+        [b'x', b'-', b'r', ..] => matches!(name, "x-real-ip" | "x-rewrite-url"),
+        [b'x', b'-', b'f', ..] => name.starts_with("x-forwarded-"),
+        [b'x', b'-', b'n', ..] => name.starts_with("x-nsgate-"),
+        _ => false,
+    }
+}
+
+/// Makes `content-length` agree with the body, which may be of unknown length.
+pub(in crate::backend) fn set_length(request: &mut Request<Body>) {
+    let length = request.body().size_hint().exact();
+    let method = request.method().clone();
+    let headers = request.headers_mut();
+    match length {
+        None => {
+            headers.remove(CONTENT_LENGTH);
+        }
+        Some(0) if method != Method::POST && method != Method::PUT => {
+            headers.remove(CONTENT_LENGTH);
+        }
+        Some(length) => {
+            let said = headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+            if said.and_then(number) != Some(length) {
+                headers.insert(CONTENT_LENGTH, length.into());
+            }
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! The headers that the gateway adds to a request on its way to a catalog, each in place of any of the request's own.
+//!
+//! Where the gateway itself writes the request they go straight to the wire, past the request's map; for others they
+//! are put into it.
+
+use std::borrow::Cow;
+
+use http::header::{FORWARDED, HOST, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+use crate::http1::write_header;
+use crate::protocol::context::Context;
+use crate::request::context::RequestContext;
+use crate::request::peer::Peer;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// What a catalog is told besides what the client says. The default is nothing.
+#[derive(Clone, Copy, Default)]
+pub(in crate::backend) struct InjectedHeaders<'a> {
+    host: Option<&'a HeaderValue>,
+    peer: Option<&'a Peer>,
+    /// And what the names of its entries' headers begin with.
+    context: Option<(&'a Context, &'a str)>,
+}
+
+impl<'a> InjectedHeaders<'a> {
+    /// For whom the gateway asks, and the context: one header an entry, whose name begins with `prefix`.
+    pub(in crate::backend) fn of(learned: &'a RequestContext, prefix: &'a str) -> Self {
+        let context = learned.context.as_ref();
+        Self {
+            host: None,
+            peer: learned.peer.as_ref(),
+            context: context.map(|context| (context, prefix)),
+        }
+    }
+
+    /// The same, and this `host`.
+    pub(in crate::backend) fn at(self, host: &'a HeaderValue) -> Self {
+        Self {
+            host: Some(host),
+            ..self
+        }
+    }
+
+    /// Whether one of them has this name. By its length first: few are as long as one of these.
+    pub(in crate::backend) fn has(&self, name: &str) -> bool {
+        match name.len() {
+            4 if name == "host" => self.host.is_some(),
+            9 if name == "forwarded" => self.peer.is_some(),
+            15 if name == "x-forwarded-for" => self.peer.is_some(),
+            _ => self.context.is_some_and(|(context, prefix)| {
+                let key = name.strip_prefix(prefix);
+                key.is_some_and(|key| context.get(key).is_some())
+            }),
+        }
+    }
+
+    /// Appends them as HTTP/1.1 spells them.
+    pub(in crate::backend) fn write(&self, out: &mut Vec<u8>) {
+        self.each(|name, value| write_header(out, &name, value));
+    }
+
+    /// Puts them into `headers`.
+    pub(in crate::backend) fn insert_into(&self, headers: &mut HeaderMap) {
+        self.each(|name, value| {
+            headers.insert(name.into_owned(), value.clone());
+        });
+    }
+
+    fn each(&self, mut see: impl FnMut(Cow<'_, HeaderName>, &HeaderValue)) {
+        if let Some(host) = self.host {
+            see(Cow::Owned(HOST), host);
+        }
+        if let Some(peer) = self.peer {
+            see(Cow::Owned(X_FORWARDED_FOR), peer.forwarded_for());
+            see(Cow::Owned(FORWARDED), peer.forwarded());
+        }
+        let Some((context, prefix)) = self.context else {
+            return;
+        };
+        for entry in context.iter() {
+            if let Ok(name) = entry.header_name(prefix) {
+                see(name, entry.header_value());
+            } else {
+                debug_assert!(false, "a configured prefix can begin a header name");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::context::{ClaimEntries, ContextRules};
+
+    fn learned() -> RequestContext {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-c-team", HeaderValue::from_static("ml"));
+        let rules = ContextRules::new(vec!["x-c-".to_owned()], 9, 999);
+        let peer = Peer::new("192.0.2.7:1".parse().unwrap(), false);
+        let context = Context::take(&mut headers, &rules, ClaimEntries::default());
+        RequestContext {
+            peer: Some(peer),
+            context: Some(context.unwrap()),
+            ..RequestContext::default()
+        }
+    }
+
+    #[test]
+    fn they_are_the_same_on_the_wire_and_in_a_map() {
+        let (learned, host) = (learned(), HeaderValue::from_static("h:1"));
+        for (prefix, team) in [("x-c-", "x-c-team"), ("y-", "y-team"), ("", "team")] {
+            let added = InjectedHeaders::of(&learned, prefix).at(&host);
+            let mut out = Vec::new();
+            added.write(&mut out);
+            let mut expected = "host: h:1\r\nx-forwarded-for: 192.0.2.7\r\n\
+                                forwarded: for=192.0.2.7;proto=http\r\n"
+                .to_owned();
+            expected += &format!("{team}: ml\r\n");
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            let mut headers = HeaderMap::new();
+            for name in ["host", "forwarded", "x-forwarded-for", "other"] {
+                headers.append(name, HeaderValue::from_static("of the client"));
+            }
+            added.insert_into(&mut headers);
+            assert_eq!(headers.len(), 5);
+            for (name, value) in &headers {
+                let replaced = value != "of the client";
+                assert_eq!(added.has(name.as_str()), replaced, "{name}");
+            }
+            assert_eq!(headers[team], "ml");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_added() {
+        let mut headers = HeaderMap::new();
+        InjectedHeaders::default().insert_into(&mut headers);
+        InjectedHeaders::of(&RequestContext::default(), "x-c-").insert_into(&mut headers);
+        assert!(headers.is_empty());
+        for name in ["host", "forwarded", "x-forwarded-for", "x-c-team"] {
+            assert!(
+                !InjectedHeaders::of(&RequestContext::default(), "x-c-").has(name),
+                "{name}"
+            );
+        }
+        assert!(!InjectedHeaders::of(&learned(), "x-c-").has("x-c-other"));
+    }
+}

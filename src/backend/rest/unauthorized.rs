@@ -1,0 +1,101 @@
+//! Requests that need a token from a token server, and what happens when the catalog refuses it.
+
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use tokio::time::{Instant, timeout};
+
+use super::Rest;
+use crate::backend::credentials::{IssuedToken, TokenLookup};
+use crate::backend::{Authority, Failure};
+use crate::body::Body;
+use crate::protocol::operation::Access;
+use crate::request::context::RequestContext;
+
+impl Rest {
+    /// See [`crate::backend::Backend::pass`]. It is `now`, and later when it is over; the response's headers come until
+    /// `deadline`.
+    pub(in crate::backend) async fn pass(
+        &self,
+        now: &mut Instant,
+        deadline: Instant,
+        request: &mut Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        match self.token(request) {
+            None => self.send_within(now, deadline, request).await,
+            // Boxed since it would make the future of every request large.
+            Some(found) => {
+                let outcome = Box::pin(self.send_with(found, deadline, request)).await;
+                *now = Instant::now();
+                outcome
+            }
+        }
+    }
+
+    fn token(&self, request: &Request<Body>) -> Option<TokenLookup> {
+        let authority = request.extensions().get::<Authority>();
+        self.credentials.token(authority, request.headers())
+    }
+
+    /// A token that the catalog refuses is forgotten, and a read is sent once more with a new one. A write is not:
+    /// whoever answers 401 should not have acted, and that is not enough to do it twice.
+    async fn send_with(
+        &self,
+        found: TokenLookup,
+        deadline: Instant,
+        request: &mut Request<Body>,
+    ) -> Result<Response<Body>, Failure> {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let lent = come(found, left()).await?;
+        let mut spare = None;
+        if reads(request) {
+            spare = copy(request);
+        }
+        request.extensions_mut().insert(lent.clone());
+        let response = self
+            .send_within(&mut Instant::now(), deadline, request)
+            .await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !lent.refused() {
+            return Ok(response);
+        }
+        let Some(mut spare) = spare else {
+            return Ok(response);
+        };
+        let Some(found) = self.token(&spare) else {
+            return Ok(response);
+        };
+        let Ok(lent) = come(found, left()).await else {
+            return Ok(response);
+        };
+        spare.extensions_mut().insert(lent);
+        drop(response);
+        self.send_within(&mut Instant::now(), deadline, &mut spare)
+            .await
+    }
+}
+
+async fn come(found: TokenLookup, limit: Duration) -> Result<IssuedToken, Failure> {
+    match found {
+        TokenLookup::Token(lent) => Ok(lent),
+        TokenLookup::Refused(refusal) => Err(Failure::NoToken(refusal)),
+        TokenLookup::Coming(coming) => timeout(limit, coming.over())
+            .await
+            .unwrap_or_else(|_| Err(crate::backend::Refusal::late()))
+            .map_err(Failure::NoToken),
+    }
+}
+
+/// A second request like this one, when its body is in memory.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().copy()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+fn reads(request: &Request<Body>) -> bool {
+    let operation = RequestContext::of(request.extensions()).operation;
+    operation.is_some_and(|operation| operation.access() == Access::Read)
+}

@@ -1,0 +1,324 @@
+//! One HTTP/1.1 connection to a catalog, driven by the task that uses it.
+//!
+//! Most exchanges are [`plain`]: the task writes the request and reads the answer. For all others hyper takes over, and
+//! gives the connection back when the answer is over. Its connection future is not spawned: whoever exchanges a request
+//! polls it, and so does whoever reads the response. No second task wakes for a request, and an abandoned request
+//! closes its connection at once. While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks
+//! before it is used again.
+//!
+//! Wakers: the connection is polled with that of a [`DriverWaker`], and hyper only when it rang: what nobody called has
+//! nothing to do. The channels between hyper's halves are polled with one that does nothing, since the driver is always
+//! polled in the same breath.
+
+mod direct;
+mod streamed;
+
+use std::future::poll_fn;
+use std::mem::{replace, take};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{Request, Response};
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1 as hyper_http1;
+use hyper::client::conn::http1::SendRequest;
+use pin_project_lite::pin_project;
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+
+use crate::backend::rest::headers;
+use crate::backend::rest::injected::InjectedHeaders;
+use crate::backend::transport::connect::Io;
+use crate::backend::transport::deadline::DeadlineTimer;
+use crate::backend::transport::driver_waker::DriverWaker;
+use crate::backend::transport::http1;
+use crate::backend::transport::request_copy::RequestCopy;
+use crate::backend::transport::rewind::{AnswerSignal, Rewind};
+use crate::body::Body;
+use crate::error::BoxError;
+use crate::http1::HeaderCache;
+pub(in crate::backend) use streamed::{PoolHandle, body};
+
+/// Read ahead of an answer, and held of a request that the catalog does not take, at most.
+const READ_AHEAD: usize = 256 << 10;
+const _: () = assert!(http1::LONGEST_HEAD < READ_AHEAD);
+
+/// So many answers one after the other that were not plain: then hyper stays.
+const OTHERS: u8 = 3;
+
+/// One connection. It serves one request at a time.
+pub(in crate::backend) struct Connection {
+    speaker: Http1Driver,
+    bell: DriverWaker,
+    patience: DeadlineTimer,
+    /// What its answers begin with.
+    fields: HeaderCache,
+    /// Answers since the last plain one.
+    others: u8,
+}
+
+/// Who reads and writes.
+enum Http1Driver {
+    /// The task that uses it.
+    Own(Io),
+    /// hyper.
+    Hyper {
+        sender: SendRequest<Body>,
+        driver: Box<hyper_http1::Connection<Rewind, Body>>,
+    },
+    /// Nobody any more.
+    Gone,
+}
+
+/// The body of an answer.
+pub(in crate::backend) enum ReceivedBody {
+    /// All of it, in memory.
+    Whole(Bytes),
+    /// The way to it.
+    Streaming(Incoming),
+}
+
+/// Why an exchange gave no response.
+pub(in crate::backend) enum ExchangeError {
+    /// Nothing was written; the request is where it was.
+    Unsent(BoxError),
+    /// Some of it may have been.
+    Lost(BoxError),
+    /// There was none in time.
+    Late,
+}
+
+impl Connection {
+    /// Speaks HTTP over `io`. Nothing is sent yet.
+    pub(in crate::backend) fn open(io: Io) -> Self {
+        Self {
+            speaker: Http1Driver::Own(io),
+            bell: DriverWaker::new(),
+            patience: DeadlineTimer::default(),
+            fields: HeaderCache::default(),
+            others: 0,
+        }
+    }
+
+    /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
+    pub(in crate::backend) fn is_usable(&mut self) -> bool {
+        // However much this task has read already: to one that has read its share, every connection looks silent.
+        let looking = unconstrained(poll_fn(|_| Poll::Ready(self.is_quiet())));
+        looking.now_or_never() == Some(true)
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        self.bell.hush();
+        match &mut self.speaker {
+            Http1Driver::Own(io) => direct::is_silent(io, &self.bell),
+            Http1Driver::Hyper { .. } => {
+                self.drive();
+                matches!(&self.speaker, Http1Driver::Hyper { sender, .. } if sender.is_ready())
+            }
+            Http1Driver::Gone => false,
+        }
+    }
+
+    /// Sends `request` with what is `added` to it and waits for the response's headers until `deadline`. `keeps`: the
+    /// request may be sent again afterwards, if its body is in memory; otherwise nothing that matters is left of it,
+    /// unless it is unsent.
+    pub(in crate::backend) async fn exchange(
+        &mut self,
+        request: &mut Request<Body>,
+        added: InjectedHeaders<'_>,
+        keeps: bool,
+        deadline: Instant,
+    ) -> Result<Response<ReceivedBody>, ExchangeError> {
+        let mut read = None;
+        if matches!(self.speaker, Http1Driver::Own(_)) && http1::is_plain(request) {
+            match self.ask(request, added, keeps, deadline).await? {
+                Ok(response) => {
+                    self.others = 0;
+                    return Ok(response.map(ReceivedBody::Whole));
+                }
+                Err(other) => {
+                    self.others += u8::from(other.is_some());
+                    read = other;
+                }
+            }
+        }
+        // Boxed since it would make the future of every request large.
+        added.insert_into(request.headers_mut());
+        Box::pin(self.exchange_by_hyper(request, keeps, read, deadline)).await
+    }
+
+    /// `read`: the request was written, and this came since.
+    async fn exchange_by_hyper(
+        &mut self,
+        request: &mut Request<Body>,
+        keeps: bool,
+        read: Option<Bytes>,
+        deadline: Instant,
+    ) -> Result<Response<ReceivedBody>, ExchangeError> {
+        let written = read.is_some();
+        let broken = |cause: BoxError| match written {
+            true => ExchangeError::Lost(cause),
+            false => ExchangeError::Unsent(cause),
+        };
+        let answered = match self.hand_over(read).await {
+            Ok(answered) => answered,
+            Err(cause) => return Err(broken(cause.into())),
+        };
+        let Http1Driver::Hyper { sender, .. } = &mut self.speaker else {
+            return Err(broken("the connection has ended".into()));
+        };
+        headers::set_length(request);
+        let spare = keeps.then(|| RequestCopy::of(request)).flatten();
+        let exchange = Exchange {
+            response: sender.try_send_request(take(request)),
+            connection: self,
+            deadline,
+        };
+        let outcome = exchange.await;
+        if let Some(spare) = spare {
+            spare.restore(request);
+        }
+        match outcome {
+            Ok(Ok(response)) => {
+                if let Some(answered) = answered {
+                    answered.set();
+                }
+                Ok(response.map(ReceivedBody::Streaming))
+            }
+            Ok(Err(mut refused)) => match refused.take_message() {
+                Some(back) => {
+                    *request = back;
+                    Err(broken(refused.into_error().into()))
+                }
+                None => Err(ExchangeError::Lost(refused.into_error().into())),
+            },
+            Err(AnswerTimeout) => Err(ExchangeError::Late),
+        }
+    }
+
+    /// From here on hyper speaks. Who has sent a request already tells it once the answer's head has come.
+    async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<Option<AnswerSignal>> {
+        let io = match replace(&mut self.speaker, Http1Driver::Gone) {
+            Http1Driver::Own(io) => io,
+            other => {
+                self.speaker = other;
+                return Ok(None);
+            }
+        };
+        let (io, answered) = match read {
+            Some(read) => {
+                let (io, answered) = Rewind::of(io, read);
+                (io, Some(answered))
+            }
+            None => (Rewind::fresh(io), None),
+        };
+        let mut builder = hyper_http1::Builder::new();
+        let (sender, driver) = builder.max_buf_size(READ_AHEAD).handshake(io).await?;
+        let driver = Box::new(driver);
+        self.speaker = Http1Driver::Hyper { sender, driver };
+        self.bell.ring();
+        Ok(answered)
+    }
+
+    /// The answer that hyper brought is over: it need not speak any longer.
+    fn take_back(&mut self) {
+        if self.others >= OTHERS {
+            return;
+        }
+        self.speaker = match replace(&mut self.speaker, Http1Driver::Gone) {
+            Http1Driver::Hyper { driver, .. } => {
+                let parts = driver.into_parts();
+                self.bell.ring();
+                match parts.io.into_io() {
+                    Some(io) if parts.read_buf.is_empty() => Http1Driver::Own(io),
+                    _ => Http1Driver::Gone,
+                }
+            }
+            other => other,
+        };
+    }
+
+    /// Reads from the body of a response that hyper brought.
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut Incoming,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.bell.hush();
+        let quiet = &mut Context::from_waker(Waker::noop());
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(quiet) {
+            return Poll::Ready(frame);
+        }
+        self.drive();
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(quiet) {
+            return Poll::Ready(frame);
+        }
+        self.bell.wait(cx);
+        Poll::Pending
+    }
+
+    fn drive(&mut self) {
+        if self.bell.rang()
+            && let Http1Driver::Hyper { driver, .. } = &mut self.speaker
+            && Pin::new(driver)
+                .poll(&mut Context::from_waker(self.bell.waker()))
+                .is_ready()
+        {
+            // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
+            self.speaker = Http1Driver::Gone;
+        }
+    }
+}
+
+/// There was no answer in time.
+struct AnswerTimeout;
+
+pin_project! {
+    /// A request on its way over a connection, with hyper. Not an `async fn`, which would hold the request twice.
+    struct Exchange<'a, F> {
+        #[pin]
+        response: F,
+        connection: &'a mut Connection,
+        deadline: Instant,
+    }
+}
+
+impl<F> Future for Exchange<'_, F>
+where
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>>,
+{
+    type Output = Result<F::Output, AnswerTimeout>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        this.connection.bell.hush();
+        this.connection.drive();
+        let quiet = &mut Context::from_waker(Waker::noop());
+        if let Poll::Ready(outcome) = this.response.poll(quiet) {
+            return Poll::Ready(Ok(outcome));
+        }
+        let Connection { bell, patience, .. } = &mut **this.connection;
+        if patience.is_over(*this.deadline, bell.waker()) {
+            return Poll::Ready(Err(AnswerTimeout));
+        }
+        bell.wait(cx);
+        Poll::Pending
+    }
+}
+
+impl ExchangeError {
+    /// What is known of it.
+    pub(in crate::backend) fn into_cause(self) -> BoxError {
+        match self {
+            Self::Unsent(cause) | Self::Lost(cause) => cause,
+            Self::Late => "no answer in time".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

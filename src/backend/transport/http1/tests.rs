@@ -1,0 +1,216 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::answer::FIELDS;
+use super::*;
+use crate::http1::HeaderCache;
+use crate::request::context::RequestContext;
+use crate::request::peer::Peer;
+
+fn written(request: &Request<Body>) -> String {
+    let (mut out, host) = (Vec::new(), HeaderValue::from_static("h:1"));
+    assert!(write_head(
+        &mut out,
+        request,
+        InjectedHeaders::default().at(&host)
+    ));
+    String::from_utf8(out).unwrap()
+}
+
+fn read_str(text: &str) -> Option<(ParsedAnswer, HeaderMap)> {
+    let mut headers = HeaderMap::new();
+    let whole = read(
+        &Bytes::copy_from_slice(text.as_bytes()),
+        &mut HeaderCache::default(),
+        &mut headers,
+    )?;
+    Some((whole, headers))
+}
+
+#[test]
+fn a_request_is_written_as_the_rfc_spells_it() {
+    let mut request = Request::post("/v1/table/a/describe?delimiter=.")
+        .header("x-a", "1")
+        .header("host", "of the client")
+        .header("x-a", "2")
+        .body(Body::full("{}"))
+        .unwrap();
+    let head =
+        "POST /v1/table/a/describe?delimiter=. HTTP/1.1\r\nx-a: 1\r\nx-a: 2\r\nhost: h:1\r\n";
+    let expected = format!("{head}content-length: 2\r\n\r\n");
+    assert_eq!(written(&request), expected);
+    // Whatever the headers say: once, and what is sent.
+    for said in ["2", "7"] {
+        let said = HeaderValue::from_static(said);
+        request.headers_mut().append(CONTENT_LENGTH, said);
+        assert_eq!(written(&request), expected);
+    }
+    *request.body_mut() = Body::empty();
+    let expected = format!("{head}content-length: 0\r\n\r\n");
+    assert_eq!(written(&request), expected);
+    let mut bare = Request::new(Body::empty());
+    assert_eq!(written(&bare), "GET / HTTP/1.1\r\nhost: h:1\r\n\r\n");
+    bare.headers_mut().insert(CONTENT_LENGTH, 0.into());
+    assert_eq!(written(&bare), "GET / HTTP/1.1\r\nhost: h:1\r\n\r\n");
+    *bare.body_mut() = Body::full("x".repeat(10_203));
+    let expected = "GET / HTTP/1.1\r\nhost: h:1\r\ncontent-length: 10203\r\n\r\n";
+    assert_eq!(written(&bare), expected);
+}
+
+#[test]
+fn what_was_added_for_another_connection_is_said_once() {
+    let learned = RequestContext {
+        peer: Some(Peer::new("192.0.2.7:1".parse().unwrap(), false)),
+        ..RequestContext::default()
+    };
+    let host = HeaderValue::from_static("h:1");
+    let added = InjectedHeaders::of(&learned, "x-c-").at(&host);
+    let mut request = Request::new(Body::empty());
+    let before = HeaderValue::from_static("h:2");
+    InjectedHeaders::of(&learned, "x-c-")
+        .at(&before)
+        .insert_into(request.headers_mut());
+    let mut out = Vec::new();
+    assert!(write_head(&mut out, &request, added));
+    let expected = "GET / HTTP/1.1\r\nhost: h:1\r\nx-forwarded-for: 192.0.2.7\r\n\
+                    forwarded: for=192.0.2.7;proto=http\r\n\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn what_is_not_plain_is_left_to_others() {
+    let request = |method: &str, body| {
+        let request = Request::builder().method(method);
+        request.body(body).unwrap()
+    };
+    assert!(is_plain(&request("POST", Body::full("x"))));
+    assert!(is_plain(&request("GET", Body::empty())));
+    for method in ["HEAD", "CONNECT", "OPTIONS", "OTHER"] {
+        assert!(!is_plain(&request(method, Body::empty())), "{method}");
+    }
+    let long = |length| Body::full(vec![b'x'; length]);
+    assert!(is_plain(&request("POST", long(16 << 10))));
+    assert!(!is_plain(&request("POST", long((16 << 10) + 1))));
+    let streamed = Body::stream(http_body_util::Full::new(Bytes::from("x")));
+    assert!(!is_plain(&request("POST", streamed)));
+    for name in ["connection", "transfer-encoding", "upgrade", "expect", "te"] {
+        let mut request = request("POST", Body::full("x"));
+        let name = HeaderName::from_static(name);
+        request.headers_mut().insert(name, "x".parse().unwrap());
+        assert!(!write_head(
+            &mut Vec::new(),
+            &request,
+            InjectedHeaders::default()
+        ));
+    }
+}
+
+#[test]
+fn an_answer_that_is_there_as_a_whole_is_read() {
+    let answer = "HTTP/1.1 404 Not Found\r\nServer: s\r\nset-cookie: a\r\nSet-Cookie: b\r\n\
+                  Content-Length: 4\r\nConnection: Keep-Alive\r\n\r\nbody";
+    let (whole, headers) = read_str(answer).unwrap();
+    assert!(whole.stays);
+    assert_eq!(whole.status, 404);
+    assert_eq!(whole.body, "body");
+    assert_eq!(headers["server"], "s");
+    assert_eq!(headers["content-length"], "4");
+    let cookies: Vec<_> = headers.get_all("set-cookie").iter().collect();
+    assert_eq!(cookies, ["a", "b"]);
+    assert_eq!(headers.len(), 4);
+    let (empty, _) = read_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+    assert!(empty.stays && empty.body.is_empty());
+}
+
+#[test]
+fn headers_are_read_without_the_spaces_around_them_and_without_those_that_end_here() {
+    let answer = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nX-Forwarded-For: a\r\n\
+                  a:b: c\r\nnone:\r\nspaces: \t \r\nX_1.-~: \t x \u{e9}\ty \t\r\n\
+                  content-type: application/json\r\ncontent-length:0\r\nproxy-connection: x\r\n\r\n";
+    let (_, headers) = read_str(answer).unwrap();
+    let all = headers.iter();
+    let all: Vec<_> = all
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    let expected: [(&str, &[u8]); 6] = [
+        ("a", b"b: c"),
+        ("none", b""),
+        ("spaces", b""),
+        ("x_1.-~", "x \u{e9}\ty".as_bytes()),
+        ("content-type", b"application/json"),
+        ("content-length", b"0"),
+    ];
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn a_connection_that_ends_or_says_more_than_was_asked_does_not_stay() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\nconnection: close\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n",
+    ] {
+        let (whole, _) = read_str(answer).unwrap();
+        assert!(!whole.stays && whole.body == "x", "{answer}");
+    }
+}
+
+#[test]
+fn an_answer_of_which_anything_is_missing_or_unclear_is_not_read() {
+    let whole = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
+    assert!(read_str(whole).is_some());
+    for end in 0..whole.len() {
+        assert!(read_str(&whole[..end]).is_none(), "{end}");
+    }
+    for (from, to) in [
+        ("HTTP/1.1", "HTTP/1.0"),
+        ("HTTP/1.1", "HTTP/1.1 "),
+        ("200 OK", "200"),
+        ("200 OK", "200 "),
+        ("200 OK", "200 OK "),
+        ("200 OK", "+20 OK"),
+        ("200 OK\r\n", "200 OK\r\n folded: x\r\n"),
+        ("200 OK\r\n", "200 OK\r\n: x\r\n"),
+        ("200 OK\r\n", "200 OK\r\nx\r\n"),
+        ("200 OK", "100 Continue"),
+        ("200 OK", "101 Switching Protocols"),
+        ("200 OK", "103 Early Hints"),
+        ("200 OK", "204 No Content"),
+        ("200 OK", "304 Not Modified"),
+        ("200 OK", "200 Fine"),
+        ("200 OK", "999 "),
+        ("length: 4", "length: 5"),
+        ("length: 4", "length: +4"),
+        ("length: 4", "length: -4"),
+        ("length: 4", "length: 4, 4"),
+        ("length: 4", "length: 4\r\ncontent-length: 4"),
+        ("length: 4", "length: 0x4"),
+        ("length: 4", "length: "),
+        ("length: 4", "length: 99999999999999999999999"),
+        ("length: 4", "length: 18446744073709551615"),
+        ("length: 4", "length : 4"),
+        ("length: 4", "length: 4\r\n folded"),
+        ("length: 4", "length: 4\r\ntransfer-encoding: chunked"),
+        ("length: 4", "length: 4\r\nupgrade: h2c"),
+        ("length: 4", "length: 4\r\nconnection: x-secret"),
+        ("length: 4", "length: 4\r\nx: \u{1}"),
+        ("length: 4", "length: 4\r\nx: \u{7f}"),
+        ("length: 4", "length: 4\r\nx: y\rtransfer-encoding: chunked"),
+        (
+            "length: 4",
+            "length: 4\r\nkeep-alive: y\rtransfer-encoding: chunked",
+        ),
+        ("length: 4", "length: 4\r\nx: y\r"),
+        ("length: 4", "length: 4\r\nx y: z"),
+        ("length: 4", "length: 4\r\nx\u{e9}: z"),
+        ("content-length: 4", "transfer-encoding: chunked"),
+        ("content-length: 4", "x: y"),
+    ] {
+        let other = whole.replacen(from, to, 1);
+        assert_ne!(other, whole);
+        assert!(read_str(&other).is_none(), "{other}");
+    }
+    let many = "x: y\r\n".repeat(FIELDS);
+    assert!(read_str(&whole.replacen("content", &format!("{many}content"), 1)).is_none());
+}

@@ -1,0 +1,268 @@
+//! HTTP/2 to an address of a catalog: many requests over few connections (RFC 9113).
+//!
+//! Over `https` the catalog chooses (ALPN), and may choose HTTP/1.1; over `http` it is known beforehand. Each request
+//! is driven by the task that sends it; only the frames of a connection move in a task of their own.
+//!
+//! Of a request that the catalog says it did not act on, no more is known than of one that was never sent (RFC 9113,
+//! section 8.7), so it is sent again.
+
+mod exchange;
+mod inflow;
+mod line;
+mod outflow;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{Shared, WeakShared};
+use http::Request;
+use http::uri::{Authority, Scheme};
+use tokio::time::timeout_at;
+
+use super::pool::Pool;
+use crate::backend::rest::attempt::{AnswerSource, AttemptOutcome, AttemptTerms, in_http1};
+use crate::backend::transport::connect::{Dialer, Io};
+use crate::body::Body;
+use crate::error::BoxError;
+use exchange::{StreamError, exchange};
+pub(in crate::backend) use inflow::RecvBody;
+use line::{Http2Connection, StreamPermit};
+
+/// How often a request is sent that the catalog does not look at, since its connections are closing.
+const UNPROCESSED: u32 = 3;
+
+/// The HTTP/2 connections to one base address.
+pub(in crate::backend) struct Http2Pool {
+    scheme: Scheme,
+    authority: Authority,
+    dialer: Arc<Dialer>,
+    idle_timeout: Duration,
+    state: Mutex<State>,
+    /// The catalog was offered HTTP/2 and chose HTTP/1.1.
+    declined: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Filled in this order, so that the last ones fall idle.
+    lines: Vec<Arc<Http2Connection>>,
+    dialing: Option<WeakShared<Dialing>>,
+    /// One that turned out to be for HTTP/1.1.
+    other: Option<Arc<Mutex<Option<Io>>>>,
+}
+
+/// A connection that is being opened, for all who wait for one.
+type Dialing = Pin<Box<dyn Future<Output = Result<DialOutcome, DialError>> + Send>>;
+
+#[derive(Clone)]
+enum DialOutcome {
+    Line(Arc<Http2Connection>),
+    /// One for HTTP/1.1, for the first who takes it.
+    Other(Arc<Mutex<Option<Io>>>),
+}
+
+/// Why there is no connection, for all who waited for it.
+#[derive(Clone, Debug)]
+struct DialError(Arc<BoxError>);
+
+impl Http2Pool {
+    /// Connections that `dialer` opens; nothing is contacted.
+    pub(in crate::backend) fn new(
+        scheme: Scheme,
+        authority: Authority,
+        dialer: Arc<Dialer>,
+        idle_timeout: Duration,
+    ) -> Self {
+        Self {
+            scheme,
+            authority,
+            dialer,
+            idle_timeout,
+            state: Mutex::default(),
+            declined: AtomicBool::new(false),
+        }
+    }
+
+    /// One more of the kind, without any connection.
+    pub(in crate::backend) fn another(&self) -> Self {
+        let dialer = Arc::clone(&self.dialer);
+        Self::new(
+            self.scheme.clone(),
+            self.authority.clone(),
+            dialer,
+            self.idle_timeout,
+        )
+    }
+
+    /// A place in an HTTP/2 connection; `None`: the catalog speaks HTTP/1.1. `fresh_connection`: not in a connection that was open
+    /// before.
+    async fn slot(&self, fresh_connection: bool) -> Result<Option<StreamPermit>, BoxError> {
+        if fresh_connection {
+            self.lock().lines.clear();
+        } else if self.has_declined() {
+            return Ok(None);
+        }
+        loop {
+            let dialing = {
+                let mut state = self.lock();
+                if let Some(slot) = state.slot() {
+                    return Ok(Some(slot));
+                }
+                self.dialing(&mut state)
+            };
+            let dialed = dialing.clone().await;
+            self.lock().settle(&dialing, &dialed);
+            match dialed? {
+                DialOutcome::Line(_) => self.declined.store(false, Ordering::Relaxed),
+                DialOutcome::Other(_) => {
+                    self.declined.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Whether the catalog chose HTTP/1.1 when it was asked last.
+    fn has_declined(&self) -> bool {
+        self.declined.load(Ordering::Relaxed)
+    }
+
+    /// A connection for HTTP/1.1. An error, too, where the catalog has changed its mind: then the next request is sent
+    /// in HTTP/2.
+    pub(in crate::backend) async fn alone(&self) -> Result<Io, BoxError> {
+        if let Some(io) = self.lock().other.take().and_then(|io| taken(&io)) {
+            return Ok(io);
+        }
+        match open(Arc::clone(&self.dialer)).await? {
+            DialOutcome::Line(line) => {
+                self.lock().lines.push(line);
+                self.declined.store(false, Ordering::Relaxed);
+                Err("it speaks HTTP/2 now".into())
+            }
+            DialOutcome::Other(io) => taken(&io).ok_or_else(|| "no connection".into()),
+        }
+    }
+
+    /// Closes what has been idle for too long or takes no more requests.
+    pub(in crate::backend) fn reap(&self) {
+        let timeout = self.idle_timeout;
+        let retains_request =
+            |line: &Arc<Http2Connection>| line.is_open() && !line.is_idle_for(timeout);
+        self.lock().lines.retain(retains_request);
+    }
+
+    fn dialing(&self, state: &mut State) -> Shared<Dialing> {
+        let under_way = state.dialing.as_ref().and_then(WeakShared::upgrade);
+        under_way.unwrap_or_else(|| {
+            let dialing: Dialing = Box::pin(open(Arc::clone(&self.dialer)));
+            let dialing = dialing.shared();
+            state.dialing = dialing.downgrade();
+            dialing
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn slot(&mut self) -> Option<StreamPermit> {
+        let slot = self.lines.iter().find_map(|line| line.slot());
+        if slot.is_none() {
+            self.lines.retain(|line| line.is_open());
+        }
+        slot
+    }
+
+    /// Keeps what was opened; whoever needs another one opens it.
+    fn settle(&mut self, dialing: &Shared<Dialing>, dialed: &Result<DialOutcome, DialError>) {
+        let kept = self.dialing.as_ref().and_then(WeakShared::upgrade);
+        if !kept.is_some_and(|kept| kept.ptr_eq(dialing)) {
+            return;
+        }
+        self.dialing = None;
+        match dialed {
+            Ok(DialOutcome::Line(line)) => self.lines.push(Arc::clone(line)),
+            Ok(DialOutcome::Other(io)) => self.other = Some(Arc::clone(io)),
+            Err(_) => {}
+        }
+    }
+}
+
+async fn open(dialer: Arc<Dialer>) -> Result<DialOutcome, DialError> {
+    let undialed = |cause: BoxError| DialError(Arc::new(cause));
+    let (io, http2) = dialer.dial_either().await.map_err(undialed)?;
+    if !http2 {
+        return Ok(DialOutcome::Other(Arc::new(Mutex::new(Some(io)))));
+    }
+    let line = Http2Connection::open(io).await;
+    let line = line.map_err(|error| undialed(error.into()))?;
+    Ok(DialOutcome::Line(Arc::new(line)))
+}
+
+fn taken(io: &Mutex<Option<Io>>) -> Option<Io> {
+    io.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Sends `request`, in HTTP/1.1 if the catalog chooses so, and waits for the answer's headers. Nothing is left of the
+/// request, unless it is unsent.
+pub(in crate::backend) async fn attempt(
+    pool: &Pool,
+    lines: &Http2Pool,
+    request: &mut Request<Body>,
+    terms: AttemptTerms<'_>,
+) -> AttemptOutcome {
+    let AttemptTerms {
+        deadline,
+        fresh_connection,
+        ..
+    } = terms;
+    let alone = AttemptTerms {
+        retains_request: false,
+        ..terms
+    };
+    let mut last = None;
+    for _ in 0..UNPROCESSED {
+        let slot = match timeout_at(deadline, lines.slot(fresh_connection)).await {
+            Ok(Ok(Some(slot))) => slot,
+            Ok(Ok(None)) => match in_http1(pool, request, alone).await {
+                AttemptOutcome::Unsent(cause) if !lines.has_declined() => {
+                    last = Some(cause);
+                    continue;
+                }
+                outcome => return outcome,
+            },
+            Ok(Err(cause)) => return AttemptOutcome::Unsent(cause),
+            Err(_) => return AttemptOutcome::TimedOut { sent: false },
+        };
+        let pooled = slot.used;
+        match timeout_at(deadline, exchange(lines, slot, request)).await {
+            Ok(Ok(response)) => {
+                let response = response.map(|body| AnswerSource::Stream(Box::new(body)));
+                return AttemptOutcome::Answered(response);
+            }
+            Ok(Err(StreamError::Unsent(cause))) => last = Some(cause),
+            Ok(Err(StreamError::Refused(cause))) => return AttemptOutcome::Refused(cause),
+            Ok(Err(StreamError::Lost(cause))) => return AttemptOutcome::Lost { cause, pooled },
+            Err(_) => return AttemptOutcome::TimedOut { sent: true },
+        }
+    }
+    AttemptOutcome::Unsent(last.unwrap_or_else(|| "no connection".into()))
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for DialError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}

@@ -1,0 +1,137 @@
+//! One HTTP/2 connection: how many requests it takes, how it is kept alive, when it has been idle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{Builder, Connection, SendRequest};
+use h2::{Ping, PingPong};
+use hyper_util::rt::TokioIo;
+use tokio::time::{sleep, timeout};
+
+use crate::backend::transport::coarse_clock;
+use crate::backend::transport::coarse_clock::Moment;
+use crate::backend::transport::connect::Io;
+use crate::error::BoxError;
+
+/// Requests of one connection at a time; a catalog may allow fewer. More requests open more connections.
+const STREAMS: usize = 64;
+/// What a catalog may send of one answer before anybody reads it.
+const STREAM_WINDOW: u32 = 512 << 10;
+/// What it may send of all of them: nobody's answer waits for room that others do not make.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
+/// What is held of a request's body that the catalog does not take.
+const SEND_BUFFER: usize = 128 << 10;
+/// Headers of an answer, all together.
+const HEADERS: u32 = 64 << 10;
+/// How often a catalog is asked whether it is still there …
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// … and how long that may take.
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+
+/// One connection.
+pub(super) struct Http2Connection {
+    sender: SendRequest<Bytes>,
+    streams: AtomicUsize,
+    idle_since: AtomicU64,
+}
+
+/// A request's place in a connection, until dropped.
+pub(super) struct StreamPermit {
+    line: Arc<Http2Connection>,
+    /// Whether the connection has carried a request before.
+    pub(super) used: bool,
+}
+
+impl Http2Connection {
+    /// Speaks HTTP/2 over `io`.
+    pub(super) async fn open(io: Io) -> Result<Self, h2::Error> {
+        let mut builder = Builder::new();
+        builder
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buffer_size(SEND_BUFFER)
+            .max_header_list_size(HEADERS)
+            .initial_max_send_streams(STREAMS)
+            .enable_push(false);
+        let (sender, connection) = builder.handshake(TokioIo::new(io)).await?;
+        tokio::spawn(drive(connection));
+        Ok(Self {
+            sender,
+            streams: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether the catalog takes further requests here, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        !matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Err(_)))
+    }
+
+    /// Whether no request has been under way for so long.
+    pub(super) fn is_idle_for(&self, time: Duration) -> bool {
+        let since = self.idle_since.load(Ordering::Relaxed);
+        self.streams.load(Ordering::Relaxed) == 0
+            && Duration::from_micros(coarse_clock::now().saturating_sub(since)) >= time
+    }
+
+    /// A place for a request, if there is one.
+    pub(super) fn slot(self: &Arc<Self>) -> Option<StreamPermit> {
+        let room = STREAMS.min(self.sender.current_max_send_streams());
+        let taken = |streams| (streams < room).then_some(streams + 1);
+        let order = Ordering::Relaxed;
+        self.streams.fetch_update(order, order, taken).ok()?;
+        let slot = StreamPermit {
+            line: Arc::clone(self),
+            used: self.idle_since.load(order) != 0,
+        };
+        self.is_open().then_some(slot)
+    }
+}
+
+impl StreamPermit {
+    /// What sends the request.
+    pub(super) fn sender(&self) -> SendRequest<Bytes> {
+        self.line.sender.clone()
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let now: Moment = coarse_clock::now();
+        self.line.idle_since.store(now, Ordering::Relaxed);
+        self.line.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Moves the frames of a connection until it ends: by itself, when nobody holds it any more, or with a catalog that is
+/// gone without a word.
+async fn drive(mut connection: Connection<TokioIo<Io>, Bytes>) {
+    let pings = connection.ping_pong();
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(cause = %error, "an HTTP/2 connection to a catalog ended");
+        },
+        error = silent(pings) => {
+            tracing::debug!(cause = %error, "an HTTP/2 connection to a catalog is given up");
+        }
+    }
+}
+
+/// Ready when a ping is not answered.
+async fn silent(pings: Option<PingPong>) -> BoxError {
+    let Some(mut pings) = pings else {
+        return std::future::pending().await;
+    };
+    loop {
+        sleep(PING_EVERY).await;
+        match timeout(PONG_WITHIN, pings.ping(Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return error.into(),
+            Err(_) => return "a ping is not answered".into(),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! A request for a batch: admitted, run, answered.
+//!
+//! `batch-create` and `batch-commit` are one path: a batch-create is a commit of versions only, and only the words of
+//! its answer differ.
+
+mod answer;
+pub mod outcomes;
+pub(in crate::batch) mod rename;
+pub(in crate::batch) mod second_name;
+pub(in crate::batch) mod table_lock;
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
+use http::{Response, StatusCode};
+
+pub use answer::json;
+
+use super::log::{Action, Intent, VersionRange};
+use super::participant::CallerContext;
+use super::plan::{Entry, Plan};
+use super::step::{Event, Refusal, step};
+use super::{Batches, TableBranch, TableKey, unread};
+use crate::backend::{Authority, Backend};
+use crate::batch::api::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
+use crate::batch::run::BatchRun;
+use crate::body::Body;
+use crate::config::BatchMode;
+use crate::error::Error;
+use crate::protocol::canonical;
+use crate::protocol::commit::{CommitOperation, DeleteTableVersions};
+use crate::protocol::context::Context;
+use crate::protocol::identifier::Identifier;
+use crate::request::origin::Origin;
+
+/// One request for a batch, its body checked and without `identity`.
+pub struct BatchCall {
+    /// In whose words it was asked.
+    pub form: Form,
+    /// What is to be done.
+    pub operations: Vec<CommitOperation>,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+/// The contract's two requests for batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `batch-create`: versions only.
+    Create,
+    /// `batch-commit`: any of its operations.
+    Commit,
+}
+
+/// Who asks for a batch.
+pub struct Caller {
+    /// Whatever distinguishes callers.
+    pub name: String,
+    /// The `Idempotency-Key` header.
+    pub idempotency_key: Option<String>,
+    /// The caller's credentials.
+    pub authority: Authority,
+    /// The caller's context.
+    pub context: Context,
+    /// The caller's request.
+    pub origin: Origin,
+}
+
+impl Batches {
+    /// Does everything in a batch, or nothing. `route` finds a table's backend and the catalog's own identifier.
+    /// Errors name the operation's index.
+    pub async fn commit(
+        &self,
+        call: BatchCall,
+        route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
+    ) -> Result<Response<Body>, Error> {
+        let committed = async {
+            let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
+            self.may_declare(&plan, &call.caller).await?;
+            let fingerprint = fingerprint(&call);
+            let entries = plan.entries.iter();
+            let tables = entries.map(|entry| entry.line.table.clone()).collect();
+            let plan = std::future::ready(Ok(plan));
+            let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
+            let outcome = outcome.await?;
+            call.answer(&outcome).await
+        };
+        let committed = committed.await;
+        committed.map_err(|error: Error| error.reworded(|message| call.form.spell(message)))
+    }
+
+    /// Begins a coordinated batch, or joins the one that is the same: the same key or, without one, the same
+    /// `fingerprint`, from the same caller. Only the first is planned. `tables`: that of each of its entries.
+    pub(super) async fn coordinate(
+        &self,
+        caller: &Caller,
+        fingerprint: Fingerprint,
+        tables: Vec<TableKey>,
+        plan: impl Future<Output = Result<Plan, Refusal>> + Send + 'static,
+    ) -> Result<Arc<Outcome>, Error> {
+        let permit = self.coordinator.permits.admit(&tables);
+        let key = caller.idempotency_key.as_deref();
+        let request = RequestKey::new(&caller.name, key, fingerprint);
+        let name = || self.coordinator.ids.next();
+        let admitted = self.outcomes.admit(&request, tables, name).await;
+        let outcome = match admitted.map_err(unread)? {
+            Admission::Different => return Err(different()),
+            Admission::Join(outcome) => return Ok(outcome),
+            Admission::First(outcome) => outcome,
+        };
+        let (idempotency, fingerprint) = (request.idempotency(), request.fingerprint().to_owned());
+        let (key, has_key) = request.into_parts();
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(full) => {
+                let error = full.into_error();
+                // Whoever has joined meanwhile is told the same.
+                outcome.refuse(&error);
+                self.outcomes.finish(&key, has_key, &outcome).await;
+                return Err(error);
+            }
+        };
+        let coordinator = Arc::clone(&self.coordinator);
+        let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
+        // In a task of its own: a client that goes away stops nothing.
+        let run = tokio::spawn(async move {
+            let plan = match plan.await {
+                Ok(plan) => plan,
+                Err(refusal) => {
+                    coordinator.metrics.refused();
+                    let written = false;
+                    return of_run.set(BatchAnswer::Refused { refusal, written });
+                }
+            };
+            let intent = Intent {
+                entries: plan.intent_entries(),
+                idempotency,
+                fingerprint,
+            };
+            let (state, effects) = step(plan.state(), Event::Begin);
+            let run = BatchRun::new(coordinator, plan, intent, of_run, asker, permit);
+            run.run(state, effects).await;
+        });
+        let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = finished.wait() => {}
+                // It panicked before there was a batch; one that runs answers before it ends, however it does.
+                Err(ended) = run => if ended.is_panic() { finished.give_up() },
+            }
+            outcomes.finish(&key, has_key, &finished).await;
+        });
+        Ok(outcome)
+    }
+
+    /// Whether a catalog has, or may have, an atomic batch-create of its own. What is not known yet is found out by asking.
+    fn may_be_atomic(&self, backend: &Backend) -> bool {
+        match backend.batch_mode() {
+            BatchMode::Atomic => true,
+            BatchMode::Versions => false,
+            BatchMode::Auto => {
+                let known = self.coordinator.atomic.get(backend.name());
+                known.is_none_or(|known| *known)
+            }
+        }
+    }
+
+    pub(super) fn asker(&self, caller: &Caller) -> CallerContext {
+        CallerContext {
+            authority: caller.authority.clone(),
+            context: caller.context.clone(),
+            timeout: self.coordinator.settings().prepare_timeout,
+            origin: caller.origin.clone(),
+        }
+    }
+}
+
+/// The answer to a key that came with something else before.
+pub(super) fn different() -> Error {
+    let message = "this Idempotency-Key was used before, with other entries";
+    Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+impl Form {
+    /// A message about entries in the words of this request.
+    fn spell(self, message: &str) -> String {
+        match self {
+            Self::Create => message.to_owned(),
+            Self::Commit => message.replace("entries[", "operations["),
+        }
+    }
+}
+
+/// Routes every operation and puts its body into the catalog's terms.
+fn routed(
+    call: &BatchCall,
+    route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
+) -> Result<Vec<Entry>, Error> {
+    let mut entries = Vec::with_capacity(call.operations.len());
+    for (index, operation) in call.operations.iter().enumerate() {
+        let within = |error: Error| error.within(&format!("entries[{index}]"));
+        let (backend, table) = route(operation.id()).map_err(within)?;
+        let body = operation.body_for(&table);
+        let (branch, action) = action(operation).map_err(within)?;
+        let table = TableKey {
+            backend: Arc::clone(backend.catalog()),
+            table,
+        };
+        entries.push(Entry {
+            backend,
+            line: TableBranch::new(table, branch),
+            action,
+            body,
+        });
+    }
+    Ok(entries)
+}
+
+/// The branch and the change that an operation is about.
+fn action(operation: &CommitOperation) -> Result<(Option<String>, Action), Error> {
+    Ok(match operation {
+        CommitOperation::DeclareTable(declare) => {
+            let location = declare.location.clone();
+            (None, Action::Declare { location })
+        }
+        CommitOperation::CreateTableVersion(create) => {
+            let action = Action::CreateVersion {
+                version: create.version,
+                manifest_size: create
+                    .manifest_size
+                    .and_then(|size| u64::try_from(size).ok()),
+                e_tag: create.e_tag.clone(),
+            };
+            (create.branch.clone(), action)
+        }
+        CommitOperation::DeleteTableVersions(delete) => {
+            let ranges = bounded(delete)?;
+            (delete.branch.clone(), Action::DeleteVersions { ranges })
+        }
+        CommitOperation::DeregisterTable(_) => (None, Action::Deregister),
+    })
+}
+
+fn bounded(delete: &DeleteTableVersions) -> Result<Vec<VersionRange>, Error> {
+    let ranges = delete.ranges.iter().enumerate();
+    let ranges = ranges.map(|(place, range)| match range.end {
+        Some(end) => Ok(VersionRange {
+            start: range.start,
+            end,
+        }),
+        None => Err(Error::invalid(format!(
+            "`delete_table_versions.ranges[{place}].end_version`: -1 would delete the latest version, too, which has to \
+             stay in a batch; deregister the table to have it gone"
+        ))),
+    });
+    ranges.collect()
+}
+
+/// The same values have the same fingerprint, however the body spells them.
+fn fingerprint(call: &BatchCall) -> Fingerprint {
+    let has_key = call.caller.idempotency_key.is_some();
+    let mut canonical = Hasher::new(&SHA256);
+    let mut spelled = has_key.then(|| Hasher::new(&SHA256));
+    let mut spelling = Vec::new();
+    for operation in &call.operations {
+        let body = operation.body_for(operation.id());
+        spelling.clear();
+        // It was JSON when it was parsed.
+        canonical::write(&String::from_utf8_lossy(&body), &mut spelling);
+        let texts = [spelling.as_slice(), &body];
+        for (hasher, text) in std::iter::once(&mut canonical)
+            .chain(&mut spelled)
+            .zip(texts)
+        {
+            if call.form == Form::Commit {
+                hasher.update(operation.kind().as_bytes());
+                hasher.update(b":");
+            }
+            hasher.update(text);
+            hasher.update(b"\n");
+        }
+    }
+    Fingerprint::new(canonical, spelled)
+}

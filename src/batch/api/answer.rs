@@ -1,0 +1,179 @@
+//! The answers to requests for batches, in the contract's words.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{BatchCall, Form};
+use crate::batch::api::outcomes::{BatchAnswer, Outcome};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::commit::CommitOperation;
+
+/// A `BatchCreateTableVersionsResponse`.
+#[derive(Serialize)]
+struct Versions<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction_id: Option<String>,
+    versions: &'a [Box<RawValue>],
+}
+
+/// A `BatchCommitTablesResponse`.
+#[derive(Serialize)]
+struct Results {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction_id: Option<String>,
+    results: Vec<CommitResult>,
+}
+
+/// A `CommitTableResult`: of exactly one kind.
+#[derive(Default, Serialize)]
+struct CommitResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    declare_table: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    create_table_version: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete_table_versions: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deregister_table: Option<Box<RawValue>>,
+}
+
+/// A `CreateTableVersionResponse`, as far as it is needed.
+#[derive(Serialize)]
+struct Created {
+    version: Box<RawValue>,
+}
+
+/// A `DeregisterTableResponse`.
+#[derive(Serialize)]
+struct Deregistered<'a> {
+    id: Vec<&'a str>,
+    #[serde(flatten)]
+    table: Table,
+}
+
+/// What a describe said of a table that was deregistered since.
+#[derive(Default, Serialize, Deserialize)]
+struct Table {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    properties: Option<Box<RawValue>>,
+}
+
+impl BatchCall {
+    /// Waits for the batch and says how it ended.
+    pub(super) async fn answer(&self, outcome: &Outcome) -> Result<Response<Body>, Error> {
+        match &*outcome.wait().await {
+            BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
+            BatchAnswer::Refused { refusal, .. } => Err(refusal.clone().into_error()),
+            BatchAnswer::Unknown => Err(Error::unavailable(
+                "the batch is not decided yet; ask for its transaction",
+            )
+            .with_transaction(outcome.id.to_string())),
+        }
+    }
+
+    /// The answer to a batch that happened. `made` holds for each operation what catalogs said of it.
+    fn committed(
+        &self,
+        transaction_id: Option<String>,
+        made: &[Box<RawValue>],
+    ) -> Result<Response<Body>, Error> {
+        let body = match self.form {
+            Form::Create => to_json(&Versions {
+                transaction_id,
+                versions: made,
+            }),
+            Form::Commit => to_json(&Results {
+                transaction_id,
+                results: self
+                    .operations
+                    .iter()
+                    .zip(made)
+                    .map(|(operation, said)| result(operation, said))
+                    .collect::<Result<_, _>>()?,
+            }),
+        };
+        Ok(json(StatusCode::OK, body?))
+    }
+}
+
+/// What one operation came to.
+fn result(operation: &CommitOperation, said: &RawValue) -> Result<CommitResult, Error> {
+    let value = match operation {
+        CommitOperation::DeclareTable(_) => Ok(said.to_owned()),
+        CommitOperation::CreateTableVersion(_) => to_raw_value(&Created {
+            version: said.to_owned(),
+        }),
+        CommitOperation::DeleteTableVersions(_) => to_raw_value(&serde_json::json!({})),
+        CommitOperation::DeregisterTable(deregister) => {
+            let table: Option<Table> = serde_json::from_str(said.get()).unwrap_or_default();
+            to_raw_value(&Deregistered {
+                id: deregister.id.names().collect(),
+                table: table.unwrap_or_default(),
+            })
+        }
+    };
+    Ok(CommitResult::of(operation, value.map_err(unwritable)?))
+}
+
+impl CommitResult {
+    fn of(operation: &CommitOperation, value: Box<RawValue>) -> Self {
+        let (value, mut result) = (Some(value), Self::default());
+        match operation {
+            CommitOperation::DeclareTable(_) => result.declare_table = value,
+            CommitOperation::CreateTableVersion(_) => result.create_table_version = value,
+            CommitOperation::DeleteTableVersions(_) => result.delete_table_versions = value,
+            CommitOperation::DeregisterTable(_) => result.deregister_table = value,
+        }
+        result
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(value).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> Error {
+    Error::internal("the answer cannot be written", error)
+}
+
+/// An answer in JSON.
+pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    *response.status_mut() = status;
+    let json = http::HeaderValue::from_static("application/json");
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, json);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::commit;
+
+    #[test]
+    fn properties_of_what_was_deregistered_are_told_as_they_were_described() {
+        let request = br#"{"operations":[{"deregister_table":{"id":["p","t"]}}]}"#;
+        let operations = commit::parse(request, 1).unwrap().operations;
+        for properties in [
+            r#"{"a":"\u00fc"}"#,
+            r#"{"$serde_json::private::RawValue":"{\"owner\":\"me\"}"}"#,
+            r#"{"$serde_json::private::RawValue":"no JSON"}"#,
+        ] {
+            let said = format!(r#"{{"location":"l","properties":{properties}}}"#);
+            let said = RawValue::from_string(said).unwrap();
+            let told = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
+            let expected = format!(
+                r#"{{"deregister_table":{{"id":["p","t"],"location":"l","properties":{properties}}}}}"#
+            );
+            assert_eq!(told.get(), expected);
+        }
+    }
+}

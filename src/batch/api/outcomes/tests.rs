@@ -1,0 +1,402 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
+use std::sync::Mutex;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::batch::log::{AbortAnswer, Intent, Logged, Resolution, Verdict};
+use crate::batch::step::{Decision, Refusal, Settled};
+use crate::error::code::Code;
+
+const REMEMBER: Duration = Duration::from_secs(60);
+/// The time of day in these tests, in milliseconds.
+const NOW: u64 = 1_000_000;
+
+/// A log that holds what it was given, and answers when it may.
+struct Shelf {
+    records: Mutex<Vec<Record>>,
+    answers: Semaphore,
+    looks: Mutex<Vec<String>>,
+}
+
+impl Shelf {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            records: Mutex::default(),
+            answers: Semaphore::new(Semaphore::MAX_PERMITS),
+            looks: Mutex::default(),
+        })
+    }
+
+    fn put(&self, record: Record) -> BatchId {
+        let id = record.id;
+        self.records.lock().unwrap().push(record);
+        id
+    }
+
+    fn looks(&self) -> usize {
+        self.looks.lock().unwrap().len()
+    }
+
+    async fn first(&self, what: &str, is: impl Fn(&Record) -> bool) -> Option<Record> {
+        self.looks.lock().unwrap().push(what.to_owned());
+        drop(self.answers.acquire().await.unwrap());
+        let records = self.records.lock().unwrap();
+        records.iter().rev().find(|record| is(record)).cloned()
+    }
+}
+
+impl Log for Shelf {
+    fn is_new(&self) -> bool {
+        true
+    }
+
+    fn intend(&self, _: BatchId, _: Arc<Intent>) -> Logged<'_, ()> {
+        unreachable!("outcomes only read")
+    }
+    fn decide(&self, _: BatchId, _: Verdict) -> Logged<'_, Decision> {
+        unreachable!("outcomes only read")
+    }
+    fn resolve(&self, _: BatchId, _: Resolution) -> Logged<'_, ()> {
+        unreachable!("outcomes only read")
+    }
+    fn note(&self, _: BatchId, _: usize, _: Settled) -> Logged<'_, ()> {
+        unreachable!("outcomes only read")
+    }
+    fn end(&self, _: BatchId, _: u64) -> Logged<'_, ()> {
+        unreachable!("outcomes only read")
+    }
+    fn forget(&self, _: u64) -> Logged<'_, ()> {
+        unreachable!("outcomes only read")
+    }
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(async move { Ok(self.first("batch", |record| record.id == id).await) })
+    }
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
+        let is = move |record: &Record| record.intent.idempotency.as_deref() == Some(key);
+        Box::pin(async move { Ok(self.first(key, is).await) })
+    }
+    fn scan<'a>(&'a self, _: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
+        unreachable!("outcomes only look")
+    }
+}
+
+fn outcomes(log: &Arc<Shelf>) -> Arc<Outcomes> {
+    let log = Arc::clone(log) as Arc<dyn Log>;
+    Arc::new(Outcomes::new(log, || NOW, REMEMBER))
+}
+
+fn fingerprint(entries: &str) -> Fingerprint {
+    let mut hasher = Hasher::new(&SHA256);
+    hasher.update(entries.as_bytes());
+    Fingerprint::new(hasher, None)
+}
+
+fn keyed(key: &str) -> RequestKey {
+    RequestKey::new("ada", Some(key), fingerprint("same"))
+}
+
+fn keyless() -> RequestKey {
+    RequestKey::new("ada", None, fingerprint("same"))
+}
+
+async fn admit(outcomes: &Outcomes, request: &RequestKey) -> Admission {
+    let admitted = outcomes.admit(request, Vec::new(), BatchId::now_v7).await;
+    admitted.unwrap()
+}
+
+async fn begin(outcomes: &Outcomes, request: &RequestKey) -> Arc<Outcome> {
+    match admit(outcomes, request).await {
+        Admission::First(outcome) => outcome,
+        Admission::Join(_) | Admission::Different => panic!("it is known"),
+    }
+}
+
+async fn joined(outcomes: &Outcomes, request: &RequestKey) -> Option<Arc<Outcome>> {
+    match admit(outcomes, request).await {
+        Admission::Join(outcome) => Some(outcome),
+        Admission::First(_) | Admission::Different => None,
+    }
+}
+
+async fn finish(outcomes: &Outcomes, request: &RequestKey, outcome: &Arc<Outcome>) {
+    outcomes
+        .finish(&request.key, request.has_key, outcome)
+        .await;
+}
+
+fn refusal(status: u16) -> Refusal {
+    Refusal {
+        status,
+        code: Code::ConcurrentModification,
+        message: "no".into(),
+    }
+}
+
+fn refused(status: u16) -> BatchAnswer {
+    BatchAnswer::Refused {
+        refusal: refusal(status),
+        written: true,
+    }
+}
+
+fn record(key: &str, verdict: Option<Verdict>, ended: Option<u64>) -> Record {
+    Record {
+        id: BatchId::now_v7(),
+        intent: Intent {
+            entries: Vec::new(),
+            idempotency: Some(keyed(key).key),
+            fingerprint: fingerprint("same").canonical,
+        },
+        verdict,
+        settled: Vec::new(),
+        resolutions: Vec::new(),
+        ended,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_batch_that_is_over_and_old() {
+    let outcomes = outcomes(&Shelf::new());
+    for (number, answered) in [BatchAnswer::Committed(Vec::new()), refused(409)]
+        .into_iter()
+        .enumerate()
+    {
+        for request in [keyed(&number.to_string()), keyless()] {
+            let outcome = begin(&outcomes, &request).await;
+            outcome.set(answered.clone());
+            finish(&outcomes, &request, &outcome).await;
+        }
+    }
+    let running = begin(&outcomes, &keyed("running")).await;
+    let stuck = begin(&outcomes, &keyed("stuck")).await;
+    stuck.set(BatchAnswer::Committed(Vec::new()));
+    finish(&outcomes, &keyed("stuck"), &stuck).await;
+    assert_eq!(outcomes.len(), 6);
+
+    tokio::time::advance(REMEMBER / 2).await;
+    outcomes.forget(|_| false);
+    assert_eq!(outcomes.len(), 6, "not old enough");
+    tokio::time::advance(REMEMBER / 2).await;
+    outcomes.forget(|id| id == stuck.id);
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes.batch(running.id).await.unwrap().is_some());
+    assert!(outcomes.batch(stuck.id).await.unwrap().is_some());
+
+    running.set(BatchAnswer::Unknown);
+    let (request, of_it, waits) = (
+        keyed("running"),
+        Arc::clone(&running),
+        Arc::clone(&outcomes),
+    );
+    let finished = tokio::spawn(async move { finish(&waits, &request, &of_it).await });
+    tokio::task::yield_now().await;
+    outcomes.forget(|_| false);
+    assert_eq!(outcomes.len(), 1, "its answer is not known yet");
+    assert!(joined(&outcomes, &keyed("running")).await.is_some());
+    running.set(BatchAnswer::Committed(Vec::new()));
+    finished.await.unwrap();
+    outcomes.forget(|_| false);
+    assert!(outcomes.is_empty());
+}
+
+/// The same entries once more, right after the answer: they are tried again.
+#[tokio::test]
+async fn without_a_key_only_what_is_running_is_joined_and_the_log_is_not_asked() {
+    let log = Shelf::new();
+    let outcomes = outcomes(&log);
+    let first = begin(&outcomes, &keyless()).await;
+    assert!(joined(&outcomes, &keyless()).await.is_some());
+    first.set(BatchAnswer::Committed(Vec::new()));
+    let second = begin(&outcomes, &keyless()).await;
+    finish(&outcomes, &keyless(), &first).await;
+    let running = joined(&outcomes, &keyless()).await.unwrap();
+    assert!(Arc::ptr_eq(&running, &second));
+    assert_eq!(log.looks(), 0);
+}
+
+#[tokio::test]
+async fn a_reason_that_passes_frees_the_key_at_once_and_a_definite_one_does_not() {
+    for (status, frees) in [
+        (503, true),
+        (500, true),
+        (429, true),
+        (425, true),
+        (408, true),
+        (400, false),
+        (404, false),
+        (409, false),
+    ] {
+        for is_finished in [false, true] {
+            let log = Shelf::new();
+            let outcomes = outcomes(&log);
+            let request = keyed("k");
+            let first = begin(&outcomes, &request).await;
+            first.set(refused(status));
+            if is_finished {
+                finish(&outcomes, &request, &first).await;
+            }
+            let mut over = record(
+                "k",
+                Some(Verdict::abort(Vec::new(), Some(&refusal(status)))),
+                None,
+            );
+            over.id = first.id;
+            log.put(over);
+            let again = joined(&outcomes, &request).await;
+            assert_eq!(again.is_none(), frees, "{status} {is_finished}");
+            let old = outcomes.batch(first.id).await.unwrap().unwrap();
+            assert!(matches!(
+                old.get().as_deref(),
+                Some(BatchAnswer::Refused { .. })
+            ));
+            // Also for the one that begins after a restart.
+            let outcomes = self::outcomes(&log);
+            assert_eq!(
+                joined(&outcomes, &request).await.is_none(),
+                frees,
+                "{status}"
+            );
+            outcomes.recall(&log.records.lock().unwrap()[0].clone());
+            let known = outcomes.batch(first.id).await.unwrap().unwrap();
+            let Some(BatchAnswer::Refused { refusal: told, .. }) = known.get().as_deref().cloned()
+            else {
+                panic!("it was refused");
+            };
+            assert_eq!(told, refusal(status));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_in_memory_is_read_from_the_log() {
+    let log = Shelf::new();
+    let outcomes = outcomes(&log);
+    let commit = || Some(Verdict::Commit(Vec::new()));
+    let old = NOW - u64::try_from(REMEMBER.as_millis()).unwrap();
+    let committed = log.put(record("committed", commit(), Some(old + 1)));
+    let stuck = log.put(record("stuck", commit(), None));
+    let forgotten = log.put(record("forgotten", commit(), Some(old)));
+    let undecided = log.put(record("undecided", None, None));
+    for (key, id) in [
+        ("committed", committed),
+        ("stuck", stuck),
+        ("undecided", undecided),
+    ] {
+        let found = joined(&outcomes, &keyed(key)).await.unwrap();
+        assert_eq!(found.id, id, "{key}");
+        // Nobody waits for what no task here will answer.
+        let expected = if key == "undecided" {
+            "Unknown"
+        } else {
+            "Committed"
+        };
+        assert!(format!("{:?}", found.wait().await).starts_with(expected));
+        assert_eq!(outcomes.batch(id).await.unwrap().unwrap().id, id);
+    }
+    assert!(joined(&outcomes, &keyed("forgotten")).await.is_none());
+    assert!(outcomes.batch(forgotten).await.unwrap().is_none());
+    let other = RequestKey::new("ada", Some("committed"), fingerprint("other"));
+    assert!(matches!(
+        admit(&outcomes, &other).await,
+        Admission::Different
+    ));
+    let looks = log.looks();
+    assert!(joined(&outcomes, &keyed("committed")).await.is_some());
+    assert_eq!(log.looks(), looks, "it is in memory now");
+    // A name that no batch has is not looked for.
+    assert!(outcomes.batch(BatchId::nil()).await.unwrap().is_none());
+    assert_eq!(log.looks(), looks);
+    // It is not remembered for longer because it was asked for.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    outcomes.forget(|_| false);
+    assert!(!outcomes.finished.contains_key(&keyed("committed").key));
+}
+
+#[tokio::test]
+async fn of_requests_with_one_key_only_one_begins_and_only_after_the_log_was_asked() {
+    let log = Shelf::new();
+    log.answers.forget_permits(Semaphore::MAX_PERMITS);
+    let outcomes = outcomes(&log);
+    let request = || {
+        let outcomes = Arc::clone(&outcomes);
+        tokio::spawn(async move { admit(&outcomes, &keyed("k")).await })
+    };
+    let (gone, others) = (request(), [request(), request(), request()]);
+    while log.looks() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!gone.is_finished() && others.iter().all(|it| !it.is_finished()));
+    // The one that looks goes away: another one looks.
+    gone.abort();
+    assert!(gone.await.is_err());
+    while log.looks() == 1 {
+        tokio::task::yield_now().await;
+    }
+    assert!(others.iter().all(|it| !it.is_finished()));
+    log.answers.add_permits(1);
+    let (mut first, mut joined) = (None, Vec::new());
+    for other in others {
+        match other.await.unwrap() {
+            Admission::First(outcome) => assert!(first.replace(outcome).is_none()),
+            Admission::Join(outcome) => joined.push(outcome.id),
+            Admission::Different => panic!("they are the same"),
+        }
+    }
+    assert_eq!(joined, [first.unwrap().id; 2]);
+    assert_eq!(log.looks(), 2);
+}
+
+#[tokio::test]
+async fn an_undecided_batch_keeps_its_key_over_a_restart_until_it_is_decided() {
+    let log = Shelf::new();
+    let outcomes = outcomes(&log);
+    let before = outcomes.recall(&record("k", None, None));
+    let joined = joined(&outcomes, &keyed("k")).await.unwrap();
+    assert!(Arc::ptr_eq(&joined, &before) && before.get().is_none());
+    before.set(refused(503));
+    begin(&outcomes, &keyed("k")).await;
+    let old = outcomes.batch(before.id).await.unwrap().unwrap();
+    assert!(Arc::ptr_eq(&old, &before));
+}
+
+#[test]
+fn an_abort_of_an_older_version_is_a_conflict() {
+    let told = |answer| {
+        let (proofs, reason) = (Vec::new(), "taken".to_owned());
+        let abort = Verdict::Abort {
+            proofs,
+            reason,
+            answer,
+        };
+        abort.refusal().unwrap()
+    };
+    assert_eq!(told(None).status, 409);
+    assert_eq!(told(None).code, Code::ConcurrentModification);
+    let answer = AbortAnswer {
+        status: 400,
+        code: 13,
+    };
+    assert_eq!(told(Some(answer)).status, 400);
+    assert_eq!(told(Some(answer)).code, Code::InvalidInput);
+}
+
+/// Versions before this one wrote a fingerprint of the entries as they were spelled.
+#[tokio::test]
+async fn the_same_spelling_joins_a_batch_of_an_older_version() {
+    let log = Shelf::new();
+    let mut old = record("k", Some(Verdict::Commit(Vec::new())), None);
+    old.intent.fingerprint = fingerprint("spelled").canonical;
+    let id = log.put(old);
+    let hasher = |text: &str| {
+        let mut hasher = Hasher::new(&SHA256);
+        hasher.update(text.as_bytes());
+        hasher
+    };
+    for (spelling, joins) in [("spelled", true), ("spelled otherwise", false)] {
+        let fingerprint = Fingerprint::new(hasher("canonical"), Some(hasher(spelling)));
+        let request = RequestKey::new("ada", Some("k"), fingerprint);
+        let joined = joined(&outcomes(&log), &request).await;
+        assert_eq!(joined.map(|outcome| outcome.id), joins.then_some(id));
+    }
+}

@@ -1,0 +1,231 @@
+//! A rename that no catalog does by itself: the table's place is registered under the new name before the decision,
+//! and the old name is deregistered after it. The data stay where they are.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context as Hasher, SHA256};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+
+use super::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
+use crate::backend::Backend;
+use crate::batch::api::{Caller, different, json};
+use crate::batch::locks::Hold;
+use crate::batch::log::Action;
+use crate::batch::participant;
+use crate::batch::participant::CallerContext;
+use crate::batch::plan::{Entry, Plan};
+use crate::batch::step::Refusal;
+use crate::batch::{Batches, TableBranch, TableKey, locked, unread};
+use crate::body::Body;
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::protocol::identifier::Identifier;
+
+/// One request to rename a table.
+pub struct RenameCall {
+    /// The name that it has.
+    pub old: RenameEnd,
+    /// The name that it is to have.
+    pub new: RenameEnd,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+/// A name, and who has a say in it.
+#[derive(Clone)]
+pub struct RenameEnd {
+    /// The catalog.
+    pub backend: Arc<Backend>,
+    /// As the catalog spells it.
+    pub there: Identifier,
+    /// As the client does.
+    pub asked: Identifier,
+}
+
+impl Batches {
+    /// Whether a catalog may have a rename of its own.
+    pub fn may_rename(&self, backend: &Backend) -> bool {
+        !self.without_rename.contains(backend.name())
+    }
+
+    /// A catalog has said that it has no rename.
+    pub fn cannot_rename(&self, backend: &Backend) {
+        self.without_rename.insert(Arc::clone(backend.name()));
+    }
+
+    /// Holds both names shared, while a catalog renames; refused (503) while something that a batch sent about one of them
+    /// may still arrive. Waits while a number of theirs rests.
+    pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
+        let coordinator = &self.coordinator;
+        let both = [old, new];
+        let lock = |wait| coordinator.locks.all_shared(both.clone(), wait);
+        let rests = || {
+            let rests = both.iter();
+            let rests = rests.filter_map(|table| coordinator.visibility.rests(table, None));
+            rests.max()
+        };
+        let hold = coordinator.lock_at_rest(lock, rests).await;
+        let message = "one of the names is part of a batch that is not over yet";
+        let hold = hold.map_err(|error| locked(error, message))?;
+        for table in &both {
+            let allowed = self.coordinator.visibility.may_rename(table);
+            allowed.map_err(|forbidden| forbidden.unchangeable(table))?;
+            self.coordinator.renamed(table).await;
+        }
+        Ok(hold)
+    }
+
+    /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.
+    pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
+        let RenameCall { old, new, caller } = call;
+        let fingerprint = fingerprint(&old, &new);
+        let asker = self.asker(&caller);
+        // One name is made and one removed.
+        let tables = vec![old.key(), new.key()];
+        let planned = planned(old, new, asker);
+        let outcome = self.coordinate(&caller, fingerprint, tables, planned);
+        answer(&*outcome.await?).await
+    }
+
+    /// The answer to a rename that the gateway has done before, or is doing, for the same request; `None`: there is none.
+    pub async fn repeated_rename(
+        &self,
+        RenameCall { old, new, caller }: &RenameCall,
+    ) -> Result<Option<Response<Body>>, Error> {
+        let key = caller.idempotency_key.as_deref();
+        let request = RequestKey::new(&caller.name, key, fingerprint(old, new));
+        match self.outcomes.known(&request).await.map_err(unread)? {
+            None => Ok(None),
+            Some(Admission::Different) => Err(different()),
+            Some(Admission::Join(outcome) | Admission::First(outcome)) => {
+                answer(&outcome).await.map(Some)
+            }
+        }
+    }
+}
+
+/// The answer to a rename, once there is one.
+async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
+    match &*outcome.wait().await {
+        BatchAnswer::Committed(_) => {
+            let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
+            Ok(json(StatusCode::OK, body.to_string()))
+        }
+        BatchAnswer::Refused { refusal, .. } => {
+            let error = refusal.clone().into_error();
+            Err(error.reworded(|message| unnumbered(message).to_owned()))
+        }
+        BatchAnswer::Unknown => Err(Error::unavailable(
+            "the rename is not decided yet; ask for its transaction",
+        )
+        .with_transaction(outcome.id.to_string())),
+    }
+}
+
+impl RenameEnd {
+    /// The table as the locks know it.
+    pub fn key(&self) -> TableKey {
+        TableKey {
+            backend: Arc::clone(self.backend.catalog()),
+            table: self.there.clone(),
+        }
+    }
+
+    pub(in crate::batch) fn line(&self) -> TableBranch {
+        TableBranch::new(self.key(), None)
+    }
+}
+
+/// Looks at what is there, and makes the plan. Nothing has been written anywhere when this says no.
+async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
+    let other = async {
+        match old.backend.name() == new.backend.name() {
+            true => Ok(()),
+            false => participant::can_deregister(&new.backend, &new.line(), &asker).await,
+        }
+    };
+    let (line, of_new) = (old.line(), new.line());
+    let (found, can, other_can, is_served) = tokio::join!(
+        participant::table(&old.backend, &line, &asker),
+        participant::can_deregister(&old.backend, &line, &asker),
+        other,
+        participant::has_namespace(&new.backend, &of_new, &asker),
+    );
+    let found = found?.ok_or_else(|| {
+        let message = format!("table {} does not exist", old.asked);
+        refused(StatusCode::NOT_FOUND, Code::TableNotFound, message)
+    })?;
+    if !is_served? {
+        let namespace = new.asked.parent().unwrap_or_else(Identifier::root);
+        let message = format!("namespace {namespace} does not exist");
+        let code = Code::NamespaceNotFound;
+        return Err(refused(StatusCode::NOT_FOUND, code, message));
+    }
+    can?;
+    other_can?;
+    let Some(location) = found.proof.location.clone() else {
+        return Err(unsupported(format!(
+            "backend `{}` does not say where {} is, which it would have to be registered with under its new name",
+            old.backend.name(),
+            old.asked
+        )));
+    };
+    if is_found_by_its_directory(&old.there, &location) {
+        return Err(unsupported(format!(
+            "backend `{}` finds {} by the name of its directory, which a rename leaves alone: it would keep its old name",
+            old.backend.name(),
+            old.asked
+        )));
+    }
+    let body = participant::registration(&new.there, &found);
+    let entry = |end: &RenameEnd, action, body| Entry {
+        backend: Arc::clone(&end.backend),
+        line: end.line(),
+        action,
+        body,
+    };
+    let register = entry(&new, Action::Register { location }, body);
+    let deregister = entry(&old, Action::Deregister, Bytes::new());
+    Plan::new(vec![register, deregister], |_| false)
+        .map_err(|error| refused(error.status(), error.code(), error.message().to_owned()))
+}
+
+/// Directory catalogs find what is at their root by listing it, whatever has been deregistered.
+fn is_found_by_its_directory(there: &Identifier, location: &str) -> bool {
+    let directory = location.trim_end_matches('/').rsplit('/').next();
+    let name = directory.and_then(|directory| directory.strip_suffix(".lance"));
+    there.len() == 1 && name.is_some() && name == there.last()
+}
+
+fn unsupported(message: String) -> Refusal {
+    refused(StatusCode::NOT_ACCEPTABLE, Code::Unsupported, message)
+}
+
+fn refused(status: StatusCode, code: Code, message: String) -> Refusal {
+    Refusal {
+        status: status.as_u16(),
+        code,
+        message,
+    }
+}
+
+/// A message without the number of an entry, which the request does not have.
+fn unnumbered(message: &str) -> &str {
+    let rest = message.strip_prefix("entries[");
+    let rest = rest.and_then(|rest| rest.split_once("]: "));
+    rest.map_or(message, |(_, message)| message)
+}
+
+fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> Fingerprint {
+    let mut hasher = Hasher::new(&SHA256);
+    hasher.update(b"rename");
+    for end in [old, new] {
+        for part in end.asked.names() {
+            hasher.update(b"\0");
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(b"\n");
+    }
+    Fingerprint::new(hasher, None)
+}

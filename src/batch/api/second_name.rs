@@ -1,0 +1,165 @@
+//! A second name for the place of a table: through it readers would see what is hidden under the first one.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use percent_encoding::percent_decode_str;
+
+use crate::backend::Backend;
+use crate::batch::log::Action;
+use crate::batch::participant;
+use crate::batch::participant::{CallerContext, same_place};
+use crate::batch::plan::Plan;
+use crate::batch::step::Refusal;
+use crate::batch::visibility::names::Place;
+use crate::batch::{Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
+use crate::error::Error;
+
+/// Tables of one catalog that are looked at before a place gets a name; beyond it 503.
+const LOOKED_AT: usize = 64;
+
+impl Batches {
+    /// Refuses a name for the place of another table of the catalog while versions of that one are hidden or watched
+    /// for: 503 with `Retry-After`.
+    pub async fn may_name(
+        &self,
+        backend: &Backend,
+        table: &TableKey,
+        location: &str,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        let visibility = &self.coordinator.visibility;
+        let catalog = backend.catalog();
+        let named = visibility.may_leave(|place| {
+            let is_known = place.is_in(catalog) && are_alike(&place.location, location);
+            place.origin.as_ref() != Some(table)
+                && (is_known || same_place(&place.location, location))
+        });
+        named.map_err(Refusal::into_error)?;
+        let mut tables = visibility.tables_of(catalog);
+        tables.remove(table);
+        if tables.len() > LOOKED_AT {
+            return Err(busy(
+                "so many tables are part of batches that are not over yet that it cannot be told whether one of them is at `location`",
+            ));
+        }
+        let mut asker = self.asker(caller);
+        if backend.has_service_credentials() {
+            // The caller need not be allowed to see the other tables.
+            asker.authority = backend.service_authority();
+        }
+        let found = tables.into_iter().map(|table| at(backend, table, &asker));
+        for found in join_all(found).await {
+            let is_there = match found {
+                Ok(found) => found.is_some_and(|found| are_alike(&found, location)),
+                Err(error) => return Err(error),
+            };
+            if is_there {
+                return Err(busy(
+                    "the table at `location` is part of a batch that is not over yet",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses (503) to destroy a table, or to give it another name, while a batch gives its place a second name that is
+    /// not decided or may come back. To be asked while the table is held.
+    pub async fn may_leave(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
+        let visibility = &self.coordinator.visibility;
+        let left = visibility.may_leave(|place| place.origin.as_ref() == Some(table));
+        left.map_err(Refusal::into_error)?;
+        let is_near = |place: &Place| place.is_in(backend.catalog());
+        if visibility.names.second_name(is_near).is_none() {
+            return Ok(());
+        }
+        // It may be another name of that place.
+        let found = at(backend, table.clone(), &CallerContext::service(READ_WAIT)).await?;
+        let Some(location) = found else {
+            return Ok(());
+        };
+        let left = visibility.may_leave(|place| same_place(&place.location, &location));
+        left.map_err(Refusal::into_error)
+    }
+
+    /// The same for the names that a batch declares.
+    pub(in crate::batch) async fn may_declare(
+        &self,
+        plan: &Plan,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        for (index, entry) in plan.entries.iter().enumerate() {
+            let Action::Declare {
+                location: Some(location),
+            } = &entry.action
+            else {
+                continue;
+            };
+            self.may_name(&entry.backend, &entry.line.table, location, caller)
+                .await
+                .map_err(|error| error.within(&format!("entries[{index}]")))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a table is; `None`: it does not exist, or its catalog does not say.
+async fn at(
+    backend: &Backend,
+    table: TableKey,
+    asker: &CallerContext,
+) -> Result<Option<String>, Error> {
+    let line = TableBranch::new(table, None);
+    let found = participant::table(backend, &line, asker).await;
+    let found = found.map_err(|refusal| {
+        let words =
+            "it cannot be told whether a batch that is not over yet is on the place of the table";
+        busy(words).with_cause(refusal.message)
+    })?;
+    Ok(found.and_then(|found| found.proof.location))
+}
+
+/// Whether two locations may be one. Some catalogs take what a location is below their root.
+fn are_alike(one: &str, other: &str) -> bool {
+    let (one, other) = (parts(one), parts(other));
+    let of_both = one.iter().rev().zip(other.iter().rev());
+    !one.is_empty() && !other.is_empty() && of_both.into_iter().all(|(one, other)| one == other)
+}
+
+/// The names in a location, without its scheme.
+fn parts(location: &str) -> Vec<Arc<str>> {
+    let path = location
+        .split_once("://")
+        .map_or(location, |(_, path)| path);
+    let parts = path.split('/');
+    let parts = parts.filter(|part| !matches!(*part, "" | "."));
+    parts
+        .map(|part| percent_decode_str(part).decode_utf8_lossy().into())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_alike;
+
+    #[test]
+    fn a_location_has_several_spellings() {
+        let whole = "file:///lake/170c_prod$t1";
+        let same = [
+            whole,
+            "/lake/170c_prod$t1/",
+            "170c_prod$t1",
+            "./170c_prod%24t1",
+            "file:///lake//170c_prod$t1",
+        ];
+        for other in same {
+            assert!(
+                are_alike(whole, other) && are_alike(other, whole),
+                "{other}"
+            );
+        }
+        for other in ["file:///pond/170c_prod$t1", "170c_prod$t", "t1", "", "/"] {
+            assert!(!are_alike(whole, other), "{other}");
+        }
+    }
+}

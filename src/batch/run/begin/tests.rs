@@ -1,0 +1,60 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+
+use crate::backend::{Backend, Catalog, Failure};
+use crate::batch::run::fakes::{Nothing, Willing, call, caller};
+use crate::batch::{BatchCall, Batches, Form};
+use crate::body::Body;
+use crate::config::{BatchConfig, BatchMode, Limits};
+use crate::metrics::Metrics;
+use crate::protocol::commit;
+use crate::protocol::identifier::Identifier;
+
+/// A catalog that has every table, and lets none go.
+struct Stubborn;
+
+impl Catalog for Stubborn {
+    fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>> {
+        Box::pin(async move {
+            let mut response = Response::new(Body::full(r#"{"location":"l"}"#));
+            if request.uri().path().ends_with("/deregister") {
+                *response.status_mut() = StatusCode::FORBIDDEN;
+            }
+            Ok(response)
+        })
+    }
+}
+
+fn deregister(table: usize) -> BatchCall {
+    let body = format!(r#"{{"operations":[{{"deregister_table":{{"id":["t{table}"]}}}}]}}"#);
+    BatchCall {
+        form: Form::Commit,
+        operations: commit::parse(body.as_bytes(), 1).unwrap().operations,
+        caller: caller(None),
+    }
+}
+
+/// They wait for a person, and have been acknowledged: what they would remove is hidden, and that is all.
+#[tokio::test(start_paused = true)]
+async fn batches_that_cannot_be_finished_keep_no_others_from_running() {
+    let metrics = Metrics::new();
+    let log = Arc::new(Nothing::default());
+    let batches = Batches::new(log, BatchConfig::default(), metrics.batch().clone());
+    let (mode, limits) = (BatchMode::Versions, Limits::default());
+    let sick = Backend::own("sick", mode, Stubborn, &limits, &metrics);
+    let well = Backend::own("well", mode, Willing::default(), &limits, &metrics);
+    let [sick, well] = [sick, well].map(Arc::new);
+    for table in 0..4096 {
+        let route = |id: &Identifier| Ok((Arc::clone(&sick), id.clone()));
+        let committed = batches.commit(deregister(table), route).await;
+        assert_eq!(committed.unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!(batches.kept().open, 4096);
+    let route = |id: &Identifier| Ok((Arc::clone(&well), id.clone()));
+    let committed = batches.commit(call(["one", "two"], None), route).await;
+    assert_eq!(committed.unwrap().status(), StatusCode::OK);
+}

@@ -1,0 +1,464 @@
+//! What each effect of the protocol is: a question to a catalog, a write to the log, a change of who sees what.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
+use serde_json::value::RawValue;
+use tokio::time::sleep;
+
+use super::calls::CallTurn;
+use super::{BatchRun, EffectOutcome, Pending};
+use crate::backend::Authority;
+use crate::batch::api::outcomes::BatchAnswer;
+use crate::batch::locks::LockError;
+use crate::batch::log::{Action, LogError, Verdict};
+use crate::batch::participant::{self, CallerContext, CreateOutcome, Removal, UnclearAnswer};
+use crate::batch::plan::Entry;
+use crate::batch::step::{
+    Answer, Decision, Effect, Event, Finding, Match, Refusal, Settled, State,
+};
+use crate::batch::visibility::LateArrival;
+use crate::config::BatchMode;
+use crate::error::code::Code;
+use crate::metrics::Phase;
+use crate::protocol::context::Context;
+
+/// The first pause before a catalog is asked again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+impl BatchRun {
+    /// Carries an effect out at once, or begins to.
+    pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
+        match effect {
+            Effect::Lock => pending.push(self.lock()),
+            Effect::Validate(share) => pending.push(self.validate(share)),
+            Effect::LogIntent => pending.push(self.log_intent()),
+            Effect::Hide => self.hide(),
+            Effect::StartClock => pending.push(self.clock()),
+            Effect::Create { entry, again } => pending.push(self.create(entry, again)),
+            Effect::Find { entry, again } => {
+                pending.push(self.find(entry, again, state.is_undoing()))
+            }
+            Effect::LogDecision(decision) => {
+                self.lap(Phase::Prepare);
+                let abort = decision == Decision::Abort;
+                self.given_up.store(abort, Ordering::Relaxed);
+                pending.push(self.log_decision(decision, state));
+            }
+            Effect::Reveal => self.reveal(),
+            Effect::Answer(answer) => self.answer(answer),
+            Effect::Delete { entry, again } => pending.push(self.delete(entry, again)),
+            Effect::Remove { entry, again } => pending.push(self.remove(entry, again)),
+            Effect::Show(entry) => self.show(entry),
+            Effect::Reserve(entry) => self.reserve(entry),
+            Effect::Watch(entry) => pending.push(self.watch(entry, state)),
+            Effect::Free(entry) => self.unwatch(entry, state),
+            Effect::Note(entry, settled) => {
+                let settled = self.as_noted(entry, settled);
+                let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
+                pending.push(logged(async move {
+                    log.note(id, entry, settled).await?;
+                    Ok(Event::Noted(entry))
+                }));
+            }
+            Effect::Unlock(share) => self.unlock(share, state),
+            Effect::LogEnd => {
+                let log = Arc::clone(&self.coordinator.log);
+                let (id, now) = (self.id, self.coordinator.clock);
+                let superseded = std::mem::take(&mut self.superseded);
+                pending.push(logged(async move {
+                    // Once this batch is over its COMMIT may be forgotten, and says no more whose these versions are.
+                    for (other, entry) in superseded {
+                        log.note(other, entry, Settled::Theirs).await?;
+                    }
+                    log.end(id, now()).await?;
+                    Ok(Event::Ended)
+                }));
+            }
+        }
+    }
+
+    /// Locks at once, or waits in the waiting room, where the batch takes no other one's place.
+    fn lock(&mut self) -> BoxFuture<'static, EffectOutcome> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let plan = Arc::clone(&self.plan);
+        let mut locking: BoxFuture<'static, EffectOutcome> = Box::pin(async move {
+            match coordinator.lock(&plan).await {
+                Ok(hold) => EffectOutcome {
+                    hold: Some(hold),
+                    ..Event::Locked.into()
+                },
+                Err(error) => Event::LockTimedOut(unlocked(error)).into(),
+            }
+        });
+        match locking.as_mut().now_or_never() {
+            Some(done) => Box::pin(ready(done)),
+            None if self.permit.wait() => locking,
+            None => Box::pin(ready(
+                Event::LockTimedOut(unlocked(LockError::Crowded)).into(),
+            )),
+        }
+    }
+
+    fn validate(&mut self, share: usize) -> BoxFuture<'static, EffectOutcome> {
+        let first = self.plan.shape.shares[share][0];
+        let turn = self.turn(first, false);
+        let visibility = self.coordinator.visibility.clone();
+        let came = self.begun;
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            let mut known = None;
+            if let Err(refusal) = participant::may_follow(&turn.plan, share, &visibility) {
+                let refusal = Some(refusal);
+                return Event::Validated { share, refusal }.into();
+            }
+            for &index in turn.plan.to_validate(share) {
+                let entry = &turn.plan.entries[index];
+                match participant::validate(entry, &visibility, came, &turn.asker).await {
+                    Ok(described) => {
+                        if let Some(refusal) = turn.plan.moved(index, described.as_ref()) {
+                            let refusal = Some(refusal.at(index));
+                            return Event::Validated { share, refusal }.into();
+                        }
+                        known = known.or(described.map(|described| (index, described)));
+                    }
+                    Err(refusal) => {
+                        let refusal = Some(refusal.at(index));
+                        return Event::Validated { share, refusal }.into();
+                    }
+                }
+            }
+            let refusal = None;
+            EffectOutcome {
+                described: known,
+                ..Event::Validated { share, refusal }.into()
+            }
+        })
+    }
+
+    /// The tables are locked: whatever else may land as a version of the batch was sent before.
+    fn log_intent(&mut self) -> BoxFuture<'static, EffectOutcome> {
+        let visibility = &self.coordinator.visibility;
+        for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
+            if let Action::CreateVersion { version, .. } = action
+                && visibility.may_be_anothers(line, *version)
+            {
+                Arc::make_mut(&mut self.intent).entries[entry].contested = true;
+            }
+        }
+        let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
+        let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
+        logged(async move {
+            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            for entry in &plan.entries {
+                if let Some(version) = entry.version() {
+                    coordinator.contest(&entry.line, version).await?;
+                }
+            }
+            coordinator.log.intend(id, intent).await?;
+            Ok(Event::IntentDurable)
+        })
+    }
+
+    fn log_decision(&self, decision: Decision, state: &State) -> BoxFuture<'static, EffectOutcome> {
+        let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
+        let verdict = match decision {
+            Decision::Commit => Verdict::Commit(self.answers()),
+            Decision::Abort => Verdict::abort(self.proofs.clone(), state.failure()),
+        };
+        logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
+    }
+
+    fn clock(&self) -> BoxFuture<'static, EffectOutcome> {
+        let timeout = self.coordinator.settings().prepare_timeout;
+        Box::pin(async move {
+            sleep(timeout).await;
+            let message = "the catalogs did not prepare the batch in time".into();
+            Event::PrepareTimedOut(Refusal {
+                status: 503,
+                code: Code::ServiceUnavailable,
+                message,
+            })
+            .into()
+        })
+    }
+
+    fn create(&mut self, entry: usize, again: bool) -> BoxFuture<'static, EffectOutcome> {
+        let turn = self.turn(entry, again);
+        let group = self.plan.shape.groups[entry].filter(|group| self.together.is_one(*group));
+        let together = group.map(|group| {
+            let (asker, given_up) = (turn.asker.clone(), Arc::clone(&self.given_up));
+            let together = &mut self.together;
+            together.create(&self.plan, entry, group, asker, given_up)
+        });
+        let atomic = Arc::clone(&self.coordinator.atomic);
+        let tags = self.coordinator.tags.clone();
+        let given_up = Arc::clone(&self.given_up);
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            let mut apart = None;
+            let asked = &turn.plan.entries[entry];
+            let created = match together {
+                Some(together) => {
+                    let (created, supported) = together.await;
+                    apart = group.filter(|_| supported == Some(false));
+                    if let Some(supported) = supported
+                        && asked.backend.batch_mode() == BatchMode::Auto
+                    {
+                        atomic.insert(Arc::clone(asked.backend.name()), supported);
+                    }
+                    created
+                }
+                None if given_up.load(Ordering::Relaxed) => CreateOutcome::Unsent(unsent()),
+                None => match turn.plan.origin(entry) {
+                    Some(origin) => participant::register(asked, origin, &turn.asker).await,
+                    None => participant::create(asked, &turn.asker).await,
+                }
+                .at(entry),
+            };
+            let created = match created {
+                // A catalog that has never kept a size makes manifests of its own.
+                CreateOutcome::Strange(_, described) if !tags.keeps_sizes(asked) => {
+                    CreateOutcome::Yes(described)
+                }
+                created => created,
+            };
+            if let CreateOutcome::Yes(described) = &created {
+                tags.learn(asked, described);
+            }
+            let done = match created {
+                CreateOutcome::Yes(described) => EffectOutcome {
+                    described: Some((entry, described)),
+                    ..Event::Created(entry).into()
+                },
+                CreateOutcome::Unsent(refusal) => Event::Unsent(entry, refusal).into(),
+                CreateOutcome::Refused(refusal) => Event::Refused(entry, refusal).into(),
+                CreateOutcome::Spoiled(refusal, described) => EffectOutcome {
+                    described: described.map(|described| (entry, described)),
+                    ..Event::Spoiled(entry, refusal).into()
+                },
+                CreateOutcome::Strange(refusal, _) => Event::Strange(entry, refusal).into(),
+                CreateOutcome::Conflicted(refusal) => Event::Conflicted(entry, refusal).into(),
+                CreateOutcome::Lost => Event::Lost(entry).into(),
+            };
+            EffectOutcome { apart, ..done }
+        })
+    }
+
+    fn find(
+        &mut self,
+        entry: usize,
+        again: bool,
+        undoing: bool,
+    ) -> BoxFuture<'static, EffectOutcome> {
+        let turn = self.turn(entry, again);
+        let proof = self.proofs[entry].clone();
+        let coordinator = Arc::clone(&self.coordinator);
+        let (subject, fate) = (self.subject(entry), self.fate.clone());
+        let rival = self.intent.entries[entry].contested && !self.held[entry];
+        let known = self.contested[entry] || rival;
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            let asked = &turn.plan.entries[entry];
+            let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
+            let (mut finding, described) = match found {
+                Ok(found) => found,
+                Err(UnclearAnswer { refusal, is_there }) => {
+                    let event = if is_there {
+                        Event::Glimpsed(entry)
+                    } else {
+                        Event::Unanswered(entry)
+                    };
+                    return event.but(entry, refusal);
+                }
+            };
+            let table = &asked.line.table;
+            let visibility = &coordinator.visibility;
+            // Somebody else has asked for it since the batch had let it go.
+            let contested = || visibility.watched(table, &subject, &fate) == LateArrival::Contested;
+            // What looks alike counts for ours only where no other create can have made it.
+            if let Finding::Present { likeness, .. } = &mut finding
+                && *likeness == Match::Alike
+                && asked.version().is_some()
+                && (known || contested() || coordinator.tags.denies(asked, described.as_ref()))
+            {
+                *likeness = Match::Incomparable;
+            }
+            EffectOutcome {
+                described: described.map(|described| (entry, described)),
+                ..Event::Found(entry, finding).into()
+            }
+        })
+    }
+
+    fn delete(&mut self, entry: usize, again: bool) -> BoxFuture<'static, EffectOutcome> {
+        let turn = self.turn(entry, again);
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+                Removal::Done => Event::Deleted(entry).into(),
+                Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
+                Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
+                Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
+            };
+            EffectOutcome {
+                may_be_gone: Some(entry),
+                ..done
+            }
+        })
+    }
+
+    fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, EffectOutcome> {
+        let turn = self.turn(entry, again);
+        Box::pin(async move {
+            let _call = turn.begins().await;
+            match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
+                Removal::Done => Event::Removed(entry).into(),
+                Removal::Unsent(refusal) | Removal::Refused(refusal) => {
+                    Event::NotRemoved(entry).but(entry, refusal)
+                }
+                Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
+            }
+        })
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let metrics = &self.coordinator.metrics;
+        self.outcome.set(match answer {
+            Answer::Committed => {
+                metrics.committed();
+                BatchAnswer::Committed(self.answers())
+            }
+            Answer::Refused(refusal) => {
+                match self.written {
+                    true => metrics.aborted(),
+                    false => metrics.refused(),
+                }
+                let written = self.written;
+                BatchAnswer::Refused { refusal, written }
+            }
+            Answer::Unknown => {
+                metrics.unknown();
+                BatchAnswer::Unknown
+            }
+        });
+        metrics.phase(Phase::Total, self.begun.elapsed());
+        // What is left to do is the gateway's own business, and the caller's token is not for it.
+        if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
+            self.caller = None;
+        }
+    }
+
+    /// What catalogs said of each entry, to answer with; `null` where there is nothing to say.
+    fn answers(&self) -> Vec<Box<RawValue>> {
+        let described = self.described.iter();
+        let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
+        said.map(|raw| raw.unwrap_or_else(|| RawValue::NULL.to_owned()))
+            .collect()
+    }
+
+    fn asker(&self) -> CallerContext {
+        let own = || CallerContext {
+            authority: Authority::Service,
+            context: Context::default(),
+            origin: self.origin.clone(),
+            timeout: Duration::ZERO,
+        };
+        CallerContext {
+            // Time enough for a second attempt within the bound.
+            timeout: self.coordinator.settings().prepare_timeout / 3,
+            ..self.caller.clone().unwrap_or_else(own)
+        }
+    }
+
+    /// The next question about an entry; `again` after a pause that grows.
+    pub(super) fn turn(&mut self, entry: usize, again: bool) -> CallTurn {
+        let mut pause = None;
+        if again {
+            let (first, longest) = PAUSES;
+            let grown = first.saturating_mul(1 << self.pauses[entry].min(10));
+            self.pauses[entry] += 1;
+            pause = Some(grown.min(longest));
+        }
+        CallTurn {
+            plan: Arc::clone(&self.plan),
+            asker: self.asker(),
+            calls: self
+                .coordinator
+                .calls
+                .to(self.plan.entries[entry].backend.name()),
+            pause,
+        }
+    }
+}
+
+impl Event {
+    /// What the catalog said goes with it, for people.
+    fn but(self, entry: usize, refusal: Refusal) -> EffectOutcome {
+        EffectOutcome {
+            trouble: Some((entry, refusal)),
+            ..self.into()
+        }
+    }
+}
+
+impl CreateOutcome {
+    /// The outcome, naming the entry where it is a refusal.
+    pub(super) fn at(self, entry: usize) -> Self {
+        match self {
+            Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
+            Self::Refused(refusal) => Self::Refused(refusal.at(entry)),
+            Self::Spoiled(refusal, described) => Self::Spoiled(refusal.at(entry), described),
+            Self::Strange(refusal, described) => Self::Strange(refusal.at(entry), described),
+            Self::Conflicted(refusal) => Self::Conflicted(refusal.at(entry)),
+            Self::Yes(_) | Self::Lost => self,
+        }
+    }
+}
+
+impl Refusal {
+    /// The refusal, naming the entry.
+    pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
+        self.message = format!("entries[{entry}]: {}", self.message);
+        self
+    }
+}
+
+/// A write to the log. When the log cannot write any more the process is about to end, and nothing may be told before
+/// it does.
+fn logged(
+    write: impl Future<Output = Result<Event, LogError>> + Send + 'static,
+) -> BoxFuture<'static, EffectOutcome> {
+    Box::pin(async move {
+        match write.await {
+            Ok(event) => event.into(),
+            Err(_) => std::future::pending().await,
+        }
+    })
+}
+
+/// Nobody is told: the batch has failed already.
+pub(super) fn unsent() -> Refusal {
+    Refusal {
+        status: 503,
+        code: Code::ServiceUnavailable,
+        message: "the batch was given up before this was sent".into(),
+    }
+}
+
+fn unlocked(error: LockError) -> Refusal {
+    let message = match error {
+        LockError::TimedOut => {
+            "another batch or a long operation is on one of the tables; try again"
+        }
+        LockError::Crowded => "too many batches wait for locked tables; try again",
+    };
+    Refusal {
+        status: 503,
+        code: Code::ServiceUnavailable,
+        message: message.into(),
+    }
+}

@@ -1,0 +1,171 @@
+//! What one catalog makes all or nothing is asked for with one request, and every entry of it learns its own part.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+
+use super::effects::unsent;
+use crate::batch::participant::{self, CallerContext, CreateOutcome};
+use crate::batch::plan::Plan;
+use crate::batch::step::Refusal;
+
+/// The requests that were sent for groups. An entry that asks again joins, or sends, the next one.
+pub(super) struct GroupedCreates {
+    sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
+    attempts: Vec<u32>,
+    /// The groups of which a catalog turned out to have no batch-create.
+    apart: HashSet<usize>,
+}
+
+struct Outcome {
+    /// By entry of the group.
+    created: HashMap<usize, CreateOutcome>,
+    /// Whether the catalog has a batch-create, if it was asked.
+    supported: Option<bool>,
+}
+
+impl GroupedCreates {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            sent: HashMap::new(),
+            attempts: vec![0; plan.entries.len()],
+            apart: HashSet::new(),
+        }
+    }
+
+    /// The entry's catalog has no batch-create: from now on each entry of the group is asked for by itself, for the others
+    /// may have been answered.
+    pub(super) fn fall_apart(&mut self, group: usize) {
+        self.apart.insert(group);
+    }
+
+    /// Whether the entries of the group are asked for with one request.
+    pub(super) fn is_one(&self, group: usize) -> bool {
+        !self.apart.contains(&group)
+    }
+
+    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create, if it was
+    /// asked. Whether it still is, once the batch may have been `given_up`, is one question for the whole group: what one
+    /// entry has sent is every entry's, also of those that wait for their turn until after that.
+    pub(super) fn create(
+        &mut self,
+        plan: &Arc<Plan>,
+        entry: usize,
+        group: usize,
+        asker: CallerContext,
+        given_up: Arc<AtomicBool>,
+    ) -> impl Future<Output = (CreateOutcome, Option<bool>)> + Send + 'static {
+        let attempt = self.attempts[entry];
+        self.attempts[entry] += 1;
+        let sent = self.sent.entry((group, attempt)).or_insert_with(|| {
+            let plan = Arc::clone(plan);
+            let outcome = async move {
+                let sends = !given_up.load(Ordering::Relaxed);
+                Arc::new(match sends {
+                    true => all(&plan, group, &asker).await,
+                    false => none(&plan, group),
+                })
+            };
+            outcome.boxed().shared()
+        });
+        let outcome = sent.clone();
+        async move {
+            let outcome = outcome.await;
+            let created = outcome.created.get(&entry).cloned();
+            (created.unwrap_or(CreateOutcome::Lost), outcome.supported)
+        }
+    }
+}
+
+/// The entries of a group.
+fn members(plan: &Plan, group: usize) -> Vec<usize> {
+    let groups = plan.shape.groups.iter().enumerate();
+    let members = groups.filter(|(_, of)| **of == Some(group));
+    members.map(|(entry, _)| entry).collect()
+}
+
+/// Nothing was sent.
+fn none(plan: &Plan, group: usize) -> Outcome {
+    let members = members(plan, group).into_iter();
+    Outcome {
+        created: members
+            .map(|entry| (entry, CreateOutcome::Unsent(unsent())))
+            .collect(),
+        supported: None,
+    }
+}
+
+async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
+    let members = members(plan, group);
+    let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
+    let together = participant::create_together(&entries, asker).await;
+    let supported = Some(together.is_some());
+    let created = match together {
+        Some(created) => {
+            let created = members.into_iter().zip(created);
+            created
+                .map(|(entry, created)| (entry, created.at(entry)))
+                .collect()
+        }
+        // Some catalogs act and refuse: what is not sent by itself may be there all the same.
+        None => {
+            let created = singly(plan, &members, asker).await.into_iter();
+            created
+                .map(|(entry, created)| match created {
+                    CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Refused(refusal)),
+                    created => (entry, created),
+                })
+                .collect()
+        }
+    };
+    Outcome { created, supported }
+}
+
+/// A catalog that turned out to have no batch-create makes one after the other, each line up to the first that fails.
+async fn singly(
+    plan: &Plan,
+    members: &[usize],
+    asker: &CallerContext,
+) -> HashMap<usize, CreateOutcome> {
+    let lines = plan.shape.shares.iter().map(|share| {
+        let share = share.iter().filter(|entry| members.contains(*entry));
+        async move {
+            let mut created = Vec::new();
+            let mut failed = None;
+            for &entry in share {
+                let outcome = match failed.clone() {
+                    Some(refusal) => CreateOutcome::Unsent(refusal),
+                    None => {
+                        let created = participant::create(&plan.entries[entry], asker).await;
+                        created.at(entry)
+                    }
+                };
+                failed = failed.or_else(|| not_sent(&outcome));
+                created.push((entry, outcome));
+            }
+            created
+        }
+    });
+    let lines = futures_util::future::join_all(lines).await;
+    lines.into_iter().flatten().collect()
+}
+
+/// What those after it are told, which were never sent.
+fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
+    match outcome {
+        CreateOutcome::Yes(_) => None,
+        CreateOutcome::Unsent(refusal)
+        | CreateOutcome::Refused(refusal)
+        | CreateOutcome::Spoiled(refusal, _)
+        | CreateOutcome::Strange(refusal, _)
+        | CreateOutcome::Conflicted(refusal) => Some(refusal.clone()),
+        CreateOutcome::Lost => Some(Refusal {
+            status: 503,
+            code: crate::error::code::Code::ServiceUnavailable,
+            message: "the version before it got no clear answer".into(),
+        }),
+    }
+}

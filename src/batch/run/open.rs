@@ -1,0 +1,256 @@
+//! The batches that are not over, for whoever looks after them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::{Call, WATCH, now_millis};
+use crate::batch::log::{Action, BatchId, Intent};
+use crate::batch::step::{Decision, Hazard};
+use crate::metrics::{BatchCounts, BatchState};
+
+/// Ranges of versions that are named to a person.
+const NAMED: usize = 4;
+/// Why a version is not deleted that something stands on.
+pub const BUILT_ON: &str = "a later version was built on it";
+
+/// Every batch with a durable INTENT and no durable end.
+#[derive(Default)]
+pub struct OpenBatches(DashMap<BatchId, Open>);
+
+struct Open {
+    shown: OpenBatch,
+    caller: mpsc::Sender<Call>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpenBatch {
+    /// Its name, the `transaction_id` of its answer.
+    pub id: String,
+    /// Where it stands.
+    pub state: BatchState,
+    /// When it began, in milliseconds since the epoch.
+    pub since_millis: u64,
+    /// Until when something that it sent may still arrive, in milliseconds since the epoch, once nothing else is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched_until_millis: Option<u64>,
+    /// What a catalog last said instead of doing what it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its changes.
+    pub entries: Vec<OpenEntry>,
+}
+
+/// One change of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpenEntry {
+    /// The backend's name.
+    pub backend: Arc<str>,
+    /// The catalog's own identifier, its names joined by `$`.
+    pub table: String,
+    /// The branch, if not the main one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// `create_version`, `declare`, `register`, `deregister` or `delete_versions`.
+    pub action: &'static str,
+    /// The version that is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// The same for a person, such as `create version 7`.
+    pub change: String,
+    /// Why it could not be deleted, if a person must look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hazard: Option<&'static str>,
+}
+
+impl OpenBatch {
+    /// How long ago it began.
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(now_millis().saturating_sub(self.since_millis))
+    }
+
+    /// How long something that it sent may still arrive, once nothing else is left.
+    pub fn watched_for(&self) -> Duration {
+        let until = self.watched_until_millis.unwrap_or_default();
+        Duration::from_millis(until.saturating_sub(now_millis()))
+    }
+
+    /// Its changes that wait for a person.
+    pub fn hazards(&self) -> usize {
+        let hazards = self.entries.iter().filter(|entry| entry.hazard.is_some());
+        hazards.count()
+    }
+}
+
+impl OpenBatches {
+    /// All of them, the oldest first.
+    pub fn list(&self) -> Vec<OpenBatch> {
+        let mut open: Vec<OpenBatch> = self.0.iter().map(|open| open.shown.clone()).collect();
+        open.sort_by(|one, other| one.id.cmp(&other.id));
+        open
+    }
+
+    /// How many there are.
+    pub(in crate::batch) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether one of them is being made, undone or finished, and no catalog has said that it cannot.
+    pub(in crate::batch) fn is_at_work(&self) -> bool {
+        self.0.iter().any(|open| {
+            let works = [
+                BatchState::Undecided,
+                BatchState::Undoing,
+                BatchState::Committed,
+            ];
+            works.contains(&open.shown.state) && open.shown.error.is_none()
+        })
+    }
+
+    /// Whether this is one of them.
+    pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    /// How many stand where, and since when.
+    pub fn counts(&self) -> BatchCounts {
+        let mut census = BatchCounts::default();
+        for open in &self.0 {
+            let batch = &open.shown;
+            census.add(batch.state, batch.age(), batch.hazards());
+        }
+        census
+    }
+
+    /// The way to a batch's task, if it is open.
+    pub(super) fn caller(&self, id: BatchId) -> Option<mpsc::Sender<Call>> {
+        self.0.get(&id).map(|open| open.caller.clone())
+    }
+
+    /// One of them.
+    pub fn get(&self, id: BatchId) -> Option<OpenBatch> {
+        self.0.get(&id).map(|open| open.shown.clone())
+    }
+
+    pub(super) fn insert(&self, id: BatchId, intent: &Intent, caller: mpsc::Sender<Call>) {
+        let entries = intent.entries.iter().map(|entry| OpenEntry {
+            backend: Arc::clone(&entry.backend),
+            table: entry.table.to_string(),
+            branch: entry.branch.clone(),
+            action: name(&entry.action),
+            version: match entry.action {
+                Action::CreateVersion { version, .. } => Some(version),
+                _ => None,
+            },
+            change: change(&entry.action),
+            hazard: None,
+        });
+        let shown = OpenBatch {
+            id: id.to_string(),
+            state: BatchState::Undecided,
+            // Its name is later than it where the clock was set back.
+            since_millis: began(id).min(now_millis()),
+            watched_until_millis: None,
+            error: None,
+            entries: entries.collect(),
+        };
+        self.0.insert(id, Open { shown, caller });
+    }
+
+    pub(super) fn decided(&self, id: BatchId, decision: Decision) {
+        let state = match decision {
+            Decision::Commit => BatchState::Committed,
+            Decision::Abort => BatchState::Undoing,
+        };
+        self.change(id, |batch| batch.state = state);
+    }
+
+    /// One of its backends is not configured any more.
+    pub(super) fn stranded(&self, id: BatchId) {
+        self.change(id, |batch| batch.state = BatchState::Stranded);
+    }
+
+    /// Only what was sent and may still arrive is watched for.
+    pub(super) fn watching(&self, id: BatchId) {
+        self.change(id, |batch| {
+            if batch.state != BatchState::Watching {
+                let watch = u64::try_from(WATCH.as_millis()).unwrap_or(u64::MAX);
+                batch.watched_until_millis = Some(now_millis().saturating_add(watch));
+            }
+            batch.state = BatchState::Watching;
+        });
+    }
+
+    /// An entry waits for a person, or not any more.
+    pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
+        self.change(id, |batch| {
+            batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
+                Hazard::BuiltOn => BUILT_ON,
+                Hazard::Unproven => "it may be another writer's: what was found does not prove that the batch made it",
+            });
+            batch.state = match batch.hazards() {
+                0 => BatchState::Undoing,
+                _ => BatchState::Hazard,
+            };
+        });
+    }
+
+    /// What a catalog last said instead of doing what it was asked for.
+    pub(super) fn trouble(&self, id: BatchId, words: Option<String>) {
+        self.change(id, |batch| batch.error = words);
+    }
+
+    /// It has ended.
+    pub fn remove(&self, id: BatchId) {
+        self.0.remove(&id);
+    }
+
+    fn change(&self, id: BatchId, change: impl FnOnce(&mut OpenBatch)) {
+        if let Some(mut open) = self.0.get_mut(&id) {
+            change(&mut open.shown);
+        }
+    }
+}
+
+/// When a batch began, in milliseconds since the epoch: its name says so.
+pub(super) fn began(id: BatchId) -> u64 {
+    id.get_timestamp().map_or(0, |time| {
+        let (seconds, nanos) = time.to_unix();
+        seconds * 1000 + u64::from(nanos / 1_000_000)
+    })
+}
+
+fn change(action: &Action) -> String {
+    match action {
+        Action::CreateVersion { version, .. } => format!("create version {version}"),
+        Action::Declare { .. } => "declare".to_owned(),
+        Action::Register { .. } => "register".to_owned(),
+        Action::Deregister => "deregister".to_owned(),
+        Action::DeleteVersions { ranges } => {
+            let said = ranges.iter().take(NAMED).map(|range| {
+                let last = range.end.saturating_sub(1);
+                match last == range.start {
+                    true => last.to_string(),
+                    false => format!("{} to {last}", range.start),
+                }
+            });
+            let said: Vec<String> = said.collect();
+            let more = if ranges.len() > NAMED { ", …" } else { "" };
+            format!("delete versions {}{more}", said.join(", "))
+        }
+    }
+}
+
+fn name(action: &Action) -> &'static str {
+    match action {
+        Action::CreateVersion { .. } => "create_version",
+        Action::Declare { .. } => "declare",
+        Action::Register { .. } => "register",
+        Action::Deregister => "deregister",
+        Action::DeleteVersions { .. } => "delete_versions",
+    }
+}

@@ -1,0 +1,293 @@
+//! How many batches there may be, so that what they hold in memory is bounded, and one table or one catalog that does
+//! not go on takes the room from its own batches only.
+//!
+//! Until its decision a batch has a place among those that run, or, while it waits for a locked table and from then
+//! on, in a smaller waiting room. What is decided and not over is counted for each catalog that it involves.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::batch::{TableKey, busy};
+use crate::error::Error;
+
+/// Batches that run at a time; beyond it 503.
+const RUNNING: usize = 4096;
+/// Entries of running batches; beyond it 503.
+const ENTRIES: usize = 100_000;
+/// The waiting room has a quarter of both.
+const ROOM: usize = 4;
+/// Batches of one catalog that are not over: some 15 minutes of 18 aborts in a second, each with a create that may
+/// still land, and four times what can be waiting for a decision.
+const OPEN: usize = 16_384;
+/// Entries of such batches, each some 500 bytes: 200 MB for a catalog that does not take its removals any more.
+const OPEN_ENTRIES: usize = 400_000;
+
+/// The places of all batches.
+pub(in crate::batch) struct Permits {
+    running: Places,
+    waiting: Places,
+    open: Mutex<HashMap<Arc<str>, Load>>,
+}
+
+/// Room for one batch.
+pub(in crate::batch) struct Permit {
+    permits: Arc<Permits>,
+    entries: u32,
+    place: Option<Place>,
+    /// The catalogs that it involves, each once, and how many entries it has at each.
+    open: Vec<(Arc<str>, usize)>,
+}
+
+/// Why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::batch) enum NoRoom {
+    /// Too many batches are running.
+    Running,
+    /// Too many batches of this catalog are decided and not over.
+    Open(Arc<str>),
+}
+
+struct Places {
+    batches: Arc<Semaphore>,
+    entries: Arc<Semaphore>,
+    /// A batch that has more takes all of them.
+    most: u32,
+}
+
+struct Place {
+    _batch: OwnedSemaphorePermit,
+    _entries: OwnedSemaphorePermit,
+}
+
+/// What is not over at one catalog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    batches: usize,
+    entries: usize,
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self {
+            running: Places::new(RUNNING, ENTRIES),
+            waiting: Places::new(RUNNING / ROOM, ENTRIES / ROOM),
+            open: Mutex::default(),
+        }
+    }
+}
+
+impl Permits {
+    /// Room for one more batch; `tables`: that of each of its entries.
+    pub(in crate::batch) fn admit(self: &Arc<Self>, tables: &[TableKey]) -> Result<Permit, NoRoom> {
+        let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
+        let place = self.running.take(entries).ok_or(NoRoom::Running)?;
+        let open = by_catalog(tables.iter().map(|table| &table.backend));
+        self.count(&open, true)?;
+        Ok(Permit {
+            permits: Arc::clone(self),
+            entries,
+            place: Some(place),
+            open,
+        })
+    }
+
+    /// Counts a batch of the log, which goes on whether there is room or not.
+    pub(in crate::batch) fn recovered<'a>(
+        self: &Arc<Self>,
+        backends: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Permit {
+        let open = by_catalog(backends);
+        let counted = self.count(&open, false);
+        debug_assert!(counted.is_ok(), "nothing bounds it");
+        Permit {
+            permits: Arc::clone(self),
+            entries: 0,
+            place: None,
+            open,
+        }
+    }
+
+    /// All of them, or none and the first that has no room.
+    fn count(&self, open: &[(Arc<str>, usize)], is_bounded: bool) -> Result<(), NoRoom> {
+        let mut loads = self.loads();
+        if is_bounded {
+            for (backend, entries) in open {
+                let load = loads.get(backend).copied().unwrap_or_default();
+                // One batch alone may have any number of entries.
+                let is_full = load.batches >= OPEN || load.entries + entries > OPEN_ENTRIES;
+                if is_full && load.batches > 0 {
+                    return Err(NoRoom::Open(Arc::clone(backend)));
+                }
+            }
+        }
+        for (backend, entries) in open {
+            let load = loads.entry(Arc::clone(backend)).or_default();
+            load.batches += 1;
+            load.entries += entries;
+        }
+        Ok(())
+    }
+
+    fn loads(&self) -> MutexGuard<'_, HashMap<Arc<str>, Load>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit {
+    /// Moves into the waiting room, so that others may run; false: it is full. A batch stays there when it goes on: it
+    /// holds what it holds, and must not wait for a second place while others wait for its locks.
+    pub(in crate::batch) fn wait(&mut self) -> bool {
+        if let Some(place) = &mut self.place {
+            let Some(waiting) = self.permits.waiting.take(self.entries) else {
+                return false;
+            };
+            *place = waiting;
+        }
+        true
+    }
+
+    /// Gives the batch's place back: it is decided, and what is left to do counts for its catalogs.
+    pub(in crate::batch) fn decided(&mut self) {
+        self.place = None;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut loads = self.permits.loads();
+        for (backend, entries) in &self.open {
+            if let Some(load) = loads.get_mut(backend) {
+                load.batches -= 1;
+                load.entries -= entries;
+                if load.batches == 0 {
+                    loads.remove(backend);
+                }
+            }
+        }
+    }
+}
+
+impl NoRoom {
+    /// The answer to the request: 503 with `Retry-After`.
+    pub(in crate::batch) fn into_error(self) -> Error {
+        match self {
+            Self::Running => busy("too many batches are running"),
+            Self::Open(backend) => busy(&format!(
+                "too many batches of backend `{backend}` are decided and not finished; retry later, and see `nsgate batches list`"
+            )),
+        }
+    }
+}
+
+impl Places {
+    fn new(batches: usize, entries: usize) -> Self {
+        Self {
+            batches: Arc::new(Semaphore::new(batches)),
+            entries: Arc::new(Semaphore::new(entries)),
+            most: u32::try_from(entries).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn take(&self, entries: u32) -> Option<Place> {
+        let entries = entries.min(self.most);
+        Some(Place {
+            _batch: Arc::clone(&self.batches).try_acquire_owned().ok()?,
+            _entries: Arc::clone(&self.entries)
+                .try_acquire_many_owned(entries)
+                .ok()?,
+        })
+    }
+}
+
+/// How many there are of each.
+fn by_catalog<'a>(backends: impl Iterator<Item = &'a Arc<str>>) -> Vec<(Arc<str>, usize)> {
+    let mut counts: Vec<(Arc<str>, usize)> = Vec::new();
+    for backend in backends {
+        // A batch involves few catalogs.
+        match counts.iter_mut().find(|(known, _)| known == backend) {
+            Some((_, entries)) => *entries += 1,
+            None => counts.push((Arc::clone(backend), 1)),
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+    use super::*;
+    use crate::protocol::identifier::Identifier;
+
+    fn tables(backends: &[&str]) -> Vec<TableKey> {
+        let table = |backend: &&str| TableKey {
+            backend: (*backend).into(),
+            table: Identifier::from_names(["t"]).unwrap(),
+        };
+        backends.iter().map(table).collect()
+    }
+
+    #[test]
+    fn a_decision_makes_room_for_a_batch_that_involves_other_catalogs() {
+        let permits = Arc::<Permits>::default();
+        let (west, east) = (tables(&["west", "east"]), tables(&["east"]));
+        let mut open = Vec::new();
+        for _ in 0..OPEN {
+            let mut permit = permits.admit(&west).unwrap();
+            permit.decided();
+            open.push(permit);
+        }
+        let full = permits.admit(&west).map(drop).unwrap_err();
+        assert_eq!(full, NoRoom::Open("west".into()));
+        assert_eq!(full.into_error().status(), 503);
+        assert_eq!(
+            permits.admit(&east).map(drop),
+            Err(NoRoom::Open("east".into()))
+        );
+        let north = tables(&["north"]);
+        let running: Vec<_> = (0..RUNNING)
+            .map(|_| permits.admit(&north).unwrap())
+            .collect();
+        assert_eq!(permits.admit(&north).map(drop), Err(NoRoom::Running));
+        drop(running);
+        open.pop();
+        permits.admit(&west).map(drop).unwrap();
+        drop(open);
+        assert!(permits.loads().is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn the_entries_of_open_batches_are_bounded_too() {
+        let permits = Arc::<Permits>::default();
+        let half = tables(&vec!["west"; OPEN_ENTRIES / 2]);
+        let too_many = tables(&vec!["east"; ENTRIES + 1]);
+        let recovered = permits.recovered(half.iter().map(|table| &table.backend));
+        let again = permits.recovered(half.iter().map(|table| &table.backend));
+        let full = permits.admit(&tables(&["west"])).map(drop);
+        assert_eq!(full, Err(NoRoom::Open("west".into())));
+        drop((recovered, again));
+        permits.admit(&tables(&["west"])).map(drop).unwrap();
+        permits.admit(&too_many).map(drop).unwrap();
+    }
+
+    #[test]
+    fn what_waits_has_a_room_of_its_own() {
+        let permits = Arc::<Permits>::default();
+        let batch = tables(&vec!["west"; 1000]);
+        let mut waiting = Vec::new();
+        loop {
+            let mut permit = permits.admit(&batch).unwrap();
+            if !permit.wait() {
+                break;
+            }
+            waiting.push(permit);
+        }
+        assert_eq!(waiting.len(), 25);
+        let running: Vec<_> = (0..100).map(|_| permits.admit(&batch).unwrap()).collect();
+        assert_eq!(permits.admit(&batch).map(drop), Err(NoRoom::Running));
+        drop(running);
+        waiting[0].decided();
+        assert!(permits.admit(&batch).unwrap().wait());
+    }
+}

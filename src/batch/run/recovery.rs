@@ -1,0 +1,201 @@
+//! What the log says is unfinished is taken over before anything is served, and finished while serving.
+
+mod stranded;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::api::outcomes::{Outcome, Outcomes, REMEMBERED};
+use crate::batch::identities::Finder;
+use crate::batch::locks::Hold;
+use crate::batch::log::{BatchId, LogError, Record, Verdict};
+use crate::batch::plan::Plan;
+use crate::batch::run::{BatchRun, Coordinator, STRAYS};
+use crate::batch::step::{Decision, Refusal, Settled, State};
+use crate::batch::visibility::TableBranch;
+use crate::error::code::Code;
+use stranded::StrandedBatch;
+
+/// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its
+/// own.
+///
+/// Answers how many there were. A batch whose backend is not configured any more waits for it.
+pub async fn recover(
+    coordinator: &Arc<Coordinator>,
+    outcomes: &Arc<Outcomes>,
+    finder: &Finder<'_>,
+) -> Result<usize, LogError> {
+    let (mut past, mut last) = (UnfinishedBatches::default(), None);
+    let mut sort = |mut record: Record| {
+        last = Some(record.id);
+        finder.name(&mut record.intent);
+        past.add(record);
+    };
+    coordinator.log.scan(&mut sort).await?;
+    if let Some(last) = last {
+        coordinator.ids.begin_after(last);
+    }
+    if !coordinator.log.is_new() {
+        // What an earlier life has let through without an answer, nobody knows.
+        coordinator.visibility.expect_strays(STRAYS);
+    }
+    // The unfinished are remembered before all others.
+    let room = REMEMBERED.saturating_sub(past.kept.len());
+    let old = past.over.len().saturating_sub(room);
+    for record in past.over.into_iter().skip(old) {
+        outcomes.recall(&record);
+    }
+    let mut unfinished = 0;
+    for mut record in past.kept {
+        let outcome = outcomes.recall(&record);
+        for entry in let_go(&mut record, &past.made) {
+            // Durable before the later batch may be forgotten.
+            let log = &coordinator.log;
+            log.note(record.id, entry, Settled::Theirs).await?;
+        }
+        unfinished += 1;
+        match Plan::recovered(&record.intent, |identity| finder.backend(identity)) {
+            Some(plan) => take_over(coordinator, plan, record, outcome, None).await,
+            None => StrandedBatch::begin(Arc::clone(coordinator), record, outcome).await,
+        }
+    }
+    Ok(unfinished)
+}
+
+/// What is kept of a log while it is read: it may be far longer than what is still of any use.
+#[derive(Default)]
+struct UnfinishedBatches {
+    /// Batches that are over, the latest of them: as many as are remembered.
+    over: VecDeque<Record>,
+    /// Unfinished batches.
+    kept: Vec<Record>,
+    /// Who has made each version that one of these had let go: the last batch that was committed with it.
+    made: HashMap<(TableBranch, u64), Option<BatchId>>,
+}
+
+impl UnfinishedBatches {
+    /// Later batches come later: who has made what an earlier one let go is seen after it.
+    fn add(&mut self, record: Record) {
+        if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
+            for entry in &record.intent.entries {
+                if let Some(version) = entry.version()
+                    && let Some(made) = self.made.get_mut(&(entry.line(), version))
+                {
+                    *made = Some(record.id);
+                }
+            }
+        }
+        if record.ended.is_some() {
+            if self.over.len() == REMEMBERED {
+                self.over.pop_front();
+            }
+            return self.over.push_back(record);
+        }
+        for (_, freed) in freed(&record) {
+            self.made.entry(freed).or_default();
+        }
+        self.kept.push(record);
+    }
+}
+
+/// The entries whose versions are free again, as far as the log says, and those versions.
+fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    entries.enumerate().filter_map(|(index, (entry, settled))| {
+        let free = settled.is_some_and(Settled::is_free);
+        let version = entry.version().filter(|_| free)?;
+        Some((index, (entry.line(), version)))
+    })
+}
+
+/// A number that a later batch has used is not the earlier one's any more: it neither rests, nor is what is found there
+/// a late create. Answers with the entries of which the log did not say so.
+fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId>>) -> Vec<usize> {
+    let by_later = |freed: &(TableBranch, u64)| {
+        let by = made.get(freed).copied().flatten();
+        by.is_some_and(|by| by > record.id)
+    };
+    let let_go = freed(record).filter(|(_, freed)| by_later(freed));
+    let let_go: Vec<usize> = let_go.map(|(entry, _)| entry).collect();
+    for entry in &let_go {
+        record.settled[*entry] = Some(Settled::Theirs);
+    }
+    let_go
+}
+
+/// The decision about a batch that had none when a person ended it as it was.
+fn let_be_verdict() -> Verdict {
+    let conflict = Code::ConcurrentModification;
+    let refusal = Refusal {
+        status: conflict.status().as_u16(),
+        code: conflict,
+        message: "an operator let the batch be".into(),
+    };
+    Verdict::abort(Vec::new(), Some(&refusal))
+}
+
+/// Ends a batch as it is, on a person's word.
+async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
+    let (id, log) = (record.id, &coordinator.log);
+    if record.verdict.is_none() {
+        log.decide(id, let_be_verdict()).await?;
+    }
+    for (entry, settled) in record.settled.iter().enumerate() {
+        if settled.is_none() {
+            log.note(id, entry, Settled::Kept).await?;
+        }
+    }
+    log.end(id, (coordinator.clock)()).await?;
+    coordinator.open.remove(id);
+    Ok(())
+}
+
+async fn take_over(
+    coordinator: &Arc<Coordinator>,
+    plan: Plan,
+    record: Record,
+    outcome: Arc<Outcome>,
+    held: Option<Hold>,
+) {
+    let (decision, proofs) = match record.verdict {
+        None => (None, Vec::new()),
+        Some(Verdict::Commit(_)) => (Some(Decision::Commit), Vec::new()),
+        Some(Verdict::Abort { proofs, .. }) => (Some(Decision::Abort), proofs),
+    };
+    let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
+    let tables: Vec<_> = plan.tables().collect();
+    // Two batches that have something left to do never share a table, and one that has nothing left to do there gives
+    // it back at once; a log in which they do is taken as far as it goes.
+    let hold = match held {
+        Some(held) => held,
+        None => {
+            let mut hold = Hold::none(&coordinator.locks);
+            for table in tables {
+                match coordinator.locks.exclusive([table], Duration::ZERO).await {
+                    Ok(one) => hold.join(one),
+                    Err(_) => {
+                        tracing::error!(batch = %record.id, "one of its tables is locked by another unfinished batch")
+                    }
+                }
+            }
+            hold
+        }
+    };
+    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "an unfinished batch is being finished");
+    let mut run = BatchRun::recovered(
+        Arc::clone(coordinator),
+        plan,
+        record.intent,
+        outcome,
+        proofs,
+        decision,
+        hold,
+    );
+    run.resolved_before(record.resolutions);
+    run.contested_before(&record.settled);
+    tokio::spawn(run.run(state, effects));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! A batch whose backend is gone from the configuration: what it has not settled, or waits for a person with, stays
+//! locked and hidden, until the backend is back or a person lets the batch be. What it has let go rests, and what may
+//! still land there is not seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{freed, let_be, let_be_verdict, take_over};
+use crate::backend::Backend;
+use crate::batch::api::outcomes::{BatchAnswer, Outcome};
+use crate::batch::locks::Hold;
+use crate::batch::log::{Action, IntentEntry, Record, VersionRange};
+use crate::batch::plan::Plan;
+use crate::batch::run::{Coordinator, WATCH};
+use crate::batch::step::{Decision, Settled};
+use crate::batch::visibility::commit_flag::CommitFlag;
+use crate::batch::visibility::{LateArrival, Release, Subject};
+
+pub(super) struct StrandedBatch {
+    coordinator: Arc<Coordinator>,
+    record: Record,
+    outcome: Arc<Outcome>,
+    fate: CommitFlag,
+    hold: Hold,
+}
+
+impl StrandedBatch {
+    /// Locks and hides at once, and goes on in a task of its own.
+    pub(super) async fn begin(
+        coordinator: Arc<Coordinator>,
+        record: Record,
+        outcome: Arc<Outcome>,
+    ) {
+        let entries = unsettled(&record);
+        let gone = record.intent.entries.iter();
+        let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
+        tracing::error!(batch = %record.id, ?backends, "an unfinished batch involves a backend that is not configured any more; its tables stay locked, and it goes on when the backend is configured again: see `nsgate batches show`");
+        let tables: Vec<_> = entries.iter().map(|entry| entry.line().table).collect();
+        let hold = coordinator
+            .locks
+            .exclusive(tables.clone(), Duration::ZERO)
+            .await;
+        let hold = hold.unwrap_or_else(|_| {
+            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+            Hold::none(&coordinator.locks)
+        });
+        let fate = CommitFlag::default();
+        hide(&coordinator, &entries, &fate);
+        rest(&coordinator, &record, &fate);
+        if decision(&record) == Some(Decision::Commit) {
+            coordinator.visibility.names.reveal(&fate, &tables);
+        }
+        let configured = coordinator.backends.subscribe();
+        let stranded = Self {
+            coordinator,
+            record,
+            outcome,
+            fate,
+            hold,
+        };
+        tokio::spawn(stranded.wait(configured));
+    }
+
+    async fn wait(self, configured: watch::Receiver<Vec<Arc<Backend>>>) {
+        let Record { id, intent, .. } = &self.record;
+        tokio::select! {
+            kept = self.coordinator.strand(*id, intent) => {
+                if kept.is_some() {
+                    // When the log cannot write, the process is about to end.
+                    let _ = let_be(&self.coordinator, &self.record).await;
+                    if let Some(refusal) = let_be_verdict().refusal() {
+                        let written = true;
+                        self.outcome.set(BatchAnswer::Refused { refusal, written });
+                    }
+                    show(&self.coordinator, &intent.entries, &self.fate);
+                }
+            }
+            plan = back(configured, &self.record) => self.go_on(plan).await,
+        }
+    }
+
+    /// As if the process had begun with the backends of `plan`.
+    async fn go_on(self, plan: Plan) {
+        let Self {
+            coordinator,
+            mut record,
+            outcome,
+            fate,
+            hold,
+        } = self;
+        for (entry, settled) in used(&coordinator, &record, &fate) {
+            record.settled[entry] = Some(settled);
+        }
+        let entries = record.intent.entries.clone();
+        for (entry, planned) in record.intent.entries.iter_mut().zip(&plan.entries) {
+            entry.backend = Arc::clone(planned.backend.name());
+            entry
+                .catalog
+                .known_as(planned.backend.name(), planned.backend.catalog());
+        }
+        take_over(&coordinator, plan, record, outcome, Some(hold)).await;
+        // Hidden by the batch itself from now on.
+        show(&coordinator, &entries, &fate);
+    }
+}
+
+/// Waits for a configuration that has all backends of the batch.
+async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Record) -> Plan {
+    loop {
+        if configured.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        let plan = {
+            let backends = configured.borrow_and_update();
+            let known_as = |identity: &str| {
+                backends
+                    .iter()
+                    .find(|b| **b.catalog() == *identity)
+                    .cloned()
+            };
+            Plan::recovered(&record.intent, known_as)
+        };
+        if let Some(plan) = plan {
+            return plan;
+        }
+    }
+}
+
+fn decision(record: &Record) -> Option<Decision> {
+    record.verdict.as_ref().map(|verdict| verdict.decision())
+}
+
+/// The changes about which something is left to do.
+fn unsettled(record: &Record) -> Vec<&IntentEntry> {
+    let committed = decision(record) == Some(Decision::Commit);
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    let left = entries.filter(|(entry, settled)| {
+        // What a COMMIT makes is there for all; what it removes may be still.
+        let removes = matches!(
+            entry.action,
+            Action::DeleteVersions { .. } | Action::Deregister
+        );
+        matches!(settled, None | Some(Settled::Hazard(_))) && (removes || !committed)
+    });
+    left.map(|(entry, _)| entry).collect()
+}
+
+fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &CommitFlag) {
+    for entry in entries {
+        coordinator
+            .visibility
+            .hide_action(&entry.line(), &entry.action, fate);
+    }
+}
+
+/// What the batch has let go rests as it would if it ran; what may still land is not seen.
+fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
+    let visibility = &coordinator.visibility;
+    let clean = Release::Clean(coordinator.pause());
+    let entries = record.intent.entries.iter().zip(&record.settled);
+    for (index, (entry, settled)) in entries.enumerate() {
+        let Some(settled) = settled.filter(|settled| settled.is_free()) else {
+            continue;
+        };
+        // What landed late may have been on its way to be deleted when the gateway stopped.
+        let release = if settled.is_uncertain() {
+            Release::Leaving(WATCH)
+        } else {
+            clean
+        };
+        let line = entry.line();
+        let subject = entry.action.subject(&line);
+        if subject == Subject::Name && release == clean {
+            continue;
+        }
+        let claim = Some((record.id, index));
+        visibility.release(&line, subject, fate, release, claim);
+        if settled.is_contested()
+            && let Some(version) = entry.version()
+        {
+            visibility.contest(&line, version);
+        }
+        if entry.action.is_about_name() {
+            visibility.hide_action(&line, &entry.action, fate);
+        }
+    }
+}
+
+/// The entries whose numbers somebody else has used since, or may have: the log was told so, or is before that is
+/// forgotten.
+fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(usize, Settled)> {
+    let visibility = &coordinator.visibility;
+    let used = freed(record).filter_map(|(entry, (line, version))| {
+        let claims = visibility.claims(&line, version);
+        if !claims.contains(&(record.id, entry)) {
+            return Some((entry, Settled::Theirs));
+        }
+        let settled = record.settled[entry]?;
+        let subject = record.intent.entries[entry].action.subject(&line);
+        let watched = visibility.watched(&line.table, &subject, fate);
+        let contested = settled.may_land() && watched == LateArrival::Contested;
+        contested.then_some((entry, Settled::Contested))
+    });
+    used.collect()
+}
+
+fn show(coordinator: &Coordinator, entries: &[IntentEntry], fate: &CommitFlag) {
+    let visibility = &coordinator.visibility;
+    for entry in entries {
+        let line = entry.line();
+        visibility.unwatch(&line.table, &entry.action.subject(&line), fate);
+        match &entry.action {
+            Action::CreateVersion { version, .. } => visibility.forget(&line, Some(*version), fate),
+            Action::DeleteVersions { ranges } => {
+                for VersionRange { start, .. } in ranges {
+                    visibility.forget(&line, Some(*start), fate);
+                }
+            }
+            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
+                visibility.names.forget(&line.table, fate);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use super::*;
+use crate::batch::TableKey;
+use crate::batch::log::disk::DiskLog;
+use crate::batch::log::{Action, IntentEntry, Verdict, all};
+use crate::batch::run::fakes::Nothing;
+use crate::batch::visibility::{Release, Subject};
+use crate::metrics::Metrics;
+use crate::protocol::identifier::Identifier;
+
+const REST: Duration = Duration::from_secs(60);
+
+/// Tables in which a batch creates version 2, one of each name.
+fn intent(names: &[&str]) -> Arc<Intent> {
+    let entries = names.iter().map(|name| IntentEntry {
+        backend: "lake".into(),
+        table: Identifier::from_names([*name]).unwrap(),
+        branch: None,
+        contested: false,
+        action: Action::CreateVersion {
+            version: 2,
+            manifest_size: None,
+            e_tag: None,
+        },
+        catalog: Default::default(),
+    });
+    Arc::new(Intent {
+        entries: entries.collect(),
+        idempotency: None,
+        fingerprint: "f".into(),
+    })
+}
+
+fn line(name: &str) -> TableBranch {
+    let table = TableKey {
+        backend: "lake".into(),
+        table: Identifier::from_names([name]).unwrap(),
+    };
+    TableBranch::new(table, None)
+}
+
+#[tokio::test]
+async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
+    for (breaks_over, hidden) in [("", false), ("a note", true)] {
+        let log = Arc::new(Nothing { breaks_over });
+        let metrics = Metrics::new().batch().clone();
+        let coordinator = Coordinator::new(log, BatchConfig::default(), metrics);
+        let (visibility, fate, line) = (&coordinator.visibility, CommitFlag::default(), line("t"));
+        let subject = Subject::version(None, 2);
+        let claim = Some((BatchId::now_v7(), 0));
+        visibility.release(&line, subject, &fate, Release::Landing(REST), claim);
+        let noted = coordinator.taken(&line, 2).now_or_never();
+        assert_eq!(noted.is_none(), hidden);
+        assert_eq!(visibility.hidden(&line).contains(2), hidden);
+    }
+}
+
+/// It is contested once the other's create goes out, where ours may land still, and the other's once that has succeeded.
+#[tokio::test]
+async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = DiskLog::open(&folder.path().join("log"), |error| panic!("{error}"));
+    let log: Arc<dyn Log> = Arc::new(log.unwrap());
+    let id = BatchId::now_v7();
+    log.intend(id, intent(&["late", "gone"])).await.unwrap();
+    log.decide(id, Verdict::abort(Vec::new(), None))
+        .await
+        .unwrap();
+    let metrics = Metrics::new().batch().clone();
+    let coordinator = Coordinator::new(Arc::clone(&log), BatchConfig::default(), metrics);
+    let (visibility, fate) = (&coordinator.visibility, CommitFlag::default());
+    let undone = [("late", Settled::Unseen), ("gone", Settled::Gone)];
+    for (entry, (name, settled)) in undone.into_iter().enumerate() {
+        log.note(id, entry, settled).await.unwrap();
+        visibility.hide(line(name), 2, &fate);
+        let claim = Some((id, entry));
+        let release = match settled {
+            Settled::Unseen => Release::Landing(REST),
+            _ => Release::Clean(coordinator.pause()),
+        };
+        visibility.release(
+            &line(name),
+            Subject::version(None, 2),
+            &fate,
+            release,
+            claim,
+        );
+    }
+    for name in ["late", "gone"] {
+        coordinator.contest(&line(name), 2).await.unwrap();
+    }
+    let settled = async || all(&*log).await.unwrap().remove(0).settled;
+    let theirs = Some(Settled::Theirs);
+    let free = [Some(Settled::Contested), Some(Settled::Gone)];
+    assert_eq!(
+        settled().await,
+        free,
+        "nothing of ours can land as a free one"
+    );
+    assert!(visibility.uncontested(&line("late"), 2).is_empty());
+    coordinator.taken(&line("late"), 2).await;
+    coordinator.attempted(&line("gone").table, None).await;
+    assert_eq!(settled().await, [theirs, theirs]);
+}

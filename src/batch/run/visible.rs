@@ -1,0 +1,187 @@
+//! What readers and writers see of a batch: hidden, revealed, let go, unlocked.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{BatchRun, WATCH};
+use crate::batch::log::Action;
+use crate::batch::plan::Entry;
+use crate::batch::step::{Settled, State};
+use crate::batch::visibility::{LateArrival, Release, Subject};
+
+impl BatchRun {
+    /// Hides what the batch makes, and from its commit on what it removes.
+    pub(super) fn hide(&self) {
+        let visibility = &self.coordinator.visibility;
+        for Entry { line, action, .. } in &self.plan.entries {
+            visibility.hide_action(line, action, &self.fate);
+        }
+    }
+
+    /// In one step, readers see what was made, and what is removed no more.
+    pub(super) fn reveal(&mut self) {
+        let shares = self.plan.shape.shares.iter().enumerate();
+        for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
+            let line = self.plan.line(share);
+            self.coordinator.visibility.invalidate_reads(line);
+        }
+        let names = &self.coordinator.visibility.names;
+        names.reveal(&self.fate, self.plan.names());
+        for table in self.plan.names() {
+            let claims = self.coordinator.visibility.renamed(table);
+            self.superseded.extend(claims);
+        }
+        for entry in &self.plan.entries {
+            if let Some(version) = entry.version() {
+                let visibility = &self.coordinator.visibility;
+                let rest = self.coordinator.settings().slot_cooldown;
+                self.superseded
+                    .extend(visibility.taken(&entry.line, version, rest));
+            }
+        }
+    }
+
+    /// The batch has no say any more in what readers see of the entry.
+    pub(super) fn forget(&self, entry: usize) {
+        let visibility = &self.coordinator.visibility;
+        let names = &visibility.names;
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        match action {
+            Action::CreateVersion { version, .. } => {
+                visibility.forget(line, Some(*version), &self.fate);
+            }
+            Action::DeleteVersions { ranges } => {
+                let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+                let (visibility, line) = (visibility.clone(), line.clone());
+                let fate = self.fate.clone();
+                let forget = move || {
+                    for start in starts {
+                        visibility.forget(&line, Some(start), &fate);
+                    }
+                };
+                if !self.fate.is_revealed() {
+                    return forget();
+                }
+                // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
+                let rest = self.coordinator.settings().slot_cooldown;
+                tokio::spawn(async move {
+                    sleep(rest).await;
+                    forget();
+                });
+            }
+            // Removed after COMMIT, or undone after ABORT: who has asked the catalog before does not see it either.
+            Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
+            Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
+                names.gone(&line.table, &self.fate);
+            }
+            Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
+                names.forget(&line.table, &self.fate);
+            }
+        }
+    }
+
+    /// What is there is somebody else's, or stays on a person's word.
+    pub(super) fn show(&self, entry: usize) {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        let visibility = &self.coordinator.visibility;
+        visibility.unwatch(&line.table, &self.subject(entry), &self.fate);
+        if action.is_about_name() {
+            visibility.names.forget(&line.table, &self.fate);
+        } else {
+            self.forget(entry);
+        }
+    }
+
+    /// What was made is gone: it is free once the table is unlocked, and hidden until then.
+    pub(super) fn reserve(&mut self, entry: usize) {
+        let Entry { line, .. } = &self.plan.entries[entry];
+        self.reserved[entry] = true;
+        self.held[entry] = false;
+        self.resting[entry] = false;
+        let visibility = &self.coordinator.visibility;
+        // Once somebody else's create went out, it stays so however often ours is undone.
+        self.contested[entry] |= self.plan.entries[entry].version().is_some()
+            && visibility.watched(&line.table, &self.subject(entry), &self.fate)
+                == LateArrival::Contested;
+    }
+
+    /// What the log is told of it.
+    pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
+        match settled {
+            Settled::Unseen if self.contested[entry] => Settled::Contested,
+            Settled::Leaving if self.contested[entry] => Settled::LeavingContested,
+            settled => settled,
+        }
+    }
+
+    /// What others must leave alone while something that was sent for the entry may still arrive.
+    pub(super) fn subject(&self, entry: usize) -> Subject {
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        action.subject(line)
+    }
+
+    /// It is free, unless something that was sent may still arrive.
+    fn rest(&self, entry: usize, state: &State) {
+        let line = &self.plan.entries[entry].line;
+        let visibility = &self.coordinator.visibility;
+        let release = match (state.is_leaving(entry), state.is_watched(entry)) {
+            (true, _) => Release::Leaving(WATCH),
+            (false, true) => Release::Landing(WATCH),
+            (false, false) => Release::Clean(self.coordinator.pause()),
+        };
+        let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
+        match (&subject, state.is_watched(entry)) {
+            (Subject::Name | Subject::Table, false) => return self.forget(entry),
+            // What it deletes is hidden no longer than it would be without this.
+            (Subject::Table, true) => self.forget(entry),
+            (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
+        }
+        visibility.release(line, subject, &self.fate, release, claim);
+        if self.contested[entry]
+            && let Some(version) = self.plan.entries[entry].version()
+        {
+            visibility.contest(line, version);
+        }
+        if let Release::Clean(pause) = release {
+            let (visibility, table) = (visibility.clone(), line.table.clone());
+            tokio::spawn(async move {
+                sleep(pause.above + Duration::from_millis(1)).await;
+                visibility.sweep(&table);
+            });
+        }
+    }
+
+    /// The table is free for others, unless another share of the batch is on it still.
+    pub(super) fn unlock(&mut self, share: usize, state: &State) {
+        self.unlocked[share] = true;
+        for &entry in &self.plan.shape.shares[share] {
+            match (self.reserved[entry], self.resting[entry]) {
+                // Another entry of the share was undone once more: this one rests, or is watched for, as before.
+                (true, true) => {}
+                (true, false) => {
+                    self.rest(entry, state);
+                    self.resting[entry] = true;
+                }
+                (false, _) => self.forget(entry),
+            }
+            if state.is_kept(entry) {
+                let line = &self.plan.entries[entry].line;
+                let visibility = &self.coordinator.visibility;
+                visibility.release(
+                    line,
+                    Subject::Table,
+                    &self.fate,
+                    Release::Leaving(WATCH),
+                    None,
+                );
+            }
+        }
+        let table = &self.plan.line(share).table;
+        let mut shares = 0..self.unlocked.len();
+        let others = |other: usize| !self.unlocked[other] && self.plan.line(other).table == *table;
+        if !shares.any(others) {
+            self.hold.free(table);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What was sent and got no clear answer: a create may still land after its batch was aborted and undone, and a removal
+//! may still hit what has the number or the name by then.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep_until};
+
+use super::{BatchRun, EffectOutcome};
+use crate::batch::participant;
+use crate::batch::plan::Entry;
+use crate::batch::step::{Event, Finding, Kind, State};
+use crate::batch::visibility::{LateArrival, Subject};
+
+/// How long: a request that is older has been given up by everything it may be waiting in.
+pub const WATCH: Duration = Duration::from_secs(15 * 60);
+/// How long another's create that got no answer is remembered: one that may still land when a batch begins is known of
+/// until that batch is decided.
+pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
+/// The first pause between two looks, and the longest.
+const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+impl BatchRun {
+    /// Looks for the entry now and then, for as long as it may land; then again with its table locked. What only a
+    /// removal may still hit is left alone for as long, and so is what is committed.
+    pub(super) fn watch(
+        &mut self,
+        entry: usize,
+        state: &State,
+    ) -> BoxFuture<'static, EffectOutcome> {
+        let over = Instant::now() + WATCH;
+        if state.is_kept(entry) || self.plan.entries[entry].action.kind() == Kind::Removed {
+            return Box::pin(async move {
+                sleep_until(over).await;
+                Event::WatchOver(entry).into()
+            });
+        }
+        let turn = self.turn(entry, false);
+        let proof = self.proofs[entry].clone();
+        let locks = self.coordinator.locks.clone();
+        let wait = self.coordinator.settings().lock_timeout;
+        let visibility = self.coordinator.visibility.clone();
+        let (subject, fate) = (self.subject(entry), self.fate.clone());
+        Box::pin(async move {
+            let watched = &turn.plan.entries[entry];
+            let table = &watched.line.table;
+            let taken = || visibility.watched(table, &subject, &fate) == LateArrival::Taken;
+            let (mut pause, longest) = LOOKS;
+            // Who has the table locked may keep it for longer than it is watched for: what is there stays hidden.
+            let mut there = false;
+            while there || Instant::now() < over {
+                let now = Instant::now();
+                let next = now + pause;
+                sleep_until(if now < over { over.min(next) } else { next }).await;
+                pause = longest.min(pause * 2);
+                if taken() {
+                    break;
+                }
+                let found = {
+                    let _call = turn.begins().await;
+                    participant::find(watched, proof.as_ref(), true, &turn.asker).await
+                };
+                match found {
+                    Ok((Finding::Present { .. }, _)) => there = true,
+                    Ok((Finding::Absent, _)) => there = false,
+                    Err(_) => {}
+                }
+                if !there {
+                    continue;
+                }
+                let Ok(hold) = locks.exclusive([table.clone()], wait).await else {
+                    continue;
+                };
+                // Whoever held the table may have made it.
+                if taken() {
+                    break;
+                }
+                return EffectOutcome {
+                    hold: Some(hold),
+                    ..Event::Landed(entry).into()
+                };
+            }
+            Event::WatchOver(entry).into()
+        })
+    }
+
+    /// A create has landed late: its table is locked again.
+    pub(super) fn landed(&mut self, entry: usize) {
+        let Entry {
+            backend,
+            line,
+            action,
+            ..
+        } = &self.plan.entries[entry];
+        tracing::warn!(
+            batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action,
+            "a create landed after its batch was undone; it is undone as well"
+        );
+        self.coordinator.metrics.late_create();
+        (self.undoing, self.phase_begun) = (true, Instant::now());
+        let shares = &self.plan.shape.shares;
+        if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {
+            self.unlocked[share] = false;
+        }
+    }
+
+    /// Nothing that was sent can arrive any more: the number, or the name, is free.
+    pub(super) fn unwatch(&self, entry: usize, state: &State) {
+        let visibility = &self.coordinator.visibility;
+        let Entry { line, action, .. } = &self.plan.entries[entry];
+        let is_removal = action.kind() == Kind::Removed;
+        let committed = !is_removal && self.fate.is_revealed();
+        let subject = if committed {
+            Subject::Table
+        } else {
+            self.subject(entry)
+        };
+        // Several entries of a batch may keep one name.
+        let keeps = |other: usize| {
+            let Entry {
+                line: of, action, ..
+            } = &self.plan.entries[other];
+            let keeps =
+                state.is_kept(other) || (state.is_watched(other) && action.subject(of) == subject);
+            other != entry && of.table == line.table && keeps
+        };
+        if subject != Subject::Table || !(0..self.plan.entries.len()).any(keeps) {
+            visibility.unwatch(&line.table, &subject, &self.fate);
+        }
+        if action.is_about_name() && !committed {
+            self.forget(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

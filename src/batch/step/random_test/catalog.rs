@@ -1,0 +1,255 @@
+//! The catalogs of a walk: they lose answers, act late, refuse after they have acted, say that they did what they did
+//! not, answer from an old copy once, and conflict; and somebody else writes to them, too.
+
+use super::*;
+
+impl World {
+    /// The catalog takes a create: only the next version, only with a staged manifest.
+    fn act(&mut self, entry: usize) -> Event {
+        if self.catalog[entry] != Maker::Nobody || !self.is_next(entry) {
+            return Event::Conflicted(entry, refusal());
+        }
+        if !self.staged[entry] {
+            return Event::Refused(entry, refusal());
+        }
+        self.catalog[entry] = Maker::Us;
+        self.staged[entry] = false;
+        Event::Created(entry)
+    }
+
+    /// Everything below it in its line is there, and nothing above it.
+    pub(super) fn is_next(&self, entry: usize) -> bool {
+        let exists = |other: &usize| self.catalog[*other] != Maker::Nobody;
+        let mut others = self.share_of(entry).iter();
+        others.all(|other| *other == entry || exists(other) == (*other < entry))
+    }
+
+    pub(super) fn create(&mut self, entry: usize) -> Event {
+        assert!(self.intent, "I3: a create before INTENT");
+        if self.faulty(12) && self.catalog[entry] == Maker::Nobody {
+            let alike = self.random.below(2) == 0;
+            self.catalog[entry] = Maker::Other { alike };
+        }
+        if self.faulty(6) {
+            if self.random.below(2) == 0 {
+                self.late.push(Late::Create(entry));
+            }
+            return Event::Lost(entry);
+        }
+        if self.faulty(20) {
+            return Event::Unsent(entry, refusal());
+        }
+        if self.faulty(8) {
+            return Event::Refused(entry, refusal());
+        }
+        let event = self.act(entry);
+        let acted = self.catalog[entry] == Maker::Us;
+        if self.faulty(4) {
+            return match self.random.below(4) {
+                0 if acted => Event::Conflicted(entry, refusal()),
+                1 if acted => Event::Refused(entry, refusal()),
+                2 if acted => Event::Spoiled(entry, refusal()),
+                _ => Event::Lost(entry),
+            };
+        }
+        self.proof[entry] |= event == Event::Created(entry);
+        event
+    }
+
+    pub(super) fn find(&mut self, entry: usize) -> Event {
+        let there = self.catalog[entry] != Maker::Nobody;
+        if self.faulty(5) {
+            if there && self.random.below(2) == 0 {
+                // That was the truth: it may lie again.
+                self.lied[entry] = false;
+                return Event::Glimpsed(entry);
+            }
+            return Event::Unanswered(entry);
+        }
+        // An answer from an old copy: once in a walk, and not of what the catalog has lied about.
+        if there && !self.stale && !self.lied[entry] && self.faulty(8) {
+            self.stale = true;
+            self.seen_absent[entry] |= self.decision == Some(Decision::Abort);
+            self.landed[entry] |= self.seen_absent[entry];
+            return Event::Found(entry, Finding::Absent);
+        }
+        self.seen_absent[entry] = !there && self.decision == Some(Decision::Abort);
+        let alike = match self.contested[entry] {
+            true => Match::Incomparable,
+            false => Match::Alike,
+        };
+        let likeness = match self.catalog[entry] {
+            Maker::Nobody => return Event::Found(entry, Finding::Absent),
+            Maker::Us if self.proof[entry] => Match::Proven,
+            Maker::Us | Maker::Writer | Maker::Other { alike: true } => alike,
+            Maker::Other { alike: false } => Match::Unlike,
+        };
+        let mut above = self.share_of(entry).iter().filter(|other| **other > entry);
+        let latest =
+            !self.built_on[entry] && above.all(|other| self.catalog[*other] == Maker::Nobody);
+        Event::Found(entry, Finding::Present { likeness, latest })
+    }
+
+    pub(super) fn delete(&mut self, entry: usize) -> Event {
+        let aborted = self.decision == Some(Decision::Abort);
+        assert!(aborted, "I5: a delete before ABORT");
+        if self.faulty(4) {
+            return self.not_deleted(entry);
+        }
+        // What looks alike and came after an answer of ours was lost cannot be told from ours by any gateway.
+        assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
+        assert!(!self.built_on[entry], "I5: something was built on it");
+        self.deleted(entry);
+        match self.faulty(6) {
+            true if self.random.below(2) == 0 => Event::RemovalLost(entry),
+            true => Event::NotDeleted(entry),
+            false => Event::Deleted(entry),
+        }
+    }
+
+    /// It may act yet, or not; what is said of it is true, or not.
+    fn not_deleted(&mut self, entry: usize) -> Event {
+        let later = self.random.below(2) == 0;
+        let lies = !self.stale && self.random.below(3) == 0;
+        if later {
+            self.late.push(Late::Delete(entry));
+        }
+        match (lies, later) {
+            (true, _) => {
+                self.lied[entry] = true;
+                Event::Deleted(entry)
+            }
+            (false, true) => Event::RemovalLost(entry),
+            (false, false) => Event::NotDeleted(entry),
+        }
+    }
+
+    fn deleted(&mut self, entry: usize) {
+        // Nobody else loses by it what the gateway has told him to be his.
+        assert_ne!(self.catalog[entry], Maker::Writer, "I9: {entry}");
+        self.catalog[entry] = Maker::Nobody;
+    }
+
+    pub(super) fn remove(&mut self, entry: usize) -> Event {
+        let committed = self.decision == Some(Decision::Commit);
+        assert!(committed, "I5: a removal before COMMIT");
+        if self.faulty(3) {
+            if self.random.below(2) == 0 {
+                return Event::NotRemoved(entry);
+            }
+            if self.random.below(2) == 0 {
+                self.late.push(Late::Remove(entry));
+            }
+            return Event::RemovalLost(entry);
+        }
+        self.removals[entry] = Some(true);
+        match self.faulty(6) {
+            true => Event::RemovalLost(entry),
+            false => Event::Removed(entry),
+        }
+    }
+
+    /// The watch outlives what may arrive.
+    pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
+        let over = self.taken[entry] || self.removals[entry].is_some();
+        let aborted = self.decision == Some(Decision::Abort);
+        if !over && aborted && self.catalog[entry] != Maker::Nobody {
+            let share = self.shares.iter().position(|share| share.contains(&entry));
+            self.unlocked[share.unwrap()] = false;
+            return Some(Event::Landed(entry));
+        }
+        let waits = |late: &Late| late.entry() == entry && !self.taken[entry];
+        match self.late.iter().any(waits) {
+            true => None,
+            false => Some(Event::WatchOver(entry)),
+        }
+    }
+
+    /// What was lost on its way acts after all.
+    pub(super) fn land(&mut self, state: &State) {
+        let next = self.random.below(self.late.len() as u64) as usize;
+        match self.late.remove(next) {
+            Late::Create(entry) => {
+                let acted = self.act(entry) == Event::Created(entry);
+                self.landed[entry] |= acted && self.seen_absent[entry];
+            }
+            Late::Delete(entry) => {
+                self.check_resting(entry, state);
+                self.deleted(entry);
+            }
+            Late::Remove(entry) => {
+                self.check_resting(entry, state);
+                self.removals[entry] = Some(true);
+            }
+        }
+    }
+
+    /// I9: what a removal may still hit is locked, or rests and is watched.
+    pub(super) fn check_resting(&self, entry: usize, state: &State) {
+        let share = self.shares.iter().position(|share| share.contains(&entry));
+        let rests = state.is_leaving(entry) && state.is_watched(entry);
+        let locked = !self.unlocked[share.unwrap()];
+        assert!(rests || locked, "I9: {entry} is free: {state:?}");
+    }
+
+    /// Somebody behind the gateway's back builds on a version that is not decided yet.
+    pub(super) fn build_on(&mut self) {
+        let share = self.random.below(self.shares.len() as u64) as usize;
+        let last = self.shares[share][self.shares[share].len() - 1];
+        self.built_on[last] |= self.catalog[last] == Maker::Us;
+    }
+
+    /// Somebody's create that the gateway knows nothing of lands after the abort.
+    pub(super) fn intrude(&mut self) {
+        let entry = self.random.below(self.catalog.len() as u64) as usize;
+        // Undo after a crash does not know what an earlier life has sent, before it has seen that nothing is there.
+        let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
+        let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
+        let free = free && !unknown;
+        if self.decision == Some(Decision::Abort) && free && self.is_next(entry) {
+            self.catalog[entry] = Maker::Other { alike: false };
+        }
+    }
+
+    /// A writer who goes through the gateway takes the next number of a table that is free for it.
+    pub(super) fn write(&mut self, state: &State) {
+        let share = self.random.below(self.shares.len() as u64) as usize;
+        let lost_to = |entry: &usize| self.removals[*entry].is_none() && self.is_next(*entry);
+        let next = self.shares[share].iter().copied().find(lost_to);
+        let Some(entry) = next.filter(|entry| self.catalog[*entry] == Maker::Nobody) else {
+            return;
+        };
+        let mut line = self.shares[share].iter();
+        let uncertain = line.any(|other| *other < entry && state.is_watched(*other));
+        let free = self.settled[entry].is_some_and(Settled::is_free);
+        let aborted = self.decision == Some(Decision::Abort);
+        if !aborted || !self.unlocked[share] || !free || uncertain || state.is_leaving(entry) {
+            return;
+        }
+        if state.is_watched(entry) {
+            self.contested[entry] = true;
+            self.settled[entry] = Some(Settled::Contested);
+        }
+        // Ours may have come first: then the catalog refuses his.
+        self.catalog[entry] = Maker::Writer;
+        self.taken[entry] = true;
+        self.settled[entry] = Some(Settled::Theirs);
+    }
+
+    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
+    pub(super) fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
+        for waits in waiting {
+            let late = match waits {
+                Ok(Effect::Create { entry, .. }) => Late::Create(*entry),
+                Ok(Effect::Delete { entry, .. }) => Late::Delete(*entry),
+                Ok(Effect::Remove { entry, .. }) => Late::Remove(*entry),
+                _ => continue,
+            };
+            if self.random.below(2) == 0 {
+                self.late.push(late);
+            }
+        }
+        self.unclear.fill(true);
+        self.unlocked.fill(false);
+    }
+}

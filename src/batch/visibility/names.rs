@@ -1,0 +1,286 @@
+//! Which names of tables readers may not see.
+//!
+//! A name that a batch makes is hidden until the batch's fate is revealed, and one that it removes is hidden from then
+//! on: all of a batch in one step. A reader takes the [`Moment`] first, then asks the catalog, then here: what is
+//! hidden, or went away since that moment, is not there, whatever the catalog has said.
+
+mod buckets;
+pub mod filter;
+mod places;
+mod reads;
+
+pub use reads::Level;
+pub(crate) use reads::{ROUNDS, unsettled};
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::batch::locks::TableKey;
+use crate::batch::visibility::commit_flag::CommitFlag;
+use buckets::Buckets;
+pub use places::Place;
+
+/// Changes that are remembered for readers whose catalog has not answered yet.
+const RECENT: usize = 65_536;
+/// The low bits of a [`Moment`] count the names that batches have a say in, the rest the changes so far.
+const ONE_CHANGE: u64 = 1 << 24;
+
+/// The names that batches have a say in. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Names {
+    inner: Arc<Inner>,
+}
+
+/// A moment in the life of [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(u64);
+
+/// Why a reader must not be shown what the catalog answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleAnswer {
+    /// The name is not there.
+    Absent,
+    /// So much has changed meanwhile that it cannot be told.
+    Unknown,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Written under the lock of `state` only; read without it by all for whom nothing is hidden.
+    moment: AtomicU64,
+    /// The same for those whose names no batch has a say in, while some have in others.
+    buckets: Buckets,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    slots: HashMap<TableKey, Vec<NameChange>>,
+    /// The latest changes, the oldest first.
+    recent: VecDeque<MissedChange>,
+    /// The moment of the last change that is not among the recent ones any more.
+    forgotten: u64,
+    /// Places that batches register under second names.
+    places: Vec<Place>,
+}
+
+/// What one batch does to one name.
+struct NameChange {
+    fate: CommitFlag,
+    removed: bool,
+}
+
+/// Something that readers may have missed.
+struct MissedChange {
+    at: u64,
+    table: TableKey,
+    /// The name went away at its catalog; otherwise it began to be hidden, or ended to be.
+    gone: bool,
+}
+
+impl Names {
+    /// The present moment; to be taken before a catalog is asked.
+    pub fn moment(&self) -> Moment {
+        Moment(self.inner.moment.load(Ordering::Acquire))
+    }
+
+    /// Hides a name that a batch is about to make, until `fate` is revealed.
+    pub fn hide_made(&self, table: TableKey, fate: &CommitFlag) {
+        self.add(table, fate, false);
+    }
+
+    /// Hides a name that a batch removes, as soon as `fate` is revealed.
+    pub fn hide_removed(&self, table: TableKey, fate: &CommitFlag) {
+        self.write().originates(&table, fate);
+        self.add(table, fate, true);
+    }
+
+    /// Reveals a fate: in one step, the names that its batch has made are there and those that it removes are not.
+    /// `tables` are all of them.
+    pub fn reveal<'a>(&self, fate: &CommitFlag, tables: impl IntoIterator<Item = &'a TableKey>) {
+        let mut tables = tables.into_iter().peekable();
+        if tables.peek().is_none() {
+            return fate.reveal();
+        }
+        let mut state = self.write();
+        fate.reveal();
+        for table in tables {
+            self.note(&mut state, table, false);
+        }
+    }
+
+    /// The name went away at its catalog: what a batch has made is undone, or what it removes is removed. The batch
+    /// has no say in it any more. If it never had, nothing has happened.
+    pub fn gone(&self, table: &TableKey, fate: &CommitFlag) {
+        let mut state = self.write();
+        if state.slot(table, fate).is_none() {
+            return;
+        }
+        self.note(&mut state, table, true);
+        self.drop_slot(&mut state, table, fate);
+    }
+
+    /// The batch has no say in the name any more; what the catalog has there is what readers see.
+    pub fn forget(&self, table: &TableKey, fate: &CommitFlag) {
+        let mut state = self.write();
+        if state.slot(table, fate).is_some_and(NameChange::hides) {
+            self.note(&mut state, table, false);
+        }
+        self.drop_slot(&mut state, table, fate);
+    }
+
+    /// Whether the name is not there now, whatever its catalog says.
+    pub fn is_hidden(&self, table: impl FnOnce() -> TableKey) -> bool {
+        if !self.moment().has_some() {
+            return false;
+        }
+        let table = table();
+        !self.inner.buckets.has_none(&table) && self.read().hides(&table)
+    }
+
+    /// Whether a reader who has asked the catalog after `since` may see the name.
+    pub fn check(
+        &self,
+        since: Moment,
+        table: impl FnOnce() -> TableKey,
+    ) -> Result<(), StaleAnswer> {
+        if self.is_calm(since) {
+            return Ok(());
+        }
+        let table = table();
+        if self.inner.buckets.is_calm(&table, since.changes()) {
+            return Ok(());
+        }
+        let state = self.read();
+        if state.hides(&table) {
+            return Err(StaleAnswer::Absent);
+        }
+        let mut changes = state.since(since).ok_or(StaleAnswer::Unknown)?;
+        match changes.any(|change| change.gone && change.table == table) {
+            true => Err(StaleAnswer::Absent),
+            false => Ok(()),
+        }
+    }
+
+    /// The names in `scope` that are not there, for a reader who has asked catalogs for them after `since`. `None`:
+    /// some have changed meanwhile, and what was listed may be from different moments; the catalogs must be asked
+    /// again.
+    pub fn hidden_in(
+        &self,
+        since: Moment,
+        scope: impl Fn(&TableKey) -> bool,
+    ) -> Option<HashSet<TableKey>> {
+        if self.is_calm(since) {
+            return Some(HashSet::new());
+        }
+        let state = self.read();
+        if state.since(since)?.any(|change| scope(&change.table)) {
+            return None;
+        }
+        let hidden = state
+            .slots
+            .iter()
+            .filter(|(table, slots)| scope(table) && slots.iter().any(NameChange::hides));
+        Some(hidden.map(|(table, _)| table.clone()).collect())
+    }
+
+    /// Nothing is hidden, and nothing has changed since that moment.
+    fn is_calm(&self, since: Moment) -> bool {
+        let now = self.moment();
+        now == since && !now.has_some()
+    }
+
+    fn add(&self, table: TableKey, fate: &CommitFlag, removed: bool) {
+        let mut state = self.write();
+        let slot = NameChange {
+            fate: fate.clone(),
+            removed,
+        };
+        self.inner.buckets.add(&table);
+        state.slots.entry(table).or_default().push(slot);
+        self.inner.moment.fetch_add(1, Ordering::Release);
+    }
+
+    fn drop_slot(&self, state: &mut State, table: &TableKey, fate: &CommitFlag) {
+        state.forget_place(table, fate);
+        let Some(slots) = state.slots.get_mut(table) else {
+            return;
+        };
+        let before = slots.len();
+        slots.retain(|slot| !slot.fate.is(fate));
+        let dropped = before - slots.len();
+        if slots.is_empty() {
+            state.slots.remove(table);
+        }
+        let dropped = dropped as u64;
+        self.inner.buckets.remove(table, dropped);
+        self.inner.moment.fetch_sub(dropped, Ordering::Release);
+    }
+
+    fn note(&self, state: &mut State, table: &TableKey, gone: bool) {
+        let before = self.inner.moment.fetch_add(ONE_CHANGE, Ordering::Release);
+        let at = before / ONE_CHANGE + 1;
+        self.inner.buckets.change(table, at);
+        state.recent.push_back(MissedChange {
+            at,
+            table: table.clone(),
+            gone,
+        });
+        if state.recent.len() > RECENT
+            && let Some(oldest) = state.recent.pop_front()
+        {
+            state.forgotten = oldest.at;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        let state = self.inner.state.read();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        let state = self.inner.state.write();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Moment {
+    fn changes(self) -> u64 {
+        self.0 / ONE_CHANGE
+    }
+
+    /// Batches have a say in some name.
+    fn has_some(self) -> bool {
+        !self.0.is_multiple_of(ONE_CHANGE)
+    }
+}
+
+impl State {
+    /// What the batch of this fate does to a name.
+    fn slot(&self, table: &TableKey, fate: &CommitFlag) -> Option<&NameChange> {
+        let mut slots = self.slots.get(table)?.iter();
+        slots.find(|slot| slot.fate.is(fate))
+    }
+
+    fn hides(&self, table: &TableKey) -> bool {
+        let slots = self.slots.get(table);
+        slots.is_some_and(|slots| slots.iter().any(NameChange::hides))
+    }
+
+    /// The changes since a moment; `None` if not all of them are remembered.
+    fn since(&self, since: Moment) -> Option<impl Iterator<Item = &MissedChange>> {
+        let since = since.changes();
+        let first = self.recent.partition_point(|change| change.at <= since);
+        (since >= self.forgotten).then(|| self.recent.range(first..))
+    }
+}
+
+impl NameChange {
+    fn hides(&self) -> bool {
+        self.fate.is_revealed() == self.removed
+    }
+}
+
+#[cfg(test)]
+mod tests;

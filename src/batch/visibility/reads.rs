@@ -1,0 +1,317 @@
+//! `version/list` and `version/describe` as a reader may see them.
+//!
+//! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared
+//! in between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the
+//! catalog had answered may be there in part: the catalog is asked again.
+
+mod described;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, EXPIRES, HeaderName,
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
+    RANGE,
+};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::backend::Backend;
+use crate::batch::visibility::filter::{FilteredPage, Page};
+use crate::batch::visibility::json_splice;
+use crate::batch::{Batches, READ_WAIT, TableBranch, TableKey, busy};
+use crate::body::Body;
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::protocol::query::Query;
+
+/// Bytes of a catalog's answer that are read whole.
+const ANSWER_BYTES: usize = 64 << 20;
+/// How often a catalog is asked for more, when what it answered was hidden.
+const ROUNDS: usize = 8;
+
+/// What of a question makes its answer depend on one that was given before.
+const CONDITIONS: [HeaderName; 6] = [
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    IF_RANGE,
+    RANGE,
+];
+/// What of an answer would make a later one depend on it, or says that it stays true for a time.
+const VALIDATORS: [HeaderName; 3] = [ETAG, LAST_MODIFIED, EXPIRES];
+
+/// A request as the catalog must see it, its body read.
+///
+/// It has no conditions, and its answer no validators: the catalog judges them by what it has, and would answer 304 for
+/// a state that batches have hidden or revealed since.
+#[derive(Clone)]
+pub(in crate::batch) struct Question {
+    pub(in crate::batch) parts: Parts,
+    body: Bytes,
+}
+
+impl Batches {
+    /// Sends a `version/list` and answers without the hidden versions. When nothing remains to be seen it waits for
+    /// the batch, and then answers 503: an empty list makes clients look at storage themselves.
+    pub async fn list_versions(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let question = Question::new(request).await?;
+        let query = Query::new(question.parts.uri.query());
+        let branch = query.get("branch")?.map(|branch| branch.into_owned());
+        let limit = query
+            .get("limit")?
+            .and_then(|limit| limit.parse::<u64>().ok());
+        // Who has a page token has seen versions; the rest of the list may be empty.
+        let continued = query.get("page_token")?.is_some();
+        let line = TableBranch::new(table, branch);
+        let (mut asked, mut token, mut waited) = (limit, None, false);
+        for _ in 0..ROUNDS {
+            let more = asked.filter(|_| asked != limit);
+            let visibility = &self.coordinator.visibility;
+            let moment = visibility.moment(&line);
+            let (head, body) = question.with(more, token.clone())?.send(backend).await?;
+            let hidden = visibility.hidden(&line);
+            if visibility.has_passed(moment) {
+                continue;
+            }
+            if hidden.is_empty() || !head.status.is_success() {
+                return Ok(whole(head, body));
+            }
+            // A limit asks for the versions to be counted.
+            let quick = match limit {
+                None if !continued => json_splice::without(body, &hidden),
+                _ => Err(body),
+            };
+            let body = match quick {
+                Ok(body) => return Ok(whole(head, body)),
+                Err(body) => body,
+            };
+            let page = Page::parse(&body);
+            let page =
+                page.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+            match page.without(&hidden, limit, asked) {
+                FilteredPage::Untouched => return Ok(whole(head, body)),
+                FilteredPage::Shown(body) => return Ok(whole(head, body.into())),
+                FilteredPage::AskFor(more) => asked = asked.map(|asked| asked.saturating_add(more)),
+                FilteredPage::NextPage(next) => token = Some(next),
+                FilteredPage::NothingVisible if continued => {
+                    return Ok(whole(head, page.emptied().into()));
+                }
+                FilteredPage::NothingVisible if waited => break,
+                FilteredPage::NothingVisible => {
+                    self.wait_for_batch(&line).await?;
+                    (token, waited) = (None, true);
+                }
+            }
+        }
+        Err(nothing_visible())
+    }
+
+    /// Sends a `version/describe` and answers 404 (code 11) for a hidden version; where no version is named, with the
+    /// latest one that may be seen.
+    pub async fn describe_version(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        #[derive(Deserialize, Default)]
+        struct Asked {
+            version: Option<u64>,
+            branch: Option<String>,
+        }
+        let mut question = Question::new(request).await?;
+        let original = question.body.clone();
+        // Of what is not of this shape, a catalog may make another version of another branch.
+        let asked: Option<Asked> = match original.trim_ascii() {
+            b"" => None,
+            body => serde_json::from_slice(body)
+                .map_err(|error| Error::invalid(format!("`version` or `branch`: {error}")))?,
+        };
+        let asked = asked.unwrap_or_default();
+        let line = TableBranch::new(table, asked.branch);
+        // What is asked for instead of a latest version that is hidden.
+        let mut named = None;
+        for _ in 0..ROUNDS {
+            let visibility = &self.coordinator.visibility;
+            let moment = visibility.moment(&line);
+            let (head, body) = question.clone().send(backend).await?;
+            let hidden = visibility.hidden(&line);
+            if visibility.has_passed(moment) {
+                continue;
+            }
+            // A version was undone, and one above it landed late.
+            let gap = named.filter(|_| lacks_version(&head, &body));
+            if gap.is_none() && (hidden.is_empty() || !head.status.is_success()) {
+                return Ok(whole(head, body));
+            }
+            let found = gap.or_else(|| version_of(&body));
+            let found = found.ok_or_else(|| Error::unavailable(unreadable(backend)))?;
+            if gap.is_none() && !hidden.contains(found) {
+                return Ok(whole(head, body));
+            }
+            if asked.version == Some(found) {
+                return Err(Error::new(
+                    Code::TableVersionNotFound,
+                    format!("version {found} of {} does not exist", line.table.table),
+                ));
+            }
+            // The latest is hidden: the one below it is asked for by its number, if there can be one.
+            let below = (1..found).rev().find(|version| !hidden.contains(*version));
+            let Some(below) = below else {
+                self.wait_for_batch(&line).await?;
+                (question.body, named) = (original.clone(), None);
+                continue;
+            };
+            question.name_version(below)?;
+            named = Some(below);
+        }
+        Err(nothing_visible())
+    }
+
+    /// Waits until no batch is on the table.
+    async fn wait_for_batch(&self, line: &TableBranch) -> Result<(), Error> {
+        let table = line.table.clone();
+        let hold = self.coordinator.locks.shared(table, READ_WAIT).await;
+        hold.map(drop).map_err(|_| nothing_visible())
+    }
+}
+
+impl TableBranch {
+    /// The line of a table, or of a branch of it; `main` is the table's own.
+    pub fn new(table: TableKey, branch: Option<String>) -> Self {
+        let branch = branch.filter(|branch| !branch.is_empty() && branch != "main");
+        Self { table, branch }
+    }
+}
+
+impl Question {
+    async fn new(request: Request<Body>) -> Result<Self, Error> {
+        let mut question = Self::read(request).await?;
+        // What must be read cannot be compressed.
+        let identity = HeaderValue::from_static("identity");
+        question.parts.headers.insert(ACCEPT_ENCODING, identity);
+        Ok(question)
+    }
+
+    /// The question as it came, whatever encoding of the answer it wishes for.
+    pub(in crate::batch) async fn read(request: Request<Body>) -> Result<Self, Error> {
+        let (mut parts, body) = request.into_parts();
+        for condition in &CONDITIONS {
+            parts.headers.remove(condition);
+        }
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::invalid("the body cannot be read").with_cause(error))?;
+        Ok(Self { parts, body })
+    }
+
+    /// The same question with another `limit` or `page_token`; the very same bytes where nothing changes.
+    fn with(&self, limit: Option<u64>, token: Option<String>) -> Result<Self, Error> {
+        let mut question = self.clone();
+        let limit = limit.map(|limit| ("limit", limit.to_string()));
+        for (name, value) in limit
+            .into_iter()
+            .chain(token.map(|token| ("page_token", token)))
+        {
+            let uri = &mut question.parts.uri;
+            let query = Query::new(uri.query()).with(name, &value);
+            let path = format!("{}?{query}", uri.path());
+            *uri = path.parse().map_err(|error: http::uri::InvalidUri| {
+                Error::internal("the path cannot be written", error)
+            })?;
+        }
+        Ok(question)
+    }
+
+    /// Asks for this version from now on.
+    fn name_version(&mut self, version: u64) -> Result<(), Error> {
+        let fields: Option<std::collections::BTreeMap<String, Box<RawValue>>> =
+            serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut fields = fields.unwrap_or_default();
+        let number = serde_json::value::to_raw_value(&version);
+        let cannot = |error| Error::internal("the question cannot be written", error);
+        fields.insert("version".into(), number.map_err(cannot)?);
+        self.body = serde_json::to_vec(&fields).map_err(cannot)?.into();
+        self.parts.headers.remove(CONTENT_LENGTH);
+        Ok(())
+    }
+
+    async fn send(self, backend: &Backend) -> Result<(response::Parts, Bytes), Error> {
+        let (head, body) = self.ask(backend).await?;
+        if head.status.is_success() && head.headers.contains_key(CONTENT_ENCODING) {
+            return Err(Error::unavailable(unreadable(backend)));
+        }
+        Ok((head, body))
+    }
+
+    /// The catalog's whole answer, in whatever encoding.
+    pub(in crate::batch) async fn ask(
+        self,
+        backend: &Backend,
+    ) -> Result<(response::Parts, Bytes), Error> {
+        let request = Request::from_parts(self.parts, Body::full(self.body));
+        let response = backend.send(request).await;
+        let (mut head, body) = response
+            .map_err(|failure| failure.into_error(backend.name()))?
+            .into_parts();
+        for validator in &VALIDATORS {
+            head.headers.remove(validator);
+        }
+        if head.headers.contains_key(CACHE_CONTROL) {
+            let never = HeaderValue::from_static("no-store");
+            head.headers.insert(CACHE_CONTROL, never);
+        }
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+        Ok((head, body))
+    }
+}
+
+fn version_of(body: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u64,
+    }
+    #[derive(Deserialize)]
+    struct Body {
+        version: Version,
+    }
+    let body: Body = serde_json::from_slice(body).ok()?;
+    Some(body.version.version)
+}
+
+/// Whether the catalog says that there is no such version.
+fn lacks_version(head: &response::Parts, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Refused {
+        code: u64,
+    }
+    let says = |refused: Refused| Code::from_number(refused.code);
+    let code = serde_json::from_slice(body).ok().and_then(says);
+    head.status == StatusCode::NOT_FOUND && code == Some(Code::TableVersionNotFound)
+}
+
+pub(in crate::batch) fn whole(mut head: response::Parts, body: Bytes) -> Response<Body> {
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::full(body))
+}
+
+pub(in crate::batch) fn unreadable(backend: &Backend) -> String {
+    format!(
+        "backend `{}` gave an answer that cannot be read",
+        backend.name()
+    )
+}
+
+fn nothing_visible() -> Error {
+    busy("the table has no decided version yet: it is part of a batch")
+}

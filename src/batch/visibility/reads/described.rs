@@ -1,0 +1,148 @@
+//! `describe` of a table by catalogs that tell its latest version unasked.
+//!
+//! Most tell none, and no version of a batch changes what they say: they are asked without a lock. Only once an answer
+//! has a version in it that is hidden is the table locked and the catalog asked again, as for a describe that asks for
+//! details.
+
+use http::header::CONTENT_ENCODING;
+use http::{Request, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{ANSWER_BYTES, Question, nothing_visible, unreadable, whole};
+use crate::backend::Backend;
+use crate::batch::visibility::Epoch;
+use crate::batch::{Batches, TableBranch, TableKey, busy};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::operation::Access;
+
+impl Batches {
+    /// The present epoch; to be taken before [`Batches::is_near`] is asked, and looked at by [`Batches::is_stirred`].
+    pub fn read_epoch(&self) -> Epoch {
+        self.coordinator.visibility.epoch()
+    }
+
+    /// Whether anything is hidden of the table, or remembered of what was.
+    pub fn is_near(&self, table: impl FnOnce() -> TableKey) -> bool {
+        self.coordinator.visibility.has(table)
+    }
+
+    /// Whether batches have hidden anything of the table since, or made it free again.
+    pub fn is_stirred(&self, since: Epoch, table: impl Fn() -> TableKey) -> bool {
+        let visibility = &self.coordinator.visibility;
+        visibility.has(&table) || visibility.has_shown(since, || TableBranch::new(table(), None))
+    }
+
+    /// Sends a describe of a table that batches have a say in. Where the answer tells of a version that is hidden, the
+    /// catalog is asked again when no batch is on the table: 503 after 2 s.
+    pub async fn describe_table(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Error> {
+        let question = Question::new(request).await?;
+        let line = TableBranch::new(table, branch_of(&question.body));
+        let visibility = &self.coordinator.visibility;
+        let moment = visibility.moment(&line);
+        let (head, body) = question.clone().send(backend).await?;
+        let shows = |version| {
+            let hidden = visibility.hidden(&line);
+            !hidden.contains(version) && !visibility.has_passed(moment)
+        };
+        if !head.status.is_success() || version_in(&body).is_none_or(shows) {
+            return Ok(whole(head, body));
+        }
+        let _held = self.hold(line.table.clone(), Access::Read).await?;
+        let (head, body) = question.send(backend).await?;
+        self.check_latest(backend, &line.table).await?;
+        let hidden = visibility.hidden(&line);
+        if version_in(&body).is_some_and(|version| hidden.contains(version)) {
+            return Err(nothing_visible());
+        }
+        Ok(whole(head, body))
+    }
+
+    /// Refuses (503) the answer to a describe that was asked for at `since`, when no batch was near the table, if it
+    /// tells of a version that is hidden, or may have been meanwhile.
+    pub async fn check_described(
+        &self,
+        backend: &Backend,
+        table: TableKey,
+        since: Epoch,
+        answer: Response<Body>,
+    ) -> Result<Response<Body>, Error> {
+        if !answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (head, body) = answer.into_parts();
+        let body = body.collect_up_to(ANSWER_BYTES).await;
+        let body =
+            body.map_err(|error| Error::unavailable(unreadable(backend)).with_cause(error))?;
+        let line = TableBranch::new(table, None);
+        let visibility = &self.coordinator.visibility;
+        let shows = |version| {
+            !visibility.hidden(&line).contains(version)
+                && !visibility.has_shown(since, || line.clone())
+        };
+        if head.headers.contains_key(CONTENT_ENCODING) || !version_in(&body).is_none_or(shows) {
+            return Err(busy("a batch began on the table while it was described"));
+        }
+        Ok(whole(head, body))
+    }
+}
+
+/// The branch that the body of a describe names.
+fn branch_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Asked {
+        branch: Option<String>,
+    }
+    let asked: Asked = serde_json::from_slice(body).ok()?;
+    asked.branch
+}
+
+/// The version that a describe tells. What is no number a client may take for any.
+fn version_in(body: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Table<'a> {
+        #[serde(borrow)]
+        version: Option<&'a RawValue>,
+    }
+    match serde_json::from_slice(body) {
+        Ok(Table { version: None }) => None,
+        Ok(Table {
+            version: Some(version),
+        }) => {
+            let digits = version.get().trim_matches('"');
+            Some(digits.parse().unwrap_or(u64::MAX))
+        }
+        Err(_) => body
+            .trim_ascii_start()
+            .starts_with(b"{")
+            .then_some(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_in;
+
+    #[test]
+    fn a_version_is_found_however_it_is_written() {
+        for (body, version) in [
+            (r#"{"table":"t","version":2}"#, Some(2)),
+            (r#"{"version":"2"}"#, Some(2)),
+            (r#"{"version":2.0}"#, Some(u64::MAX)),
+            (r#"{"version":1,"version":2}"#, Some(u64::MAX)),
+            (r#" {"version":2"#, Some(u64::MAX)),
+            (r#"{"version":null,"location":"l"}"#, None),
+            (r#"{"schema":{"version":2}}"#, None),
+            ("2", None),
+            ("", None),
+        ] {
+            assert_eq!(version_in(body.as_bytes()), version, "{body}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! How many requests may wait for one catalog: no more than there are places left for all the others.
+//!
+//! Requests served at a time are bounded (`limits.in_flight`), and those that wait for a catalog that hangs give their
+//! places back late. So that they never hold all of them, a catalog may keep as many waiting as are free: one that
+//! hangs takes half of the places, two a third each, and some are always left.
+
+use super::{Free, RoutingSnapshot};
+use crate::backend::Backend;
+use crate::error::Error;
+
+/// So many may always wait: below that there is nothing to share out.
+const ALWAYS: usize = 16;
+
+/// Refuses what would wait for a catalog that holds its share.
+pub(super) fn check(
+    free: Option<&Free>,
+    world: &RoutingSnapshot,
+    backend: &Backend,
+) -> Result<(), Error> {
+    // With one catalog there is nobody to leave a place to.
+    if world.backends.len() < 2 {
+        return Ok(());
+    }
+    let waiting = backend.waiting();
+    if free.is_none_or(|free| has_room(waiting, free())) {
+        return Ok(());
+    }
+    let message = format!(
+        "as many requests wait for backend `{}` as the gateway has places for: try again",
+        backend.name()
+    );
+    Err(Error::unavailable(message).retry_after(1))
+}
+
+fn has_room(waiting: usize, free: usize) -> bool {
+    waiting <= free.max(ALWAYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills `all` places with requests that wait for `hanging` catalogs in turn; answers with what is left.
+    fn left(all: usize, hanging: usize) -> usize {
+        let mut waiting = vec![0_usize; hanging];
+        for turn in 0..all * hanging {
+            let taken: usize = waiting.iter().sum();
+            let Some(free) = all.checked_sub(taken + 1) else {
+                break;
+            };
+            let mine = &mut waiting[turn % hanging];
+            *mine += usize::from(has_room(*mine, free));
+        }
+        all - waiting.iter().sum::<usize>()
+    }
+
+    #[test]
+    fn catalogs_that_hang_leave_places_to_the_others() {
+        assert_eq!(left(4096, 1), 2048);
+        assert!((1360..=1370).contains(&left(4096, 2)));
+        assert!((370..=375).contains(&left(4096, 10)));
+        assert_eq!(left(8, 1), 0, "too few to share");
+    }
+}

@@ -1,0 +1,324 @@
+//! A request's body on its way to a catalog: JSON is read whole and checked, everything else streams.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http_body::Body as _;
+use tokio::time::timeout;
+
+use crate::body::{Body, Collect, CollectError};
+use crate::error::Error;
+use crate::error::code::Code;
+use crate::protocol::context::Source;
+use crate::protocol::identifier::{Identifier, decode_segment};
+use crate::protocol::operation::{Operation, Payload, recognize};
+use crate::protocol::{rewrite, shape};
+use crate::request::RequestRecord;
+use crate::request::context::RequestContext;
+
+/// The content types of Arrow. Whatever else begins like them, a catalog may take for JSON, as it may
+/// `application/vnd.apache.arrow.stream+json` (RFC 6839).
+const ARROW: [&str; 2] = [
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.arrow.file",
+];
+
+/// A body that must be read whole may come in this slowly, in bytes a second …
+const SLOWEST: u64 = 64 << 10;
+/// … and may take so many seconds besides. Whoever dribbles holds memory and a place among the requests served.
+const MIN_PATIENCE: u64 = 30;
+
+/// What a body said that matters further on.
+#[derive(Default)]
+pub(super) struct BodyFlags {
+    /// It asks for `load_detailed_metadata`.
+    pub(super) with_details: bool,
+    /// Its `mode` may overwrite what is there.
+    pub(super) overwrites: bool,
+}
+
+/// Reads a body that must be checked, checks it against the route, and puts back what the catalog must see.
+///
+/// `id` is the route's identifier, where it has one. `locate` answers with the catalog's spelling of an identifier
+/// in the body, `None` where that is the client's own; its error is the answer to the request. Entries of the
+/// body's `context` join the request's.
+pub(super) async fn admit(
+    request: &mut Request<Body>,
+    operation: Operation,
+    id: Option<&Identifier>,
+    limit: usize,
+    locate: impl FnMut(&Identifier) -> Result<Option<Identifier>, Error>,
+) -> Result<BodyFlags, Error> {
+    if !is_read(operation, request.headers()) {
+        decodable(request.headers())?;
+        let body = std::mem::take(request.body_mut());
+        let body = body.unless_json();
+        *request.body_mut() = body.map_err(|error| Error::invalid(error.to_string()))?;
+        return Ok(BodyFlags::default());
+    }
+    let body = match at_hand(request.body_mut(), limit) {
+        Some(body) => body,
+        None => read(std::mem::take(request.body_mut()), limit).await?,
+    };
+    shape::check(operation, &body).map_err(|error| coded(request).unwrap_or(error))?;
+    if body.is_empty() {
+        return Ok(BodyFlags::default());
+    }
+    let index_name = index_name(operation, request)?;
+    let asked = rewrite::RequestRoute {
+        operation,
+        id,
+        index_name: index_name.as_deref(),
+    };
+    let mut adds = false;
+    let checked = rewrite::request(asked, body, locate, |key, value| {
+        adds = true;
+        match &mut RequestContext::more(request.extensions_mut()).context {
+            Some(context) => Ok(context.add_body(key, value)?),
+            None => Ok(true),
+        }
+    });
+    let checked = checked.map_err(|error| coded(request).unwrap_or(error))?;
+    if adds {
+        describe(request);
+    }
+    *request.body_mut() = Body::full(checked.body);
+    Ok(BodyFlags {
+        with_details: checked.with_details,
+        overwrites: checked.overwrites,
+    })
+}
+
+/// Tells the exchange what the body added to the context, where that is shown.
+fn describe(request: &mut Request<Body>) {
+    let context = RequestContext::of(request.extensions()).context.as_ref();
+    let shows = context.filter(|context| context.shows());
+    if let Some(shown) = shows.map(|context| context.shown(Source::Body).collect::<Vec<_>>()) {
+        RequestRecord::of(request).described(shown);
+    }
+}
+
+/// The index that the route names, decoded; `None` for operations whose route names none.
+fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<String>, Error> {
+    if !matches!(
+        operation,
+        Operation::DescribeTableIndexStats | Operation::DropTableIndex | Operation::Unlisted(_)
+    ) {
+        return Ok(None);
+    }
+    let target = recognize(request.method(), request.uri().path()).ok();
+    let raw = target.and_then(|target| target.index_name);
+    Ok(raw.map(decode_segment).transpose()?.map(Cow::into_owned))
+}
+
+/// What a body that cannot be read is refused with, where it says that it is coded: nothing here decodes (RFC 9110,
+/// section 15.5.16).
+fn coded(request: &Request<Body>) -> Option<Error> {
+    let coding = request.headers().get(CONTENT_ENCODING)?;
+    let coding = coding.to_str().unwrap_or_default();
+    let message =
+        format!("a JSON body is not read in the content-encoding `{coding}`: send it without");
+    Some(Error::invalid(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+}
+
+/// Refuses a body that is coded as well as chunked: nobody would undo it, for the coding is left out on the way (RFC
+/// 9112, section 6.1). One that is read whole is no JSON then.
+fn decodable(headers: &HeaderMap) -> Result<(), Error> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Error::invalid(
+            "`transfer-encoding` is not `chunked` alone: send the body without another coding",
+        )
+        .with_status(StatusCode::NOT_IMPLEMENTED)),
+    }
+}
+
+/// Whether a body must be read and checked before the catalog may see it.
+///
+/// An operation that this version does not know streams only what says that it is Arrow: anything else a catalog may
+/// take for JSON. One whose body is Arrow streams it unless its type says JSON, or is said twice.
+fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
+    match operation {
+        Operation::Unlisted(_) => !says_arrow(headers),
+        _ => {
+            let is_arrow = matches!(
+                operation.request_body(),
+                Payload::ArrowStream | Payload::ArrowFile
+            );
+            !is_arrow || says_json(headers)
+        }
+    }
+}
+
+/// Whether a body's type may be JSON's to some server: of two types it may take either.
+fn says_json(headers: &HeaderMap) -> bool {
+    let is_json = |value: &HeaderValue| {
+        let said = value.as_bytes();
+        // As most are.
+        if said == ARROW[0].as_bytes() {
+            return false;
+        }
+        said.windows(4)
+            .any(|four| four.eq_ignore_ascii_case(b"json"))
+    };
+    let mut said = headers.get_all(CONTENT_TYPE).iter();
+    said.next().is_some_and(is_json) || said.next().is_some()
+}
+
+/// Whether all that is said of a body's type is that it is Arrow: of two types a catalog may take either.
+fn says_arrow(headers: &HeaderMap) -> bool {
+    let is_arrow = |value: &HeaderValue| {
+        let said = value.to_str().unwrap_or_default();
+        let essence = said.split(';').next().unwrap_or_default();
+        ARROW.contains(&essence.trim_end())
+    };
+    let mut said = headers.get_all(CONTENT_TYPE).iter();
+    said.next().is_some_and(is_arrow) && said.next().is_none()
+}
+
+/// A body that came whole with its head, as most do; `None` also where it is longer than `limit`.
+fn at_hand(body: &mut Body, limit: usize) -> Option<Bytes> {
+    let fits = body.size_hint().lower() <= limit as u64;
+    fits.then(|| body.take_whole()).flatten()
+}
+
+/// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
+pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
+    if let Some(body) = at_hand(&mut body, limit) {
+        return Ok(body);
+    }
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if body.size_hint().lower() > limit as u64 {
+        return Err(unread(CollectError::TooLarge, limit));
+    }
+    // Most bodies come with their heads and in one piece: what puts pieces together, and a timer, are for the others.
+    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+    let first = match at_once {
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Ready(Some(Err(cause))) => return Err(unread(CollectError::Broken(cause), limit)),
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        Poll::Pending => Bytes::new(),
+    };
+    if first.len() <= limit && body.is_end_stream() {
+        return Ok(first);
+    }
+    let all = body.collect_after(first, limit);
+    let read = Box::pin(read_in_time(all, limit)).await?;
+    read.map_err(|error| unread(error, limit))
+}
+
+fn unread(error: CollectError, limit: usize) -> Error {
+    match error {
+        CollectError::TooLarge => Error::new(
+            Code::InvalidInput,
+            format!("the body is longer than {limit} bytes"),
+        )
+        .with_status(StatusCode::PAYLOAD_TOO_LARGE),
+        CollectError::Broken(cause) => {
+            Error::invalid("the body broke off before its end").with_cause(cause)
+        }
+    }
+}
+
+async fn read_in_time(body: Collect, limit: usize) -> Result<Result<Bytes, CollectError>, Error> {
+    let patience = Duration::from_secs(MIN_PATIENCE + limit as u64 / SLOWEST);
+    timeout(patience, body).await.map_err(|_| {
+        Error::invalid("the body took too long to arrive").with_status(StatusCode::REQUEST_TIMEOUT)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+    use super::*;
+    use crate::protocol::operation::Kind;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_not_waited_for_for_ever() {
+        let silent = futures_util::stream::pending::<
+            Result<http_body::Frame<Bytes>, crate::error::BoxError>,
+        >();
+        let body = Body::stream(http_body_util::StreamBody::new(silent));
+        let error = read(body, 8 << 20).await.unwrap_err();
+        assert_eq!((error.status().as_u16(), error.code().number()), (408, 13));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_the_limit_in_however_many_pieces_it_comes() {
+        let cases: [(&[&str], Option<&str>); 6] = [
+            (&[], Some("")),
+            (&["abcde"], Some("abcde")),
+            (&["abc", "de"], Some("abcde")),
+            (&["", "a", "b"], Some("ab")),
+            (&["abcdef"], None),
+            (&["abc", "def"], None),
+        ];
+        for (pieces, expected) in cases {
+            let frames = pieces.iter().map(|piece| {
+                let data = Bytes::copy_from_slice(piece.as_bytes());
+                Ok::<_, crate::error::BoxError>(http_body::Frame::data(data))
+            });
+            let frames: Vec<_> = frames.collect();
+            let stream = futures_util::stream::iter(frames);
+            let body = Body::stream(http_body_util::StreamBody::new(stream));
+            let read = read(body, 5).await.map_err(|error| error.status());
+            let expected = expected.ok_or(StatusCode::PAYLOAD_TOO_LARGE);
+            assert_eq!(read, expected.map(Bytes::from), "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_catalog_could_take_for_json_is_read() {
+        let unlisted = Operation::Unlisted(Kind::Table);
+        let cases = [
+            (unlisted, Some("application/json"), true),
+            (unlisted, Some("Application/JSON; charset=utf-8"), true),
+            (unlisted, Some("application/problem+json"), true),
+            (unlisted, None, true),
+            (unlisted, Some("application/vnd.apache.arrow.stream"), false),
+            (
+                unlisted,
+                Some("application/vnd.apache.arrow.file; v=1"),
+                false,
+            ),
+            (
+                unlisted,
+                Some("application/vnd.apache.arrow.stream+json"),
+                true,
+            ),
+            (unlisted, Some("application/vnd.apache.arrow.json"), true),
+            (unlisted, Some("text/plain"), true),
+            (Operation::DescribeTable, Some("text/plain"), true),
+            (Operation::DropTable, None, true),
+            (Operation::InsertIntoTable, Some("application/json"), true),
+            (Operation::InsertIntoTable, Some("text/x-JSON"), true),
+            (Operation::InsertIntoTable, Some(ARROW[0]), false),
+            (Operation::InsertIntoTable, Some("text/plain"), false),
+            (Operation::InsertIntoTable, None, false),
+        ];
+        for (operation, content_type, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(content_type) = content_type {
+                headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+            }
+            let read = is_read(operation, &headers);
+            assert_eq!(read, expected, "{operation:?} {content_type:?}");
+        }
+        let mut two = HeaderMap::new();
+        for content_type in [ARROW[0], "application/json"] {
+            two.append(CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        assert!(is_read(unlisted, &two));
+        assert!(is_read(Operation::CreateTable, &two));
+    }
+}

@@ -1,0 +1,126 @@
+//! A catalog's answer on its way to the client: as it is, or with identifiers as the client spells them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::response::Parts;
+use http::{HeaderMap, Response};
+
+use crate::backend::{AnswerReader, Backend, Failure};
+use crate::body::Body;
+use crate::error::Error;
+use crate::protocol::identifier::Identifier;
+use crate::protocol::operation::Operation;
+use crate::protocol::rewrite;
+use crate::route::Mount;
+
+/// An answer that is changed, or one of which not all has come yet.
+pub(super) enum RewrittenBody {
+    Whole(Response<Body>),
+    Partly(Parts, Box<AnswerReader>),
+}
+
+/// What must be done to an answer.
+pub(super) struct BodyChange<'a> {
+    pub(super) operation: Operation,
+    /// The route's identifier as the client spells it.
+    pub(super) asked: &'a Identifier,
+    /// As the catalog spells it.
+    pub(super) there: &'a Identifier,
+    /// Whether it is called the same there.
+    pub(super) keeps_path: bool,
+    pub(super) mount: &'a Mount,
+    pub(super) backend: &'a Backend,
+}
+
+impl BodyChange<'_> {
+    /// Whether answers to this may have to be changed at all.
+    pub(super) fn is_needed(&self) -> bool {
+        self.respells() || self.manages()
+    }
+
+    fn respells(&self) -> bool {
+        !self.keeps_path && !self.operation.response_id_fields().is_empty()
+    }
+
+    fn manages(&self) -> bool {
+        let tells = matches!(
+            self.operation,
+            Operation::DescribeTable | Operation::DeclareTable
+        );
+        tells && self.backend.sets_managed_versioning()
+    }
+
+    /// Changes a successful JSON answer; others pass as they are. Most have come whole with their heads: what takes a
+    /// timer and memory of its own is for the others.
+    pub(super) fn apply(&self, response: Response<Body>) -> Result<RewrittenBody, Error> {
+        if !response.status().is_success() || !says_json(response.headers()) {
+            return Ok(RewrittenBody::Whole(response));
+        }
+        if is_encoded(response.headers()) {
+            return Err(self.fail(Failure::Lost(
+                "an encoded answer, although identity was asked for".into(),
+            )));
+        }
+        let (head, body) = response.into_parts();
+        Ok(match AnswerReader::begin(body) {
+            Ok(read) => RewrittenBody::Whole(self.change(head, &self.read(read)?)),
+            Err(reading) => RewrittenBody::Partly(head, reading),
+        })
+    }
+
+    /// The same for one of which not all has come yet.
+    pub(super) async fn finish(
+        &self,
+        head: Parts,
+        reading: AnswerReader,
+        timeout: Duration,
+    ) -> Result<Response<Body>, Error> {
+        let body = self.read(reading.finish(timeout).await)?;
+        Ok(self.change(head, &body))
+    }
+
+    fn change(&self, mut head: Parts, body: &Bytes) -> Response<Body> {
+        let answered = rewrite::ResponseRoute {
+            operation: self.operation,
+            asked: self.asked,
+            there: self.there,
+        };
+        let to_client = |there: &Identifier| self.mount.to_client(there);
+        let body = rewrite::response(answered, body, to_client, self.manages());
+        // Whoever writes it knows how long it is.
+        head.headers.remove(CONTENT_LENGTH);
+        head.headers.remove(TRANSFER_ENCODING);
+        Response::from_parts(head, Body::full(body))
+    }
+
+    fn read(&self, read: Result<Bytes, Failure>) -> Result<Bytes, Error> {
+        read.map_err(|failure| self.fail(failure))
+    }
+
+    fn fail(&self, failure: Failure) -> Error {
+        failure.into_error(self.backend.name())
+    }
+}
+
+fn says_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE);
+    content_type
+        .is_some_and(|value| value == "application/json" || value.to_str().is_ok_and(is_json))
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let encoding = headers.get(CONTENT_ENCODING);
+    encoding.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let Some((_, subtype)) = essence.split_once('/') else {
+        return false;
+    };
+    let subtype = subtype.to_ascii_lowercase();
+    subtype == "json" || subtype.ends_with("+json")
+}

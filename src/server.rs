@@ -1,0 +1,8 @@
+//! The front side: accepts connections, speaks HTTP/1.1 and HTTP/2, and hands each request to the stack.
+
+pub mod connection;
+pub mod listener;
+mod service;
+mod state;
+mod streams;
+pub mod tls;

@@ -1,0 +1,279 @@
+//! One client connection: which HTTP it speaks, the bounds it is held to, and the requests that go into the stack.
+//!
+//! HTTP/1.1 and HTTP/2 by prior knowledge are told apart by the first bytes (RFC 9113, section 3.3). There is no timer
+//! for a connection or a request: a connection keeps a [`ConnectionState`], and whoever keeps the connections looks at it.
+
+mod direct;
+mod frames;
+mod inspected;
+mod io;
+mod lines;
+mod plain;
+pub(in crate::server) mod rest;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use hyper_util::rt::TokioTimer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::Service;
+
+pub use crate::server::state::{ConnectionState, Directive, IdleTracker, Timeouts};
+
+use crate::backend::Peer;
+use crate::body::Body;
+use crate::config::Limits;
+use crate::error::BoxError;
+use crate::server::service::ConnectionService;
+use crate::server::streams::StreamExecutor;
+use crate::util::wakers;
+use direct::Fallback;
+use frames::Frames;
+use inspected::Inspector;
+use io::Io;
+use lines::RequestScanner;
+
+/// What opens an HTTP/2 connection (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// To which an answer is written like to any other that is plain: hyper answers only what it has read.
+const SHORTEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+/// Requests of one HTTP/2 connection at a time.
+const MAX_STREAMS: u32 = 256;
+/// What an HTTP/2 client may send of one request before anybody reads it …
+const STREAM_WINDOW: u32 = 1 << 20;
+/// … and of all of a connection's: one whose catalog does not read leaves room for the others.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Held of an answer that an HTTP/2 client does not take.
+const SEND_BUFFER: usize = 128 << 10;
+/// How often a quiet HTTP/2 client is asked whether it is still there.
+const PING_EVERY: Duration = Duration::from_secs(60);
+/// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be
+/// longer). Only where that much comes at once: a smaller one costs more system calls for a body that streams, a larger
+/// one more memory for clients that do not read.
+const READ_AHEAD: usize = 256 << 10;
+
+/// How connections are spoken with. One for a listener.
+#[derive(Clone)]
+pub struct Protocols {
+    http1: http1::Builder,
+    header_bytes: usize,
+}
+
+impl Protocols {
+    /// With the bounds of `limits`. Longer headers are answered with 431.
+    pub fn new(limits: &Limits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            // The pulse does this, without a timer for each request.
+            .header_read_timeout(None)
+            .max_header_size(limits.header_bytes)
+            // The line that ends the headers must fit as well.
+            .max_buf_size(READ_AHEAD.max(limits.header_bytes + (8 << 10)));
+        Self {
+            http1,
+            header_bytes: limits.header_bytes,
+        }
+    }
+
+    /// For one connection.
+    fn http2(&self, pulse: &Arc<ConnectionState>) -> http2::Builder<StreamExecutor> {
+        let mut http2 = http2::Builder::new(StreamExecutor::new(pulse));
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(self.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
+            .keep_alive_interval(PING_EVERY);
+        http2
+    }
+
+    /// Serves a connection until it ends, by itself or as `pulse` is ordered. Answers with why, where what came over it
+    /// could not be read as a request: nobody else hears of that.
+    ///
+    /// `stack` is always ready: it refuses instead of waiting.
+    pub async fn serve<T, S>(
+        &self,
+        stream: T,
+        peer: Peer,
+        stack: S,
+        pulse: Arc<ConnectionState>,
+    ) -> Option<hyper::Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let door = ConnectionService::new(stack, peer, Arc::clone(&pulse));
+        let speaking = pin!(self.speak(stream, door, &pulse));
+        pulse.unless_aborted(speaking).await.flatten()
+    }
+
+    async fn speak<T, S>(
+        &self,
+        mut stream: T,
+        door: ConnectionService<S>,
+        pulse: &Arc<ConnectionState>,
+    ) -> Option<hyper::Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let mut start = Bytes::new();
+        let http2 = {
+            let mut first = pin!(is_http2(&mut stream, &mut start));
+            poll_fn(|cx| match pulse.should_finish() {
+                true => Poll::Ready(None),
+                false => first.as_mut().poll(cx).map(Result::ok),
+            })
+            .await
+        };
+        // How else a connection ends is of no interest to anyone: its requests have been counted.
+        if http2? {
+            let inspector = Inspector::Http2(Frames::after(PREFACE.len()));
+            let io = Io::new(stream, start, Arc::clone(pulse), inspector);
+            // Boxed, or it would make the task of an HTTP/1.1 connection large.
+            Box::pin(self.speak_http2(io, door, pulse)).await;
+            None
+        } else {
+            let ended = self.speak_http1(stream, start, door, pulse).await;
+            ended.err().filter(hyper::Error::is_parse)
+        }
+    }
+
+    /// Plain requests are served by this task itself. Anything else is hyper's, and all that follows until a pause:
+    /// then nothing is kept but the stream, since hyper's buffers are more than all else that a connection takes.
+    async fn speak_http1<T, S>(
+        &self,
+        mut stream: T,
+        mut start: Bytes,
+        mut door: ConnectionService<S>,
+        pulse: &Arc<ConnectionState>,
+    ) -> hyper::Result<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        loop {
+            start = match direct::serve(&mut stream, start, &mut door, self.header_bytes).await {
+                None => return Ok(()),
+                Some(Fallback::Request(start)) => start,
+                Some(Fallback::Answer(response, behind)) => {
+                    door.answer_next(response);
+                    [SHORTEST, &behind].concat().into()
+                }
+            };
+            let inspector = Inspector::Http1(RequestScanner::default());
+            let io = Io::new(stream, start, Arc::clone(pulse), inspector);
+            let mut connection = self.http1.serve_connection(io, door);
+            let mut waker = wakers::TaskWaker::default();
+            let rests =
+                poll_fn(|cx| poll_http1(&mut connection, pulse, &mut waker.context(cx))).await;
+            if !rests? {
+                return Ok(());
+            }
+            let parts = connection.into_parts();
+            (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
+            if start.is_empty() {
+                // Even empty it keeps hyper's buffer.
+                start = Bytes::new();
+            }
+        }
+    }
+
+    async fn speak_http2<T, S>(
+        &self,
+        io: Io<T>,
+        door: ConnectionService<S>,
+        pulse: &Arc<ConnectionState>,
+    ) where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
+        let mut told = false;
+        let _ = poll_fn(|cx| {
+            // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
+            let last = pulse.is_last() && !std::mem::replace(&mut told, true);
+            if last || pulse.should_finish() {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx)
+        })
+        .await;
+    }
+}
+
+/// Ready when the connection is over, or cannot be read any further: `true` if it is to rest.
+fn poll_http1<I, B, S>(
+    connection: &mut http1::Connection<I, S>,
+    pulse: &ConnectionState,
+    cx: &mut Context<'_>,
+) -> Poll<hyper::Result<bool>>
+where
+    I: Read + Write + Unpin,
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (mut connection, activity) = (Pin::new(connection), pulse.activity());
+    // Before any order: a goodbye ahead of what has come would leave that without an answer.
+    if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+        return Poll::Ready(ended.map(|()| false));
+    }
+    // If anything has moved, more may be to read than hyper has read, or what is left of a body: then it hangs up.
+    if pulse.should_rest() && pulse.activity() == activity {
+        // Whether there is a pause, hyper knows best: in one it ends at once, with nothing left to write. If there is
+        // none, the request that is served is the last.
+        connection.as_mut().graceful_shutdown();
+        return pulse
+            .resting(|| connection.poll(cx))
+            .map(|ended| ended.map(|()| true));
+    }
+    if pulse.should_finish() {
+        connection.as_mut().graceful_shutdown();
+        return connection.poll(cx).map(|ended| ended.map(|()| false));
+    }
+    Poll::Pending
+}
+
+/// Reads into `start` until it is known whether it is the preface of HTTP/2.
+async fn is_http2<T>(stream: &mut T, start: &mut Bytes) -> std::io::Result<bool>
+where
+    T: AsyncRead + Unpin,
+{
+    loop {
+        let read = poll_fn(|cx| direct::poll_read(stream, cx)).await?;
+        let over = read.is_empty();
+        *start = match start.is_empty() {
+            true => read,
+            false => [&start[..], &read].concat().into(),
+        };
+        let known = start.len().min(PREFACE.len());
+        if start[..known] != PREFACE[..known] || over {
+            return Ok(false);
+        }
+        if known == PREFACE.len() {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
+use tower::service_fn;
+
+use super::*;
+use crate::body::KeepAliveBody;
+
+mod plain;
+
+/// Makes a request one for hyper, and any that follows.
+const OTHER: &str = "te: trailers\r\n";
+/// No test waits so long for something that happens.
+const FOREVER: Duration = Duration::from_secs(20);
+
+/// A client, and the server's side of its connection, which holds `holders` references to the pulse while awake.
+struct Client {
+    stream: DuplexStream,
+    pulse: Arc<ConnectionState>,
+    holders: usize,
+    ended: JoinHandle<()>,
+}
+
+/// Answers with the request's path and body, `/long` with more than the connection takes at once, and `/ignore` at
+/// once, whatever more is to come.
+async fn connect() -> Client {
+    let (ours, theirs) = tokio::io::duplex(1 << 10);
+    let pulse = ConnectionState::new();
+    let stack = service_fn(async |request: Request<Body>| {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        Ok::<_, Infallible>(Response::new(match path.as_str() {
+            "/long" => Body::full("x".repeat(8 << 10)),
+            "/ignore" => {
+                // A catalog may have answered and still read.
+                tokio::spawn(body.collect_up_to(1 << 20));
+                Body::full("no")
+            }
+            _ => {
+                let body = body.collect_up_to(1 << 20).await.unwrap_or_default();
+                let body = String::from_utf8(body.to_vec()).unwrap();
+                Body::full(format!("{path} {body}"))
+            }
+        }))
+    });
+    let serving = Arc::clone(&pulse);
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols.serve(theirs, peer, stack, serving).await;
+    });
+    let mut client = Client {
+        stream: ours,
+        pulse,
+        holders: 0,
+        ended,
+    };
+    assert_eq!(client.ask("/first", "").await, "/first ");
+    client.holders = Arc::strong_count(&client.pulse);
+    client
+}
+
+impl Client {
+    async fn send(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
+    /// The body of the next answer.
+    async fn receive(&mut self) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let next = timeout(FOREVER, self.stream.read_u8()).await.unwrap();
+            head.push(next.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let (_, length) = head.split_once("content-length: ").unwrap();
+        let length = length.lines().next().unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        let read = self.stream.read_exact(&mut body);
+        timeout(FOREVER, read).await.unwrap().unwrap();
+        String::from_utf8(body).unwrap()
+    }
+
+    async fn ask(&mut self, path: &str, body: &str) -> String {
+        let length = body.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\n{OTHER}content-length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+        self.receive().await
+    }
+
+    /// Lets the server do all it can.
+    async fn settle(&self) {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
+
+    async fn order(&self, order: Directive) {
+        self.settle().await;
+        self.pulse.order(order);
+        self.settle().await;
+    }
+
+    /// Whether hyper's connection, which holds the pulse once, is gone.
+    fn rests(&self) -> bool {
+        assert!(!self.ended.is_finished(), "the connection has ended");
+        Arc::strong_count(&self.pulse) < self.holders
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_rests_serves_on() {
+    let mut client = connect().await;
+    for pause in ["1", "2"] {
+        assert!(!client.rests());
+        client.order(Directive::ReleaseBuffers).await;
+        assert!(client.rests());
+        let answer = client.ask("/again", pause).await;
+        assert_eq!(answer, format!("/again {pause}"));
+    }
+    client.order(Directive::ReleaseBuffers).await;
+    client.send("POST /slow HTT").await;
+    client.settle().await;
+    assert!(!client.rests(), "a request begins");
+    client.order(Directive::ReleaseBuffers).await;
+    assert!(!client.rests(), "it has begun");
+    client
+        .send("P/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na")
+        .await;
+    assert_eq!(client.receive().await, "/slow a");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_taken_is_not_lost_by_a_rest() {
+    let mut client = connect().await;
+    client.send("GET /long HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    client.order(Directive::ReleaseBuffers).await;
+    assert!(!client.rests());
+    assert_eq!(client.receive().await.len(), 8 << 10);
+    client.order(Directive::ReleaseBuffers).await;
+    assert!(client.rests());
+    assert_eq!(client.ask("/next", "").await, "/next ");
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_body_never_becomes_a_request() {
+    let mut client = connect().await;
+    let request = "POST /ignore HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n";
+    client.send(request).await;
+    assert_eq!(client.receive().await, "no");
+    client.order(Directive::ReleaseBuffers).await;
+    assert!(!client.rests());
+    client
+        .send("GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await;
+    client.settle().await;
+    client.send(&" ".repeat(100)).await;
+    let mut rest = String::new();
+    let read = client.stream.read_to_string(&mut rest);
+    timeout(FOREVER, read).await.unwrap().unwrap();
+    assert_eq!(rest, "");
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_request_that_came_with_another_is_kept() {
+    let mut client = connect().await;
+    client
+        .send("GET /one HTTP/1.1\r\nhost: x\r\n\r\nGET /two HT")
+        .await;
+    assert_eq!(client.receive().await, "/one ");
+    client.order(Directive::ReleaseBuffers).await;
+    client.send("TP/1.1\r\nhost: x\r\n\r\n").await;
+    assert_eq!(client.receive().await, "/two ");
+}
+
+#[tokio::test]
+async fn a_connection_that_rests_is_still_told_to_go() {
+    for order in [Directive::Drain, Directive::Abort] {
+        let mut client = connect().await;
+        client.order(Directive::ReleaseBuffers).await;
+        assert!(client.rests());
+        client.pulse.order(order);
+        timeout(FOREVER, &mut client.ended).await.unwrap().unwrap();
+    }
+    let mut client = connect().await;
+    client.order(Directive::ReleaseBuffers).await;
+    drop(client.stream);
+    timeout(FOREVER, &mut client.ended).await.unwrap().unwrap();
+}
+
+/// A client of a connection whose keeper orders `order` while each of its requests is answered: keepers have a thread
+/// of their own.
+fn kept(order: Directive, streams: bool) -> Client {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let pulse = ConnectionState::new();
+    let keeper = Arc::clone(&pulse);
+    let stack = service_fn(move |request: Request<Body>| {
+        let keeper = Arc::clone(&keeper);
+        async move {
+            keeper.order(order);
+            let path = Body::full(request.uri().path().to_owned());
+            let body = match streams {
+                // Whoever answers early may let go of the request only then.
+                true => Body::stream(KeepAliveBody::new(path, request.into_body())),
+                false => path,
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    let serving = Arc::clone(&pulse);
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols.serve(theirs, peer, stack, serving).await;
+    });
+    Client {
+        stream: ours,
+        pulse,
+        holders: 0,
+        ended,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_not_lost_to_an_order_that_comes_with_it() {
+    for (order, streams) in [
+        (Directive::Drain, false),
+        (Directive::Drain, true),
+        (Directive::ReleaseBuffers, true),
+    ] {
+        let mut client = kept(order, streams);
+        client.send("GET /done HTTP/1.1\r\n\r\n").await;
+        assert_eq!(client.receive().await, "/done");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_body_never_becomes_a_request_after_a_rest() {
+    let mut client = kept(Directive::ReleaseBuffers, true);
+    let request = "POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n";
+    client.send(request).await;
+    assert_eq!(client.receive().await, "/early");
+    client.settle().await;
+    // It may have hung up already.
+    let rest = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+    let _ = client.stream.write_all(rest.as_bytes()).await;
+    client.settle().await;
+    let mut more = [0; 100];
+    let read = client.stream.read(&mut more);
+    let read = timeout(FOREVER, read).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&more[..read]), "");
+}
+
+#[tokio::test]
+async fn requests_that_came_together_are_not_lost_by_a_rest() {
+    let mut client = kept(Directive::ReleaseBuffers, false);
+    let long = "x".repeat(400);
+    let request = |n| format!("GET /{n} HTTP/1.1\r\n{OTHER}x-long: {long}\r\n\r\n");
+    // More than hyper reads at once, and more requests than it serves at once.
+    let requests: String = (0..34).map(request).collect();
+    client.send(&requests).await;
+    for n in 0..34 {
+        assert_eq!(client.receive().await, format!("/{n}"));
+    }
+}

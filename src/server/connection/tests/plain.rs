@@ -1,0 +1,394 @@
+//! Requests and answers that need no hyper are what they would be with it.
+
+use std::future::pending;
+use std::sync::Mutex;
+
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::*;
+
+/// What the stack saw, and what the client received until the server hung up or had no more to say.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    requests: Vec<String>,
+    received: String,
+    over: bool,
+}
+
+/// Answers as the path says, and writes down what it is asked.
+async fn respond(request: Request<Body>, seen: &Mutex<Vec<String>>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let body = body.collect_up_to(1 << 20).await.unwrap_or_default();
+    let headers = head.headers;
+    let line = format!("{} {} {headers:?} {body:?}", head.method, head.uri);
+    seen.lock().unwrap().push(line);
+    let answer = Response::builder();
+    match head.uri.path() {
+        "/empty" => answer.body(Body::empty()),
+        "/none" => answer.status(204).body(Body::empty()),
+        "/same" => answer.status(304).body(Body::empty()),
+        "/odd" => answer.status(799).body(Body::full("odd")),
+        "/refused" => answer.status(409).body(Body::full("{}")),
+        "/said" => answer.header("content-length", 3).body(Body::full("abc")),
+        "/dated" => answer.header("date", "yesterday").body(Body::full("a")),
+        "/twice" => answer
+            .header("x-a", "1")
+            .header("x-a", "2")
+            .body(Body::full("a")),
+        "/goes" => answer.header("connection", "close").body(Body::full("a")),
+        "/named" => answer
+            .extension(hyper::ext::ReasonPhrase::from_static(b"Fine"))
+            .body(Body::full("a")),
+        "/streams" => answer.body(Body::stream(Full::new(Bytes::from("piece")))),
+        "/chunks" => {
+            let frames = ["one", "two"].map(|part| Ok::<_, Infallible>(Frame::data(part.into())));
+            let stream = StreamBody::new(futures_util::stream::iter(frames));
+            answer.body(Body::stream(stream))
+        }
+        "/long" => answer.body(Body::full("x".repeat(16 << 10))),
+        "/longer" => answer.body(Body::full("x".repeat((16 << 10) + 1))),
+        path => answer.body(Body::full(path.to_owned())),
+    }
+    .unwrap()
+}
+
+/// Sends `pieces` one after the other, and then another request.
+async fn converse(pieces: &[&[u8]]) -> Seen {
+    let (mut ours, theirs) = tokio::io::duplex(256 << 10);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&seen);
+    let stack = service_fn(move |request| {
+        let seen = Arc::clone(&asked);
+        async move { Ok(respond(request, &seen).await) }
+    });
+    let ended = tokio::spawn(async move {
+        let limits = Limits {
+            header_bytes: 4 << 10,
+            ..Limits::default()
+        };
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        let pulse = ConnectionState::new();
+        Protocols::new(&limits)
+            .serve(theirs, peer, stack, pulse)
+            .await;
+    });
+    let mut received = Vec::new();
+    for piece in pieces.iter().chain([&AFTER]) {
+        let _ = ours.write_all(piece).await;
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
+    let over = ended.is_finished();
+    if !over {
+        ours.shutdown().await.unwrap();
+    }
+    timeout(FOREVER, ours.read_to_end(&mut received))
+        .await
+        .unwrap()
+        .unwrap();
+    let received = String::from_utf8_lossy(&received);
+    let received = received.split_inclusive("\r\n");
+    let requests = seen.lock().unwrap().clone();
+    Seen {
+        requests,
+        received: received.filter(|line| !is_now(line)).collect(),
+        over,
+    }
+}
+
+const AFTER: &[u8] = b"GET /after HTTP/1.1\r\n\r\n";
+
+fn is_now(line: &str) -> bool {
+    line.starts_with("date: ") && line != "date: yesterday\r\n"
+}
+
+/// The same in one piece, and in two of which neither is a whole request.
+async fn compare(request: &[u8]) -> Seen {
+    let whole = converse(&[request]).await;
+    let cut = converse(&[&request[..2], &request[2..]]).await;
+    let named = String::from_utf8_lossy(request);
+    assert_eq!(whole.requests, cut.requests, "{named}");
+    assert_eq!(whole.over, cut.over, "{named}");
+    assert_eq!(sorted(&whole.received), sorted(&cut.received), "{named}");
+    whole
+}
+
+/// Where a header stands among others means nothing.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[tokio::test]
+async fn every_answer_is_the_same() {
+    for path in [
+        "/", "/empty", "/none", "/same", "/odd", "/refused", "/said", "/dated", "/twice", "/goes",
+        "/named", "/streams", "/chunks", "/long", "/longer",
+    ] {
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"] {
+            let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+            let seen = compare(request.as_bytes()).await;
+            let served = if path == "/goes" { 1 } else { 2 };
+            assert_eq!(seen.requests.len(), served, "{request}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_understood_in_the_same_way() {
+    let long = |length| format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(length));
+    let many = |count| format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(count));
+    let posted = |headers: &str, body: &str| format!("POST /a HTTP/1.1\r\n{headers}\r\n{body}");
+    let (first, last) = (4, 4 << 10);
+    for request in [
+        "GET /a?b=c#d HTTP/1.1\r\nHost: x\r\nAccept:*/*\r\nX-Empty:\r\n\r\n".to_owned(),
+        "GET //a//b HTTP/1.1\r\nhost:x\r\nhost:  y \t\r\n\r\n".into(),
+        "GET /a%2fb%zz HTTP/1.1\r\n\r\n".into(),
+        "GET /a\"b|{} HTTP/1.1\r\n\r\n".into(),
+        "GET /ä HTTP/1.1\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx: ä\r\n\r\n".into(),
+        "GET /a HTTP/1.1\nx: y\n\n".into(),
+        "\r\nGET /a HTTP/1.1\r\n\r\n".into(),
+        "GET http://h/a HTTP/1.1\r\n\r\n".into(),
+        "OPTIONS * HTTP/1.1\r\n\r\n".into(),
+        "CONNECT h:1 HTTP/1.1\r\n\r\n".into(),
+        "GET a HTTP/1.1\r\n\r\n".into(),
+        "GET  /a HTTP/1.1\r\n\r\n".into(),
+        "GET /a HTTP/1.0\r\n\r\n".into(),
+        "GET /a HTTP/1.0\r\nconnection: keep-alive\r\n\r\n".into(),
+        "GET /a HTTP/1.2\r\n\r\n".into(),
+        "GET /a HTTP/2.0\r\n\r\n".into(),
+        "get /a HTTP/1.1\r\n\r\n".into(),
+        "BREW /a HTTP/1.1\r\n\r\n".into(),
+        "GET /a\r\n\r\n".into(),
+        "nonsense\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx : y\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\n x: y\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx: y\r\n z\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx\0: y\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx: y\0\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx\r\n\r\n".into(),
+        "GET /a HTTP/1.1\r\nx: a\rb\r\n\r\n".into(),
+        posted("content-length: 2\r\n", "{}"),
+        posted("content-length: 2\r\n", "{}GET /b HTTP/1.1\r\n\r\n"),
+        posted("content-length: 2\r\n", "{}GET /b HTT"),
+        posted("content-length: 100\r\n", "{}"),
+        posted("content-length: 0\r\n", ""),
+        posted("content-length: 02\r\n", "{}"),
+        posted("content-length: +2\r\n", "{}"),
+        posted("content-length: -2\r\n", "{}"),
+        posted("content-length: 0x2\r\n", "{}"),
+        posted("content-length: 2,2\r\n", "{}"),
+        posted("content-length: 2 2\r\n", "{}"),
+        posted("content-length:\r\n", "{}"),
+        posted("content-length: 2\r\ncontent-length: 2\r\n", "{}"),
+        posted("content-length: 2\r\nContent-Length: 0\r\n", "{}"),
+        posted("content-length: 18446744073709551616\r\n", "{}"),
+        posted("content-length: 18446744073709551615\r\n", "{}"),
+        posted("content-length: 18446744073709551600\r\n", "{}"),
+        posted("transfer-encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"),
+        posted(
+            "Transfer-Encoding: chunked\r\ncontent-length: 5\r\n",
+            "2\r\n{}\r\n0\r\n\r\n",
+        ),
+        posted(
+            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
+            "2\r\n{}\r\n0\r\n\r\n",
+        ),
+        posted("content-length: 2\r\ntransfer-encoding: identity\r\n", "{}"),
+        posted("content-length: 2\r\ntransfer_encoding: chunked\r\n", "{}"),
+        posted("expect: 100-continue\r\ncontent-length: 2\r\n", "{}"),
+        posted("te: trailers\r\ncontent-length: 2\r\n", "{}"),
+        posted("trailer: x\r\ncontent-length: 2\r\n", "{}"),
+        posted("connection: close\r\ncontent-length: 2\r\n", "{}"),
+        posted("connection: keep-alive\r\ncontent-length: 2\r\n", "{}"),
+        posted(
+            "connection: keep-alive\r\nconnection: close\r\ncontent-length: 2\r\n",
+            "{}",
+        ),
+        posted("connection: content-length\r\ncontent-length: 2\r\n", "{}"),
+        posted(
+            "connection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n",
+            "{}",
+        ),
+        posted("upgrade: websocket\r\ncontent-length: 2\r\n", "{}"),
+        long(first),
+        long(last - 23),
+        long(last - 22),
+        long(last - 21),
+        long(20 << 10),
+        many(63),
+        many(64),
+        many(65),
+        many(100),
+        many(101),
+    ] {
+        compare(request.as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_repeat_each_other_are_read_one_by_one() {
+    let requests = [
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+        "host: x\r\nx-a: 2\r\nauthorization: Bearer b\r\n",
+        "Host: x\r\nX-a: 1\r\nauthorization: Bearer a\r\n",
+        "x-a: 1\r\nhost: x\r\n",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\nx-b: 1\r\n",
+        "host: x\r\nx-b: 1\r\nauthorization: Bearer a\r\nx-b: 1\r\n",
+        "host: x\r\nx-a: \r\n",
+        "",
+        "host: x\r\nx-a: 1\r\nauthorization: Bearer a\r\n",
+    ]
+    .map(|headers| format!("GET /a HTTP/1.1\r\n{headers}\r\n"));
+    let pieces: Vec<_> = requests.iter().map(|request| request.as_bytes()).collect();
+    let plain = converse(&pieces).await;
+    let (first, rest) = pieces[0].split_at(2);
+    let others = converse(&[&[first, rest], &pieces[1..]].concat()).await;
+    assert_eq!(plain.requests, others.requests);
+    assert_eq!(plain.requests.len(), requests.len() + 1);
+    assert_eq!(sorted(&plain.received), sorted(&others.received));
+}
+
+#[tokio::test]
+async fn a_request_may_come_in_any_two_pieces() {
+    let request = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    let whole = converse(&[request]).await;
+    assert_eq!(whole.requests.len(), 2);
+    for cut in 1..request.len() {
+        let seen = converse(&[&request[..cut], &request[cut..]]).await;
+        assert_eq!(seen.requests, whole.requests, "{cut}");
+        assert_eq!(sorted(&seen.received), sorted(&whole.received), "{cut}");
+    }
+}
+
+/// What is not a request for hyper.
+async fn ask(client: &mut Client, path: &str) -> String {
+    let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n1");
+    client.send(&request).await;
+    client.receive().await
+}
+
+#[tokio::test]
+async fn plain_requests_are_served_without_hyper() {
+    let mut client = connect().await;
+    client.order(Directive::ReleaseBuffers).await;
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client, "/plain").await, "/plain 1");
+        assert!(client.rests());
+    }
+    assert_eq!(client.ask("/other", "").await, "/other ");
+    assert!(!client.rests());
+    assert_eq!(ask(&mut client, "/plain").await, "/plain 1");
+    assert!(!client.rests(), "until a pause");
+    client.order(Directive::ReleaseBuffers).await;
+    assert!(client.rests());
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_answer_gets_it_when_it_does() {
+    let mut client = connect().await;
+    client.order(Directive::ReleaseBuffers).await;
+    client
+        .send("GET /long HTTP/1.1\r\n\r\nGET /next HTTP/1.1\r\n\r\n")
+        .await;
+    client.order(Directive::ReleaseBuffers).await;
+    assert_eq!(client.receive().await.len(), 8 << 10);
+    assert_eq!(client.receive().await, "/next ");
+}
+
+/// A connection over which a request was sent; it is answered with its path when there is a permit.
+async fn asked(path: &str) -> (Client, Arc<Semaphore>) {
+    let (mut ours, theirs) = tokio::io::duplex(1 << 10);
+    let permits = Arc::new(Semaphore::new(0));
+    let permitted = Arc::clone(&permits);
+    let stack = service_fn(move |request: Request<Body>| {
+        let permitted = Arc::clone(&permitted);
+        async move {
+            permitted.acquire().await.unwrap().forget();
+            let path = request.uri().path().to_owned();
+            Ok::<_, Infallible>(Response::new(Body::full(path)))
+        }
+    });
+    let pulse = ConnectionState::new();
+    let serving = Arc::clone(&pulse);
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols.serve(theirs, peer, stack, serving).await;
+    });
+    let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+    ours.write_all(request.as_bytes()).await.unwrap();
+    let client = Client {
+        stream: ours,
+        pulse,
+        holders: 0,
+        ended,
+    };
+    client.settle().await;
+    (client, permits)
+}
+
+#[tokio::test]
+async fn the_last_answer_says_so_and_is_the_last() {
+    for order in [Directive::CloseAfterResponse, Directive::Drain] {
+        let (mut client, permits) = asked("/last").await;
+        client.order(order).await;
+        permits.add_permits(2);
+        let mut answer = String::new();
+        let read = client.stream.read_to_string(&mut answer);
+        timeout(FOREVER, read).await.unwrap().unwrap();
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n/last"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_before_the_answer_is_served_after_it() {
+    for next in [
+        "GET /next HTTP/1.1\r\n\r\n",
+        "GET /next HTTP/1.1\r\nte: trailers\r\n\r\n",
+    ] {
+        let (mut client, permits) = asked("/first").await;
+        client.send(next).await;
+        client.settle().await;
+        permits.add_permits(1);
+        assert_eq!(client.receive().await, "/first");
+        permits.add_permits(1);
+        assert_eq!(client.receive().await, "/next");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_takes_its_request_along() {
+    let (mut ours, theirs) = tokio::io::duplex(1 << 10);
+    let (held, mut gone) = oneshot::channel::<()>();
+    let held = Mutex::new(Some(held));
+    let stack = service_fn(move |_: Request<Body>| {
+        let held = held.lock().unwrap().take();
+        async move {
+            let _held = held;
+            pending::<Result<Response<Body>, Infallible>>().await
+        }
+    });
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols
+            .serve(theirs, peer, stack, ConnectionState::new())
+            .await;
+    });
+    ours.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    assert!(gone.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+    drop(ours);
+    assert!(timeout(FOREVER, gone).await.unwrap().is_err());
+    timeout(FOREVER, ended).await.unwrap().unwrap();
+}

@@ -1,0 +1,185 @@
+//! Between a connection and the stack: bodies become ours, and the pulse learns when a request begins and ends.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
+use http::{HeaderValue, Request, Response, Version};
+use hyper::body::Incoming;
+use pin_project_lite::pin_project;
+use tower::Service;
+
+use crate::backend::Peer;
+use crate::body::{Body, KeepAliveBody};
+use crate::request::context::RequestContext;
+use crate::server::connection::rest::Leftover;
+use crate::server::state::{ConnectionState, Serving};
+
+/// The stack as one connection sees it. Requests enter one after the other, so no copy of the stack is made for each.
+pub(in crate::server) struct ConnectionService<S> {
+    stack: RefCell<S>,
+    peer: Peer,
+    pulse: Arc<ConnectionState>,
+    /// Answers the next request, which is nobody's.
+    answer: Cell<Option<Response<ResponseBody>>>,
+}
+
+pin_project! {
+    /// A response on its way.
+    #[project = Waits]
+    pub(in crate::server) enum ResponseFuture<F> {
+        /// The stack makes it.
+        Stack {
+            #[pin]
+            inner: F,
+            serving: Option<Serving>,
+            http1: bool,
+            // What is left of the request's body, where that is little.
+            rest: Option<Leftover>,
+            // The response, while that is taken in.
+            answer: Option<Box<Response<Body>>>,
+        },
+        /// It was made before.
+        Made { response: Option<Response<ResponseBody>> },
+    }
+}
+
+/// A response's body; until it is gone, the request is being served.
+pub(in crate::server) type ResponseBody = KeepAliveBody<Body, Option<Serving>>;
+
+impl<S> ConnectionService<S> {
+    pub(in crate::server) fn new(stack: S, peer: Peer, pulse: Arc<ConnectionState>) -> Self {
+        Self {
+            stack: RefCell::new(stack),
+            peer,
+            pulse,
+            answer: Cell::new(None),
+        }
+    }
+
+    /// Of its connection.
+    pub(in crate::server) fn pulse(&self) -> &Arc<ConnectionState> {
+        &self.pulse
+    }
+
+    /// The next request is answered with `response`, whatever it is.
+    pub(in crate::server) fn answer_next(&self, response: Response<ResponseBody>) {
+        self.answer.set(Some(response));
+    }
+
+    /// Lets a request in. It is being served until the other value is gone.
+    pub(in crate::server) fn enter(&self, mut request: Request<Body>) -> (S::Future, Serving)
+    where
+        S: Service<Request<Body>>,
+    {
+        let serving = self.pulse.began();
+        RequestContext::more(request.extensions_mut()).peer = Some(self.peer.clone());
+        (self.stack.borrow_mut().call(request), serving)
+    }
+}
+
+impl<S> hyper::service::Service<Request<Incoming>> for ConnectionService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture<S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if let Some(response) = self.answer.take() {
+            let response = Some(response);
+            return ResponseFuture::Made { response };
+        }
+        let http1 = request.version() < Version::HTTP_2;
+        let malformed = malformed(&request);
+        let (head, body) = request.into_parts();
+        let (body, rest) = if http1 {
+            (Body::incoming(body), None)
+        } else {
+            Leftover::of(body)
+        };
+        let mut request = Request::from_parts(head, body);
+        if malformed.is_some() {
+            RequestContext::more(request.extensions_mut()).malformed = malformed;
+        }
+        let (inner, serving) = self.enter(request);
+        ResponseFuture::Stack {
+            inner,
+            serving: Some(serving),
+            http1,
+            rest,
+            answer: None,
+        }
+    }
+}
+
+/// Why servers could disagree about whom a request is for or where it ends (RFC 9112, sections 3.2 and 6.1), if they
+/// could.
+fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
+    let headers = request.headers();
+    // As a rule no name comes twice.
+    let repeats = headers.len() > headers.keys_len();
+    if repeats && headers.get_all(HOST).iter().nth(1).is_some() {
+        return Some("the request has more than one `Host`: send one");
+    }
+    let is_named = headers.contains_key(HOST) || request.uri().authority().is_some();
+    if !is_named && request.version() != Version::HTTP_10 {
+        return Some("the request has no `Host`, or `:authority` in HTTP/2: send one");
+    }
+    if !headers.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    let codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let codings = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_chunked = |coding: &&[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    (codings.filter(is_chunked).count() > 1)
+        .then_some("the body is said to be chunked more than once: say `chunked` once")
+}
+
+impl<F> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    type Output = Result<Response<ResponseBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (inner, serving, http1, rest, answer) = match self.project() {
+            Waits::Stack {
+                inner,
+                serving,
+                http1,
+                rest,
+                answer,
+            } => (inner, serving, *http1, rest, answer),
+            // Nobody polls a future again that was ready.
+            Waits::Made { response } => {
+                return response
+                    .take()
+                    .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
+            }
+        };
+        let mut response = match answer.take() {
+            Some(response) => *response,
+            None => {
+                let Ok(response) = ready!(inner.poll(cx));
+                response
+            }
+        };
+        if let Some(rest) = rest
+            && rest.poll_over(cx).is_pending()
+        {
+            *answer = Some(Box::new(response));
+            return Poll::Pending;
+        }
+        let serving = serving.take();
+        if http1 && serving.as_ref().is_some_and(Serving::is_last) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        Poll::Ready(Ok(response.map(|body| ResponseBody::new(body, serving))))
+    }
+}

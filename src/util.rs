@@ -1,0 +1,6 @@
+//! Helpers that know nothing of catalogs or HTTP.
+
+pub(crate) mod stable_hash;
+pub(crate) mod wakers;
+pub mod worker;
+pub(crate) mod write_coalesced;
