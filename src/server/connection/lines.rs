@@ -219,14 +219,14 @@ mod tests {
             ("\r\n\r\n".to_owned(), ""),
             (format!("{fine}\r\n"), ""),
             (format!("{fine}content-length: 4\r\n\r\na\nb\n"), ""),
-            (format!("{fine}Content-BodyLength:4\r\n\r\n\n\n\n\n"), ""),
+            (format!("{fine}Content-Length:4\r\n\r\n\n\n\n\n"), ""),
             (
                 format!("{fine}transfer-encoding: chunked\r\n\r\n4;a=\"b\"\r\na\nb\n\r\n0\r\n\r\n"),
                 "",
             ),
             (
                 format!(
-                    "{fine}Transfer-Encoding: Chunked\r\nContent-BodyLength: 1\r\n\r\n00\r\n\r\n"
+                    "{fine}Transfer-Encoding: Chunked\r\nContent-Length: 1\r\n\r\n00\r\n\r\n"
                 ),
                 "",
             ),
