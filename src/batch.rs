@@ -1,9 +1,10 @@
-//! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
+//! Atomic batches of changes over several catalogs, although no catalog knows of the others.
 //!
-//! Reading order: `step` is the protocol, a pure function; `plan` admits a request; `run` carries the effects out, and
-//! `run::recovery` goes on after a crash; `participant` asks one catalog; `api` begins batches and answers for them;
-//! `log`, `locks` and `visibility` are what all of it stands on. `visibility::reads` answers `version/list` and
-//! `version/describe` without what is hidden; `visibility::names` does so for names of tables.
+//! Reading order: `step` is the protocol, a pure function; `plan` checks a request and orders its entries; `run`
+//! carries out the effects, and `run::recovery` continues unfinished batches after a crash; `participant` sends
+//! requests to one catalog; `api` starts batches and answers for them. All of these rest on `log`, `locks` and
+//! `visibility`. `visibility::reads` answers `version/list` and `version/describe` without the hidden versions;
+//! `visibility::names` does the same for table names.
 
 pub mod api;
 mod identities;
@@ -46,48 +47,48 @@ use locks::LockError;
 use log::{BatchId, Log, LogError};
 use step::Decision;
 
-/// How long a read waits for a table that is in a batch.
+/// The longest time that a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
-/// How often it is looked whether batches are still at work, when the process is to end.
+/// The interval at which [`Batches::at_rest`] checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
-/// How often old batches are forgotten.
+/// The interval at which old batches are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The batches of one gateway, as the gateway sees them.
+/// The batches of one gateway, as the rest of the gateway uses them.
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    /// Which catalogs have no rename of their own, as far as that has been found out.
+    /// The backends that were found to have no rename of their own.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
 }
 
-/// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
+/// The number of things that batches hold in memory. Finished and forgotten batches hold nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Locks that somebody holds or waits for.
+    /// The number of locks that are held or waited for.
     pub locks: usize,
-    /// Lines of versions about which something is hidden or reserved.
+    /// The number of tables about which something is hidden or reserved.
     pub lines: usize,
-    /// Batches that are not over.
+    /// The number of unfinished batches.
     pub open: usize,
-    /// Batches that are running, and outcomes that are in memory.
+    /// The number of batches that are running or whose outcomes are in memory.
     pub outcomes: usize,
 }
 
-/// A batch as a transaction.
+/// A batch, described as a transaction of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Where it stands.
+    /// The state of the batch.
     pub status: TransactionStatus,
-    /// The tables that it is about, each once.
+    /// The tables that the batch changes, each once.
     pub tables: Box<[TableKey]>,
 }
 
 /// The state of a batch, in the contract's words for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Undecided.
+    /// The batch is undecided.
     Running,
     /// COMMIT is durable.
     Succeeded,
@@ -96,12 +97,13 @@ pub enum TransactionStatus {
 }
 
 impl Batches {
-    /// Batches over a log.
+    /// Returns the batches over a log, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self::over(Coordinator::new(log, settings, metrics))
     }
 
-    /// The same with a clock of one's own, for a simulation that must not depend on the time of day.
+    /// Does the same as [`new`](Self::new) with a custom clock, for a simulation that must not depend on the time of
+    /// day.
     pub fn with_clock(
         log: Arc<dyn Log>,
         settings: BatchConfig,
@@ -125,14 +127,15 @@ impl Batches {
         }
     }
 
-    /// Other bounds, for what begins from now on. The log stays where it is.
+    /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
         self.outcomes.remember_for(settings.remember_outcomes);
         self.coordinator.configure(settings);
     }
 
-    /// These backends are configured now. Batches that run keep those that they began with; one that waits for a
-    /// backend goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
+    /// Replaces the configured backends. Running batches keep the backends that they began with; a batch that waits
+    /// for a backend continues if it is configured again. Discards what was learned about a backend for which `new`
+    /// returns true: it is a new one under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         for backend in backends.iter().filter(|backend| new(backend)) {
             self.without_rename.remove(backend.name());
@@ -142,25 +145,25 @@ impl Batches {
         self.coordinator.backends.send_replace(backends.to_vec());
     }
 
-    /// Entries that one batch may have.
+    /// Returns the largest number of entries that one batch may have.
     pub fn max_entries(&self) -> usize {
         self.coordinator.settings().max_entries
     }
 
-    /// The identities of all catalogs since the process began.
+    /// Returns the identities of all catalogs since the process began.
     pub fn identities(&self) -> &Identities {
         &self.identities
     }
 
-    /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there
-    /// were. `backends`: those that are configured.
+    /// Takes over the batches that are unfinished in the log and returns their number. Must complete before the
+    /// gateway serves requests. `backends` are those of the configuration.
     pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
         self.identities.are(backends);
         let finder = self.identities.finder(backends);
         crate::batch::run::recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
-    /// Forgets old batches from time to time; runs until it is dropped.
+    /// Calls [`forget`](Self::forget) at regular intervals. Runs until it is dropped, or until the log fails.
     pub async fn forget_old(&self) {
         let mut tick = tokio::time::interval(FORGET_EVERY);
         loop {
@@ -171,7 +174,7 @@ impl Batches {
         }
     }
 
-    /// Forgets the batches that are over and older than `batch.remember_outcomes`, here and in the log.
+    /// Forgets finished batches that are older than `batch.remember_outcomes`, in memory and in the log.
     pub async fn forget(&self) -> Result<(), LogError> {
         let remember = self.coordinator.settings().remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
@@ -182,7 +185,7 @@ impl Batches {
         self.coordinator.log.forget(before).await
     }
 
-    /// How much is held in memory on account of batches.
+    /// Returns how much batches hold in memory.
     pub fn kept(&self) -> MemoryUse {
         let Coordinator {
             locks,
@@ -198,31 +201,32 @@ impl Batches {
         }
     }
 
-    /// The names of tables that are hidden.
+    /// Returns the table names that batches hide.
     pub fn names(&self) -> &Names {
         &self.coordinator.visibility.names
     }
 
-    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locked tables.
+    /// Limits how many requests wait for locked tables: not more than can still be served, as `free` returns it.
     pub fn leave_places(&self, free: Free) {
         self.coordinator.locks.leave_places(free);
     }
 
-    /// Waits until no batch is at work: what is left waits for a catalog that fails, for a person, or for what may yet
-    /// arrive. Endless where a catalog neither does its part nor says anything.
+    /// Waits until no batch is at work. The remaining batches then wait for a failing catalog, for an operator, or
+    /// for requests that may still arrive. Never returns while a catalog neither acts nor answers.
     pub async fn at_rest(&self) {
         while self.coordinator.open.is_at_work() {
             tokio::time::sleep(AT_WORK_EVERY).await;
         }
     }
 
-    /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.
+    /// Closes the log, as the last step before the process ends: writes that batches have requested are completed,
+    /// later ones are not made.
     pub async fn close(&self) -> Result<(), LogError> {
         self.coordinator.log.close().await
     }
 
-    /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
-    /// what undo or removal cannot come to.
+    /// Passes an operator's decision to a batch. ABORT aborts an undecided batch, or deletes its hazards; COMMIT
+    /// keeps what undo or removal cannot finish.
     pub async fn resolve(
         &self,
         id: &str,
@@ -235,24 +239,25 @@ impl Batches {
             .await
     }
 
-    /// The batches that are not over, the oldest first.
+    /// Returns the unfinished batches, the oldest first.
     pub fn open(&self) -> Vec<OpenBatch> {
         self.coordinator.open.list()
     }
 
-    /// How many batches are open, by where they stand.
+    /// Returns the number of unfinished batches in each state.
     pub fn counts(&self) -> metrics::BatchCounts {
         self.coordinator.open.counts()
     }
 
-    /// An open batch, and each of its entries as it stands now; `None`: no open batch has this name.
+    /// Returns an unfinished batch and the present state of each of its entries; `None` if no unfinished batch has
+    /// this id.
     pub async fn look(&self, id: &str) -> Option<(OpenBatch, BatchInspection)> {
         let id = BatchId::from(Uuid::try_parse(id).ok()?);
         let look = self.coordinator.look(id).await?;
         Some((self.coordinator.open.get(id)?, look))
     }
 
-    /// A batch of this gateway, running or remembered: `None` if the name is none of its batches'.
+    /// Returns a batch of this gateway that is running or remembered; `None` if the id belongs to no such batch.
     pub async fn transaction(&self, id: &str) -> Result<Option<Transaction>, Error> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
@@ -271,7 +276,7 @@ impl Batches {
 }
 
 impl TransactionStatus {
-    /// The contract's word.
+    /// Returns the contract's word for the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -282,7 +287,7 @@ impl TransactionStatus {
 }
 
 impl step::Refusal {
-    /// The refusal as the answer to a request.
+    /// Converts the refusal into the answer to a request.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
@@ -297,7 +302,7 @@ fn unwritten(error: LogError) -> Error {
     Error::internal("the batch log cannot be written", error)
 }
 
-/// Why a table, or what is above it, was not held: `message` where the wait for it was in vain.
+/// Converts a failure to lock a table, or a namespace above it; `message` is for a wait that timed out.
 fn locked(error: LockError, message: &str) -> Error {
     busy(match error {
         LockError::TimedOut => message,

@@ -1,6 +1,6 @@
-//! Runs batches: carries out the effects of `step` and tells it what happened.
+//! Runs batches: carries out the effects of `step` and reports to it what happened.
 //!
-//! One task a batch, apart from the request that asked for it: a client that goes away stops nothing.
+//! Each batch has a task of its own, apart from the request that started it: a client that disconnects stops nothing.
 
 mod begin;
 mod calls;
@@ -49,34 +49,34 @@ use crate::request::origin::Origin;
 use calls::CallLimits;
 use tags::Tags;
 
-/// Tells milliseconds since the epoch.
+/// A function that returns the milliseconds since the epoch.
 pub type WallClock = fn() -> u64;
 
-/// What all batches share.
+/// The state that all batches share.
 pub struct Coordinator {
-    /// The durable memory.
+    /// The durable log.
     pub log: Arc<dyn Log>,
-    /// Who may touch which table.
+    /// The locks of tables and namespaces.
     pub locks: Locks,
-    /// What readers may not see.
+    /// The versions and names that are hidden from readers or reserved.
     pub visibility: Visibility,
     settings: ArcSwap<BatchConfig>,
-    /// What new batches are called.
+    /// The source of the ids of new batches.
     pub(in crate::batch) ids: Ids,
-    /// The counters.
+    /// The metrics.
     pub metrics: metrics::Batch,
-    /// The batches with an INTENT and no end.
+    /// The unfinished batches: those with an INTENT and no end.
     pub open: OpenBatches,
-    /// The time that the log is told.
+    /// The clock for the times in the log.
     pub clock: WallClock,
     calls: CallLimits,
-    /// How many batches there may be.
+    /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
-    /// Which catalogs have an atomic batch-create of their own, where that has been found out.
+    /// The backends that were found to have an atomic batch-create of their own (true), or none (false).
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
-    /// Which catalogs keep the entity tags of staged manifests.
+    /// The catalogs that keep the entity tags of staged manifests.
     tags: Tags,
-    /// The backends of the configuration in use, as soon as it is not the first.
+    /// The backends of the configuration in use, as soon as it is not the first; empty until then.
     pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
 }
 
@@ -93,70 +93,70 @@ pub struct BatchRun {
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
     fate: CommitFlag,
-    /// The caller's, until the decision; the gateway's own after it.
+    /// The caller's context until the decision; `None` after it, when the gateway's own is used.
     caller: Option<CallerContext>,
-    /// The request that asked for it.
+    /// The request that started the batch.
     origin: Origin,
     hold: Hold,
-    /// The shares that are unlocked.
+    /// True for each share that is unlocked.
     unlocked: Vec<bool>,
-    /// Room for it, less from its decision on.
+    /// The permit of the batch, which takes up less from its decision on.
     permit: Permit,
-    /// What people want of it.
+    /// The requests of operators about the batch.
     calls: mpsc::Receiver<Call>,
-    /// What they have decided.
+    /// The decisions of operators about the batch.
     resolved: Vec<Resolution>,
-    /// What one catalog makes together with others.
+    /// The creates that one catalog carries out as a group.
     together: GroupedCreates,
-    /// Nothing that was not sent yet is created any more.
+    /// True once no create that was not sent yet may be sent any more.
     given_up: Arc<AtomicBool>,
-    /// What creates were answered with.
+    /// The proof from the answer to each entry's create.
     proofs: Vec<Option<Proof>>,
-    /// Its create was answered, and no removal has reached the catalog since, of this life or of an earlier one: nobody
-    /// else can have made what has its number.
+    /// True for each entry whose create was answered, and of which no removal has reached the catalog since, from
+    /// this process or an earlier one: no other writer can have made what has its number.
     held: Vec<bool>,
-    /// Versions as their catalogs describe them.
+    /// The description of each entry by its catalog.
     described: Vec<Option<CatalogDescription>>,
-    /// What catalogs last said instead of doing what they were asked for.
+    /// The last error of each entry's catalog, until the entry is done.
     trouble: Vec<Option<String>>,
-    /// How often each entry's catalog has been asked again.
+    /// The number of retries of each entry.
     pauses: Vec<u32>,
-    /// When a removal last got no clear answer.
+    /// The time at which a removal last got no clear answer.
     removal_lost: Option<Instant>,
-    /// Freed numbers that rest.
+    /// True for each entry whose number or name was freed and is reserved.
     reserved: Vec<bool>,
-    /// Those whose rest has begun.
+    /// True for each reserved entry whose cool-down or watch has begun.
     resting: Vec<bool>,
-    /// Freed numbers that somebody else may have used since.
+    /// True for each freed entry whose number another writer may have used since.
     contested: Vec<bool>,
-    /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
+    /// The entries of earlier batches that would claim, after a restart, a version that this batch has made.
     superseded: Vec<Claim>,
-    /// The entries that were made known as waiting for a person.
+    /// The hazard of each entry that was last reported to operators.
     hazards_told: Vec<Option<Hazard>>,
-    /// An INTENT is durable.
+    /// True if an INTENT is durable.
     written: bool,
-    /// ABORT is durable, and how long its undo takes is not counted yet.
+    /// True if ABORT is durable and the duration of its undo is not recorded yet.
     undoing: bool,
     begun: Instant,
     phase_begun: Instant,
 }
 
-/// What an effect came to.
+/// The result of an effect.
 struct EffectOutcome {
     event: Event,
     hold: Option<Hold>,
     described: Option<(usize, CatalogDescription)>,
     trouble: Option<(usize, Refusal)>,
-    /// A group whose catalog has no batch-create.
+    /// The group whose catalog turned out to have no batch-create, if any.
     apart: Option<usize>,
-    /// An entry of which a removal has reached its catalog.
+    /// The entry of which a removal has reached its catalog, if any.
     may_be_gone: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, EffectOutcome>>;
 
 impl Coordinator {
-    /// A coordinator over a log.
+    /// Returns a coordinator over a log, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self {
             log,
@@ -175,18 +175,19 @@ impl Coordinator {
         }
     }
 
-    /// The bounds as they are now.
+    /// Returns the settings as they are now.
     pub fn settings(&self) -> Guard<Arc<BatchConfig>> {
         self.settings.load()
     }
 
-    /// Other bounds, for what begins from now on. The log stays where it is.
+    /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that
-    /// had undone theirs must not take it for their own after a restart; but theirs may still land instead.
+    /// Records that a create of this version, which the log does not know, is about to go to the catalog. Batches
+    /// that had undone their own create of it must not claim the version after a restart; but their own may still
+    /// land instead.
     pub async fn contest(&self, line: &TableBranch, version: u64) -> Result<(), LogError> {
         for ((id, entry), settled) in self.visibility.uncontested(line, version) {
             self.log.note(id, entry, settled).await?;
@@ -196,8 +197,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A create that was let through has succeeded: that version is its writer's, after a restart, too. Nobody sees it
-    /// before the log knows, for what has been seen must not be hidden again.
+    /// Records that a create which was let through has succeeded: the version is its writer's, also after a restart.
+    /// Readers see it only once the log knows, because a version that was seen must not be hidden again.
     pub async fn taken(&self, line: &TableBranch, version: u64) {
         let claims = self.visibility.claims(line, version);
         if self.disclaim(claims).await.is_ok() {
@@ -206,22 +207,22 @@ impl Coordinator {
         }
     }
 
-    /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
-    /// still land.
+    /// Records that another writer's change ended without an answer: what it makes, `version` or one that its catalog
+    /// chooses, may still land.
     pub fn unanswered(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         self.visibility.add_stray(table, version, STRAYS);
     }
 
-    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: whatever was
-    /// answered, it may have made a version that was let go.
+    /// Records that a create of this version, or a change whose version the catalog chooses (`None`), has ended.
+    /// Whatever was answered, it may have made a version that a batch released.
     pub async fn attempted(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         let rest = self.settings().slot_cooldown;
         let claims = self.visibility.attempted(table, version, rest);
-        // When the log cannot write, the process is about to end.
+        // If the log cannot write, the process is about to end.
         let _ = self.disclaim(claims).await;
     }
 
-    /// The name is about to go to another table, or to none.
+    /// Records that the name is about to go to another table, or to none.
     pub async fn renamed(&self, table: &TableKey) {
         let _ = self.disclaim(self.visibility.renamed(table)).await;
     }
@@ -235,17 +236,17 @@ impl Coordinator {
 }
 
 impl BatchRun {
-    /// From INTENT on, the batch is there for people to see and to decide about.
+    /// Makes the batch visible to operators, who can decide about it from INTENT on.
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
         self.coordinator.open.insert(self.id, &self.intent, caller);
     }
 
-    /// Runs the batch to its end. One with a hazard keeps its table locked until a person resolves it.
+    /// Runs the batch to its end. A batch with a hazard keeps its table locked until an operator resolves it.
     ///
-    /// What is to be done first is begun before this returns: what a recovered batch made, and what it let go, is seen
-    /// from the start.
+    /// The first effects are started before this returns, so that what a recovered batch made and released counts for
+    /// visibility from the start.
     pub fn run(
         mut self,
         state: State,
@@ -282,8 +283,8 @@ impl BatchRun {
             let event = tokio::select! {
                 biased;
                 Some(done) = pending.next() => match done.event {
-                    // It was found by undo already: the table is locked, or free without this hold; and as long as
-                    // undo has it in hand, it stays hidden.
+                    // Undo has found it already: the table is locked, or free without this hold. What undo is working
+                    // on stays hidden.
                     Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(entry) => {
                         effects = Vec::new();
                         continue;
@@ -299,14 +300,14 @@ impl BatchRun {
                         }
                     }
                 }
-                // Neither can happen: an open batch keeps its caller.
+                // Neither source can end: an open batch keeps the sender of its operator requests.
                 else => return std::future::pending().await,
             };
             (state, effects) = step(state, event);
         }
     }
 
-    /// Takes what an effect has brought along.
+    /// Stores what an effect has brought along, and returns its event.
     fn learn(&mut self, done: EffectOutcome) -> Event {
         if let Some(hold) = done.hold {
             self.hold.join(hold);
@@ -319,7 +320,7 @@ impl BatchRun {
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
-            // The log is told that it is over: nothing that is contested from now on may be written after that.
+            // The log is about to record the end of the watch: a contest from now on must not be written after that.
             Event::WatchOver(entry) => {
                 let line = &self.plan.entries[entry].line;
                 self.coordinator.visibility.noted(line, (self.id, entry));
@@ -363,7 +364,7 @@ impl BatchRun {
         }
     }
 
-    /// The phase is over, and the next one begins.
+    /// Records the duration of the phase that has ended, and begins the next one.
     fn lap(&mut self, phase: Phase) {
         let now = Instant::now();
         let took = now.duration_since(self.phase_begun);
@@ -374,7 +375,7 @@ impl BatchRun {
         self.phase_begun = now;
     }
 
-    /// What waits for a person is made known, once for each reason.
+    /// Reports the hazards that wait for an operator, once for each reason.
     fn tell_hazards(&mut self, state: &State) {
         let mut hazards = vec![None; self.hazards_told.len()];
         for (entry, hazard) in state.hazards() {
@@ -416,7 +417,7 @@ impl From<Event> for EffectOutcome {
     }
 }
 
-/// Milliseconds since the epoch.
+/// Returns the milliseconds since the epoch.
 pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))

@@ -1,25 +1,25 @@
 //! The batch protocol as one pure function: `step(state, event) -> (state, effects)`.
 //!
-//! It knows no clock, socket or disk. The running coordinator, recovery, a model checker and a simulator
-//! drive the same function; whoever drives it carries out the effects and reports back what happened.
+//! The function knows no clock, socket or disk. The running coordinator, recovery, a model checker and a simulator
+//! drive the same function: the driver carries out the effects and reports back what happened.
 //!
-//! An *entry* is one change of one table; a *share* is the entries of one table line, in the order in which they are
-//! done. What is made can be undone, so it is made before the decision, hidden, and undone after ABORT. What is removed
-//! cannot be undone, so nothing happens to it before COMMIT, and then it is removed until it is gone.
+//! An *entry* is one change of one table; a *share* is the entries of one table branch, in the order in which they
+//! are done. A change that can be undone is made before the decision, hidden until then, and undone after ABORT. A
+//! removal cannot be undone, so it starts only after COMMIT, and is then retried until it is done.
 //!
-//! Here is what each event means and how the decision comes about; `prepare` is what leads to it, `settle` what
-//! follows.
+//! The meaning of each event, and the way to the decision, are defined here. `prepare` holds the steps before the
+//! decision, `settle` those after it.
 //!
 //! | invariant | where it is kept |
 //! |---|---|
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
-//! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Ours` |
+//! | I2 COMMIT implies everything proven made | `advance`: only when every entry that is made is `Created` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
-//! | I5 deletes only after ABORT, of what is ours and latest; removals only after COMMIT | `found_in_undo`, `finish` |
+//! | I5 deletes only after ABORT, of its own latest versions; removals only after COMMIT | `found_in_undo`, `finish` |
 //! | I6 an answer only after its record | `decided` |
 //! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
-//! | I8 all of a batch is seen together | one `Reveal`, in `carry_out` |
-//! | I9 nobody else gets a number or a name that a removal of ours may still hit | `removal_lost`, `absent` |
+//! | I8 all of a batch becomes visible together | one `Reveal`, in `carry_out` |
+//! | I9 no other writer gets a number or a name that a removal of the batch may still hit | `removal_lost`, `absent` |
 
 mod prepare;
 #[cfg(test)]
@@ -37,7 +37,8 @@ pub use crate::batch::step::types::{
 };
 pub use state::State;
 
-/// The protocol. An event that means nothing in the state it meets changes nothing.
+/// Applies an event to a batch, and returns its new state and the effects to carry out. An event that has no meaning
+/// in the present state changes nothing.
 pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
     let mut effects = Vec::new();
     state.take(event, &mut effects);
@@ -130,13 +131,14 @@ impl State {
             Event::Noted(entry) => {
                 if let EntryState::Noting(settled) = self.progress[entry] {
                     self.progress[entry] = EntryState::Settled(settled);
-                    // What a person keeps is seen once that cannot be forgotten.
+                    // Shown only once this is durable, because a crash must not hide it again.
                     if settled == Settled::Kept {
                         effects.push(Effect::Show(entry));
                     }
                     self.proceed(effects);
                 }
-                // After a crash nobody may take for this one what another writer then makes.
+                // Freed only once this is durable: after a crash, another writer's version must not be taken for this
+                // one.
                 if let EntryState::Freeing(settled) = self.progress[entry] {
                     self.progress[entry] = EntryState::Settled(settled);
                     effects.push(Effect::Free(entry));
@@ -157,7 +159,7 @@ impl State {
 
     // ── before the decision ──
 
-    /// Nothing has been written anywhere: the batch is over with its answer.
+    /// Ends the batch with a refusal, before anything has been written anywhere.
     fn refuse(&mut self, refusal: Refusal, effects: &mut Vec<Effect>) {
         effects.extend((0..self.shape.shares.len()).map(Effect::Unlock));
         effects.push(Effect::Answer(Answer::Refused(refusal)));
@@ -195,7 +197,8 @@ impl State {
         self.carry_out(decision, Some(answer), effects);
     }
 
-    /// Who is answered and then reads finds what the answer says.
+    /// Enters the phase after a decision. Reveals before it answers, so that a client that reads after its answer
+    /// finds what the answer says.
     pub(super) fn carry_out(
         &mut self,
         decision: Decision,

@@ -1,4 +1,4 @@
-//! How a batch comes to run: for a caller, or, after a restart, out of the log.
+//! Creates batch runs: for a caller or, after a restart, from the log.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
 
 impl BatchRun {
-    /// A new batch on behalf of a caller.
+    /// Returns a new batch on behalf of a caller.
     pub(in crate::batch) fn new(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -36,8 +36,9 @@ impl BatchRun {
         run
     }
 
-    /// A batch from the log, with the proofs that it holds, before anything is served: its tables are locked and its
-    /// versions hidden.
+    /// Returns a batch from the log, with the proofs that the log holds. Its tables are locked by `hold`. When this
+    /// returns, its versions are hidden or, after a COMMIT, revealed. Called before the gateway serves requests, or
+    /// when a stranded batch continues.
     pub fn recovered(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -82,7 +83,7 @@ impl BatchRun {
             hold,
             unlocked: vec![false; plan.shape.shares.len()],
             permit,
-            // Closed until the batch is open to people.
+            // Closed until the batch is open to operators.
             calls: mpsc::channel(1).1,
             resolved: Vec::new(),
             together: GroupedCreates::new(&plan),
@@ -109,12 +110,12 @@ impl BatchRun {
         }
     }
 
-    /// What people had decided before a restart.
+    /// Restores the decisions that operators took before a restart.
     pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
         self.resolved = resolved;
     }
 
-    /// What may have been somebody else's before a restart may be still.
+    /// Restores which entries were contested before a restart: they may still be another writer's.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
         for (contested, settled) in self.contested.iter_mut().zip(settled) {
             *contested = settled.is_some_and(Settled::is_contested);

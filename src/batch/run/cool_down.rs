@@ -1,4 +1,4 @@
-//! The moment in which nobody makes a number again that an undo has set free.
+//! The cool-down after an undo, in which no writer makes a freed version number again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::batch::plan::Plan;
 use crate::batch::visibility::Pause;
 
 impl Coordinator {
-    /// The pause after an undo, as it is configured now.
+    /// Returns the cool-down after an undo, as it is configured now.
     pub fn pause(&self) -> Pause {
         let settings = self.settings();
         Pause {
@@ -19,15 +19,15 @@ impl Coordinator {
         }
     }
 
-    /// Locks the tables of a batch, once no number rests that it makes.
+    /// Locks the tables of a batch once no version number that it makes is in cool-down.
     pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
         self.lock_at_rest(lock, || self.rests(plan)).await
     }
 
-    /// Takes locks with `lock`, given how long to wait for them. While a number `rests` that the write may make, waits for
-    /// that, holding nothing, and takes them again; `TimedOut` where undo follows undo for longer than
-    /// `batch.lock_timeout` and one rest.
+    /// Takes locks with `lock`, which gets the time to wait for them. While `rests` tells until when a number that
+    /// the write may make is in cool-down, waits for that without holding anything, and takes the locks again. Fails
+    /// with `TimedOut` if undo follows undo for longer than `batch.lock_timeout` and one cool-down.
     pub async fn lock_at_rest<F>(
         &self,
         lock: impl Fn(Duration) -> F,

@@ -1,4 +1,4 @@
-//! What each effect of the protocol is: a question to a catalog, a write to the log, a change of who sees what.
+//! Carries out the effects of the protocol: requests to catalogs, writes to the log, changes of visibility.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,11 +26,11 @@ use crate::error::code::Code;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 
-/// The first pause before a catalog is asked again, and the longest.
+/// The first and the longest pause before a request to a catalog is retried.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 impl BatchRun {
-    /// Carries an effect out at once, or begins to.
+    /// Carries out an effect at once, or starts it.
     pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
         match effect {
             Effect::Lock => pending.push(self.lock()),
@@ -70,7 +70,8 @@ impl BatchRun {
                 let (id, now) = (self.id, self.coordinator.clock);
                 let superseded = std::mem::take(&mut self.superseded);
                 pending.push(logged(async move {
-                    // Once this batch is over its COMMIT may be forgotten, and says no more whose these versions are.
+                    // Once this batch has ended, its COMMIT may be forgotten and no longer tells whose these versions
+                    // are.
                     for (other, entry) in superseded {
                         log.note(other, entry, Settled::Theirs).await?;
                     }
@@ -81,7 +82,7 @@ impl BatchRun {
         }
     }
 
-    /// Locks at once, or waits in the waiting room, where the batch takes no other one's place.
+    /// Locks the tables at once, or waits in the waiting room, where the batch takes no place from a running one.
     fn lock(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let coordinator = Arc::clone(&self.coordinator);
         let plan = Arc::clone(&self.plan);
@@ -139,7 +140,8 @@ impl BatchRun {
         })
     }
 
-    /// The tables are locked: whatever else may land as a version of the batch was sent before.
+    /// Writes INTENT. The tables are locked by now, so any other create that may land as a version of the batch was
+    /// sent before.
     fn log_intent(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let visibility = &self.coordinator.visibility;
         for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
@@ -152,7 +154,8 @@ impl BatchRun {
         let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
         let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            // If this batch cannot be undone safely, an operator may keep a version of it, which no other batch may
+            // delete then.
             for entry in &plan.entries {
                 if let Some(version) = entry.version() {
                     coordinator.contest(&entry.line, version).await?;
@@ -220,7 +223,7 @@ impl BatchRun {
                 .at(entry),
             };
             let created = match created {
-                // A catalog that has never kept a size makes manifests of its own.
+                // A catalog that has never kept a size writes manifests of its own.
                 CreateOutcome::Strange(_, described) if !tags.keeps_sizes(asked) => {
                     CreateOutcome::Yes(described)
                 }
@@ -277,9 +280,9 @@ impl BatchRun {
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
-            // Somebody else has asked for it since the batch had let it go.
+            // Another writer has requested it since the batch released it.
             let contested = || visibility.watched(table, &subject, &fate) == LateArrival::Contested;
-            // What looks alike counts for ours only where no other create can have made it.
+            // A version that looks alike is the batch's own only if no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Match::Alike
                 && asked.version().is_some()
@@ -346,13 +349,13 @@ impl BatchRun {
             }
         });
         metrics.phase(Phase::Total, self.begun.elapsed());
-        // What is left to do is the gateway's own business, and the caller's token is not for it.
+        // The rest of the work is the gateway's own, and the caller's token is not for that.
         if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
             self.caller = None;
         }
     }
 
-    /// What catalogs said of each entry, to answer with; `null` where there is nothing to say.
+    /// Returns the catalogs' descriptions of the entries, for the answer to the client; `null` where there is none.
     fn answers(&self) -> Vec<Box<RawValue>> {
         let described = self.described.iter();
         let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
@@ -368,13 +371,13 @@ impl BatchRun {
             timeout: Duration::ZERO,
         };
         CallerContext {
-            // Time enough for a second attempt within the bound.
+            // Leaves time for a second attempt within the limit.
             timeout: self.coordinator.settings().prepare_timeout / 3,
             ..self.caller.clone().unwrap_or_else(own)
         }
     }
 
-    /// The next question about an entry; `again` after a pause that grows.
+    /// Prepares the next request about an entry; `again` after a pause that grows.
     pub(super) fn turn(&mut self, entry: usize, again: bool) -> CallTurn {
         let mut pause = None;
         if again {
@@ -396,7 +399,7 @@ impl BatchRun {
 }
 
 impl Event {
-    /// What the catalog said goes with it, for people.
+    /// Adds the catalog's error, for operators.
     fn but(self, entry: usize, refusal: Refusal) -> EffectOutcome {
         EffectOutcome {
             trouble: Some((entry, refusal)),
@@ -406,7 +409,7 @@ impl Event {
 }
 
 impl CreateOutcome {
-    /// The outcome, naming the entry where it is a refusal.
+    /// Returns the outcome, with the entry's index in its message if it is a refusal.
     pub(super) fn at(self, entry: usize) -> Self {
         match self {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
@@ -420,15 +423,15 @@ impl CreateOutcome {
 }
 
 impl Refusal {
-    /// The refusal, naming the entry.
+    /// Returns the refusal, with the entry's index in its message.
     pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
         self.message = format!("entries[{entry}]: {}", self.message);
         self
     }
 }
 
-/// A write to the log. When the log cannot write any more the process is about to end, and nothing may be told before
-/// it does.
+/// Runs a write to the log. Never completes if the log cannot write any more: the process is about to end, and
+/// nothing may be answered before it does.
 fn logged(
     write: impl Future<Output = Result<Event, LogError>> + Send + 'static,
 ) -> BoxFuture<'static, EffectOutcome> {
@@ -440,7 +443,7 @@ fn logged(
     })
 }
 
-/// Nobody is told: the batch has failed already.
+/// Returns the refusal for a create that was not sent. No client gets it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
     Refusal {
         status: 503,

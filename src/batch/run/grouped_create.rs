@@ -1,4 +1,4 @@
-//! What one catalog makes all or nothing is asked for with one request, and every entry of it learns its own part.
+//! Creates what one catalog makes atomically with one request, and gives every entry its own result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::batch::participant::{self, CallerContext, CreateOutcome};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 
-/// The requests that were sent for groups. An entry that asks again joins, or sends, the next one.
+/// The requests that were sent for groups. An entry that is retried joins the next request, or sends it.
 pub(super) struct GroupedCreates {
     sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
     attempts: Vec<u32>,
-    /// The groups of which a catalog turned out to have no batch-create.
+    /// The groups whose catalog turned out to have no batch-create.
     apart: HashSet<usize>,
 }
 
 struct Outcome {
-    /// By entry of the group.
+    /// The result of each entry of the group.
     created: HashMap<usize, CreateOutcome>,
-    /// Whether the catalog has a batch-create, if it was asked.
+    /// True if the catalog has a batch-create; `None` if nothing was sent.
     supported: Option<bool>,
 }
 
@@ -36,20 +36,20 @@ impl GroupedCreates {
         }
     }
 
-    /// The entry's catalog has no batch-create: from now on each entry of the group is asked for by itself, for the others
-    /// may have been answered.
+    /// Marks a group whose catalog has no batch-create: from now on each of its entries is created by itself, because
+    /// the others may have been answered.
     pub(super) fn fall_apart(&mut self, group: usize) {
         self.apart.insert(group);
     }
 
-    /// Whether the entries of the group are asked for with one request.
+    /// Returns true if the entries of the group are created with one request.
     pub(super) fn is_one(&self, group: usize) -> bool {
         !self.apart.contains(&group)
     }
 
-    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create, if it was
-    /// asked. Whether it still is, once the batch may have been `given_up`, is one question for the whole group: what one
-    /// entry has sent is every entry's, also of those that wait for their turn until after that.
+    /// Creates an entry that belongs to a group. Also returns whether the catalog has a batch-create; `None` if
+    /// nothing was sent. Whether the request may still be sent, once the batch may have been `given_up`, is decided
+    /// once for the whole group: the request of one entry is that of all, also of those whose turn comes later.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
@@ -80,14 +80,14 @@ impl GroupedCreates {
     }
 }
 
-/// The entries of a group.
+/// Returns the entries of a group.
 fn members(plan: &Plan, group: usize) -> Vec<usize> {
     let groups = plan.shape.groups.iter().enumerate();
     let members = groups.filter(|(_, of)| **of == Some(group));
     members.map(|(entry, _)| entry).collect()
 }
 
-/// Nothing was sent.
+/// Returns the outcome of a group for which nothing was sent.
 fn none(plan: &Plan, group: usize) -> Outcome {
     let members = members(plan, group).into_iter();
     Outcome {
@@ -110,7 +110,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
                 .map(|(entry, created)| (entry, created.at(entry)))
                 .collect()
         }
-        // Some catalogs act and refuse: what is not sent by itself may be there all the same.
+        // Some catalogs act and refuse, so an entry that was not sent by itself may exist all the same.
         None => {
             let created = singly(plan, &members, asker).await.into_iter();
             created
@@ -124,7 +124,8 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
     Outcome { created, supported }
 }
 
-/// A catalog that turned out to have no batch-create makes one after the other, each line up to the first that fails.
+/// Creates one entry after the other at a catalog that turned out to have no batch-create, each share up to its first
+/// failure.
 async fn singly(
     plan: &Plan,
     members: &[usize],
@@ -153,7 +154,7 @@ async fn singly(
     lines.into_iter().flatten().collect()
 }
 
-/// What those after it are told, which were never sent.
+/// Returns the refusal for the entries after a failure, which are never sent; `None` if there was no failure.
 fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
     match outcome {
         CreateOutcome::Yes(_) => None,

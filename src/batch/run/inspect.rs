@@ -1,6 +1,6 @@
-//! What a person sees of one batch: where each entry stands, what was expected and found, what its catalog last said.
+//! Inspects one batch for operators: the state of each entry, what was expected and found, the last errors.
 //!
-//! It is put together when somebody looks; a batch that nobody looks at pays nothing for it.
+//! An inspection is put together on request, so that a batch that is not inspected pays nothing for it.
 
 use serde::Serialize;
 
@@ -9,39 +9,39 @@ use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Decision, Event, Refusal, State, step};
 
-/// Letters of a catalog's error that are kept.
+/// The most characters of a catalog's error that are kept.
 const MAX_WORDS: usize = 300;
 
-/// One batch, looked at.
+/// The inspection of one batch.
 #[derive(Clone, Debug, Default)]
 pub struct BatchInspection {
-    /// By entry; empty if the batch had no time to answer.
+    /// The inspection of each entry; empty if the batch did not answer in time.
     pub entries: Vec<EntryInspection>,
-    /// What people have decided about it.
+    /// The decisions of operators about the batch.
     pub resolved: Vec<Resolution>,
-    /// The decisions that it would take now.
+    /// The decisions that the batch would accept now.
     pub takes: Vec<Decision>,
 }
 
-/// One entry of it.
+/// The inspection of one entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryInspection {
-    /// Where it stands, in a word.
+    /// The state of the entry, in a few words.
     pub state: &'static str,
-    /// The catalog has answered that it created it.
+    /// True if the catalog answered that it created the entry.
     pub created: bool,
-    /// What the create was answered with, or else what the client staged.
+    /// The proof from the answer to the create or, without one, what the client staged.
     pub expected: Proof,
-    /// What the catalog had when it was last asked.
+    /// The object that the catalog last described; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Proof>,
-    /// What the catalog last said instead of doing what it was asked for.
+    /// The last error of the catalog, until the entry is done; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl BatchInspection {
-    /// A batch that nothing can be found out about.
+    /// Returns the inspection of a batch whose backend is not configured, so that nothing can be found out.
     pub(super) fn stranded(intent: &Intent) -> Self {
         let entries = intent.entries.iter().map(|entry| EntryInspection {
             state: "stranded",
@@ -80,7 +80,7 @@ impl BatchRun {
         }
     }
 
-    /// A catalog did not do, or not say, what it was asked for.
+    /// Records that a catalog did not do what was requested, or did not say so.
     pub(super) fn record_error(&mut self, entry: usize, refusal: Refusal) {
         let Entry { backend, line, .. } = &self.plan.entries[entry];
         let mut words = refusal.message;
@@ -91,7 +91,7 @@ impl BatchRun {
         if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
             words.truncate(end);
         }
-        // It is asked again and again, and told once.
+        // The request is retried again and again, but the error is reported once.
         if self.trouble[entry].as_ref() != Some(&words) {
             tracing::warn!(
                 batch = %self.id, %backend, table = %line.table.table, cause = words,
@@ -102,7 +102,7 @@ impl BatchRun {
         }
     }
 
-    /// It has done it since.
+    /// Clears the error of an entry that has been done since.
     pub(super) fn untroubled(&mut self, entry: usize) {
         if self.trouble[entry].take().is_some() {
             let left = self.trouble.iter().flatten().next().cloned();
@@ -111,7 +111,8 @@ impl BatchRun {
     }
 }
 
-/// Whether something in the batch waits for this decision: it would do something. What is being deleted is not kept.
+/// Returns true if something in the batch waits for this decision: the decision would have an effect. A batch whose
+/// versions are being deleted does not accept COMMIT.
 pub(super) fn takes(state: &State, decision: Decision) -> bool {
     if decision == Decision::Commit && state.is_deleting() {
         return false;

@@ -1,7 +1,7 @@
-//! A batch whose task panics: a fault of the gateway, which only the next start gets over, from the log.
+//! Guards a batch whose task panics: a bug in the gateway, from which only the next start recovers, out of the log.
 //!
-//! Until then nothing of it is given back: its tables stay locked, and hidden what it made. Whoever waits for it is
-//! told that its end is not known.
+//! The batch releases nothing until then: its tables stay locked, and what it made stays hidden. Requests that wait
+//! for it are answered that its end is not known.
 
 use super::{BatchRun, resolve::ABANDONED};
 use crate::batch::api::outcomes::BatchAnswer;
@@ -18,7 +18,7 @@ impl Drop for BatchRun {
         );
         let locks = &self.coordinator.locks;
         std::mem::forget(std::mem::replace(&mut self.hold, Hold::none(locks)));
-        // Also one that the log may not know yet: somebody will ask what has its tables.
+        // Opens also a batch that the log may not know yet: operators will look for what locks its tables.
         if !self.written {
             self.open();
         }

@@ -1,8 +1,9 @@
-//! How many batches there may be, so that what they hold in memory is bounded, and one table or one catalog that does
-//! not go on takes the room from its own batches only.
+//! Limits how many batches there are, so that what they hold in memory is bounded, and a table or a catalog that
+//! makes no progress takes room from its own batches only.
 //!
-//! Until its decision a batch has a place among those that run, or, while it waits for a locked table and from then
-//! on, in a smaller waiting room. What is decided and not over is counted for each catalog that it involves.
+//! A batch has a place among the running ones until its decision. If it has to wait for a locked table, it takes a
+//! place in a smaller waiting room instead, and keeps that. Until it is finished, a batch is also counted for each
+//! catalog that it involves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,47 +13,47 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::batch::{TableKey, busy};
 use crate::error::Error;
 
-/// Batches that run at a time; beyond it 503.
+/// The most batches that run at a time; a further one gets 503.
 const RUNNING: usize = 4096;
-/// Entries of running batches; beyond it 503.
+/// The most entries of running batches; a further batch gets 503.
 const ENTRIES: usize = 100_000;
-/// The waiting room has a quarter of both.
+/// The divisor of both limits for the waiting room, which has a quarter of them.
 const ROOM: usize = 4;
-/// Batches of one catalog that are not over: some 15 minutes of 18 aborts in a second, each with a create that may
-/// still land, and four times what can be waiting for a decision.
+/// The most unfinished batches of one catalog: about 15 minutes of 18 aborts per second, each with a create that may
+/// still land, and four times as many as can wait for a decision.
 const OPEN: usize = 16_384;
-/// Entries of such batches, each some 500 bytes: 200 MB for a catalog that does not take its removals any more.
+/// The most entries of such batches, each about 500 bytes: 200 MB for a catalog that accepts no removals any more.
 const OPEN_ENTRIES: usize = 400_000;
 
-/// The places of all batches.
+/// The permits of all batches.
 pub(in crate::batch) struct Permits {
     running: Places,
     waiting: Places,
     open: Mutex<HashMap<Arc<str>, Load>>,
 }
 
-/// Room for one batch.
+/// The permit of one batch; dropping it frees what the batch took up.
 pub(in crate::batch) struct Permit {
     permits: Arc<Permits>,
     entries: u32,
     place: Option<Place>,
-    /// The catalogs that it involves, each once, and how many entries it has at each.
+    /// The catalogs that the batch involves, each once, and the number of its entries at each.
     open: Vec<(Arc<str>, usize)>,
 }
 
-/// Why there is none.
+/// The reason why there is no permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::batch) enum NoRoom {
-    /// Too many batches are running.
+    /// Too many batches, or entries of them, are running.
     Running,
-    /// Too many batches of this catalog are decided and not over.
+    /// Too many batches of this catalog, or entries of them, are not finished.
     Open(Arc<str>),
 }
 
 struct Places {
     batches: Arc<Semaphore>,
     entries: Arc<Semaphore>,
-    /// A batch that has more takes all of them.
+    /// The number of places for entries; a batch with more entries takes all of them.
     most: u32,
 }
 
@@ -61,7 +62,7 @@ struct Place {
     _entries: OwnedSemaphorePermit,
 }
 
-/// What is not over at one catalog.
+/// The unfinished batches and entries at one catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     batches: usize,
@@ -79,7 +80,7 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Room for one more batch; `tables`: that of each of its entries.
+    /// Returns a permit for one more batch; `tables` has the table of each of its entries.
     pub(in crate::batch) fn admit(self: &Arc<Self>, tables: &[TableKey]) -> Result<Permit, NoRoom> {
         let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
         let place = self.running.take(entries).ok_or(NoRoom::Running)?;
@@ -93,7 +94,7 @@ impl Permits {
         })
     }
 
-    /// Counts a batch of the log, which goes on whether there is room or not.
+    /// Counts a batch from the log, which continues whether there is room or not.
     pub(in crate::batch) fn recovered<'a>(
         self: &Arc<Self>,
         backends: impl Iterator<Item = &'a Arc<str>>,
@@ -109,13 +110,14 @@ impl Permits {
         }
     }
 
-    /// All of them, or none and the first that has no room.
+    /// Counts a batch at all of its catalogs. If `is_bounded` and one of them has no room, counts it at none and
+    /// returns the first such catalog.
     fn count(&self, open: &[(Arc<str>, usize)], is_bounded: bool) -> Result<(), NoRoom> {
         let mut loads = self.loads();
         if is_bounded {
             for (backend, entries) in open {
                 let load = loads.get(backend).copied().unwrap_or_default();
-                // One batch alone may have any number of entries.
+                // A single batch may have any number of entries.
                 let is_full = load.batches >= OPEN || load.entries + entries > OPEN_ENTRIES;
                 if is_full && load.batches > 0 {
                     return Err(NoRoom::Open(Arc::clone(backend)));
@@ -136,8 +138,9 @@ impl Permits {
 }
 
 impl Permit {
-    /// Moves into the waiting room, so that others may run; false: it is full. A batch stays there when it goes on: it
-    /// holds what it holds, and must not wait for a second place while others wait for its locks.
+    /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
+    /// there when it continues: it holds locks, and must not wait for a second place while others wait for these
+    /// locks.
     pub(in crate::batch) fn wait(&mut self) -> bool {
         if let Some(place) = &mut self.place {
             let Some(waiting) = self.permits.waiting.take(self.entries) else {
@@ -148,7 +151,7 @@ impl Permit {
         true
     }
 
-    /// Gives the batch's place back: it is decided, and what is left to do counts for its catalogs.
+    /// Gives the batch's place back: the batch is decided, and counts only for its catalogs from now on.
     pub(in crate::batch) fn decided(&mut self) {
         self.place = None;
     }
@@ -170,7 +173,7 @@ impl Drop for Permit {
 }
 
 impl NoRoom {
-    /// The answer to the request: 503 with `Retry-After`.
+    /// Returns the answer to the request: 503 with `Retry-After`.
     pub(in crate::batch) fn into_error(self) -> Error {
         match self {
             Self::Running => busy("too many batches are running"),
@@ -201,11 +204,11 @@ impl Places {
     }
 }
 
-/// How many there are of each.
+/// Returns the number of entries for each catalog.
 fn by_catalog<'a>(backends: impl Iterator<Item = &'a Arc<str>>) -> Vec<(Arc<str>, usize)> {
     let mut counts: Vec<(Arc<str>, usize)> = Vec::new();
     for backend in backends {
-        // A batch involves few catalogs.
+        // A linear search is enough, because a batch involves few catalogs.
         match counts.iter_mut().find(|(known, _)| known == backend) {
             Some((_, entries)) => *entries += 1,
             None => counts.push((Arc::clone(backend), 1)),

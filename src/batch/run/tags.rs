@@ -1,7 +1,7 @@
-//! Which catalogs give a version the entity tag of the manifest that was staged for it, learned from answered creates.
+//! Learns from answered creates which catalogs give a version the entity tag of its staged manifest.
 //!
-//! Equal tags prove that a version is the staged one, whatever the catalog. Different ones say something only of a catalog
-//! that has kept every tag so far.
+//! Equal tags prove that a version is the staged one, whatever the catalog. Different tags prove something only at a
+//! catalog that has kept every tag so far.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::batch::log::Action;
 use crate::batch::participant::CatalogDescription;
 use crate::batch::plan::Entry;
 
-/// For each catalog whether it has kept every tag so far, where that is known; and those that have kept a size.
+/// The catalogs that have kept every tag so far (true) or not (false), and those that have kept a size.
 #[derive(Clone, Default)]
 pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>, Arc<DashSet<Arc<str>>>);
 
 impl Tags {
-    /// A create was answered with what it made.
+    /// Learns from a create that was answered with what it made.
     pub(super) fn learn(&self, entry: &Entry, made: &CatalogDescription) {
         if let Action::CreateVersion { manifest_size, .. } = &entry.action
             && manifest_size.is_some()
@@ -35,12 +35,12 @@ impl Tags {
         }
     }
 
-    /// Whether the entry's catalog has shown a version with the size of the manifest that was staged for it.
+    /// Returns true if the entry's catalog has shown a version with the size of the manifest that was staged for it.
     pub(super) fn keeps_sizes(&self, entry: &Entry) -> bool {
         self.1.contains(&entry.line.table.backend)
     }
 
-    /// Whether the tag of what was found says that it is not what was staged, as far as the catalog is known.
+    /// Returns true if the tag of what was found says that it is not what was staged, as far as the catalog is known.
     pub(super) fn denies(&self, entry: &Entry, found: Option<&CatalogDescription>) -> bool {
         let differ = both(entry, found).is_some_and(|(staged, shown)| staged != shown);
         differ
@@ -51,7 +51,7 @@ impl Tags {
     }
 }
 
-/// The tag that was staged and the one that is shown, where there are both.
+/// Returns the staged tag and the shown one, if there are both.
 fn both<'a>(entry: &'a Entry, shown: Option<&'a CatalogDescription>) -> Option<(&'a str, &'a str)> {
     let Action::CreateVersion { e_tag, .. } = &entry.action else {
         return None;

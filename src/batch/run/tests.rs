@@ -15,7 +15,7 @@ use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
 
-/// Tables in which a batch creates version 2, one of each name.
+/// Returns the intent of a batch that creates version 2 of each of these tables.
 fn intent(names: &[&str]) -> Arc<Intent> {
     let entries = names.iter().map(|name| IntentEntry {
         backend: "lake".into(),
@@ -60,7 +60,8 @@ async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
     }
 }
 
-/// It is contested once the other's create goes out, where ours may land still, and the other's once that has succeeded.
+/// The version is contested once another writer's create is sent while the batch's own may still land, and it is the
+/// other writer's once that create has succeeded.
 #[tokio::test]
 async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     let folder = tempfile::tempdir().unwrap();

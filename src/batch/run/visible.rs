@@ -1,4 +1,4 @@
-//! What readers and writers see of a batch: hidden, revealed, let go, unlocked.
+//! Applies a batch to what readers and writers see: hides, reveals, releases, unlocks.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::batch::step::{Settled, State};
 use crate::batch::visibility::{LateArrival, Release, Subject};
 
 impl BatchRun {
-    /// Hides what the batch makes, and from its commit on what it removes.
+    /// Hides what the batch makes and, from its commit on, what it removes.
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
         for Entry { line, action, .. } in &self.plan.entries {
@@ -19,7 +19,7 @@ impl BatchRun {
         }
     }
 
-    /// In one step, readers see what was made, and what is removed no more.
+    /// Reveals the batch in one step: readers see what was made, and no longer what is removed.
     pub(super) fn reveal(&mut self) {
         let shares = self.plan.shape.shares.iter().enumerate();
         for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
@@ -42,7 +42,7 @@ impl BatchRun {
         }
     }
 
-    /// The batch has no say any more in what readers see of the entry.
+    /// Ends the batch's effect on what readers see of the entry.
     pub(super) fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
         let names = &visibility.names;
@@ -63,14 +63,16 @@ impl BatchRun {
                 if !self.fate.is_revealed() {
                     return forget();
                 }
-                // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
+                // The numbers are not used again, but a reader whose request went to the catalog before the delete
+                // must not see them.
                 let rest = self.coordinator.settings().slot_cooldown;
                 tokio::spawn(async move {
                     sleep(rest).await;
                     forget();
                 });
             }
-            // Removed after COMMIT, or undone after ABORT: who has asked the catalog before does not see it either.
+            // Removed after COMMIT, or undone after ABORT: a reader whose request went to the catalog before must
+            // not see it either.
             Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
             Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
                 names.gone(&line.table, &self.fate);
@@ -81,7 +83,7 @@ impl BatchRun {
         }
     }
 
-    /// What is there is somebody else's, or stays on a person's word.
+    /// Shows what exists: it is another writer's, or an operator keeps it.
     pub(super) fn show(&self, entry: usize) {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         let visibility = &self.coordinator.visibility;
@@ -93,20 +95,20 @@ impl BatchRun {
         }
     }
 
-    /// What was made is gone: it is free once the table is unlocked, and hidden until then.
+    /// Reserves an entry that is gone: it is free once the table is unlocked, and hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
         self.reserved[entry] = true;
         self.held[entry] = false;
         self.resting[entry] = false;
         let visibility = &self.coordinator.visibility;
-        // Once somebody else's create went out, it stays so however often ours is undone.
+        // An entry for which another writer's create was sent stays contested, however often it is undone.
         self.contested[entry] |= self.plan.entries[entry].version().is_some()
             && visibility.watched(&line.table, &self.subject(entry), &self.fate)
                 == LateArrival::Contested;
     }
 
-    /// What the log is told of it.
+    /// Returns the settlement as it is written to the log, which says whether the entry is contested.
     pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
         match settled {
             Settled::Unseen if self.contested[entry] => Settled::Contested,
@@ -115,13 +117,13 @@ impl BatchRun {
         }
     }
 
-    /// What others must leave alone while something that was sent for the entry may still arrive.
+    /// Returns what others must leave alone while a request that was sent for the entry may still arrive.
     pub(super) fn subject(&self, entry: usize) -> Subject {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         action.subject(line)
     }
 
-    /// It is free, unless something that was sent may still arrive.
+    /// Releases an entry: it is free, unless a request that was sent may still arrive.
     fn rest(&self, entry: usize, state: &State) {
         let line = &self.plan.entries[entry].line;
         let visibility = &self.coordinator.visibility;
@@ -133,7 +135,7 @@ impl BatchRun {
         let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
         match (&subject, state.is_watched(entry)) {
             (Subject::Name | Subject::Table, false) => return self.forget(entry),
-            // What it deletes is hidden no longer than it would be without this.
+            // The watch does not extend the time for which the deleted versions are hidden.
             (Subject::Table, true) => self.forget(entry),
             (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
@@ -152,12 +154,13 @@ impl BatchRun {
         }
     }
 
-    /// The table is free for others, unless another share of the batch is on it still.
+    /// Unlocks the table of a share, unless another share of the batch still needs it.
     pub(super) fn unlock(&mut self, share: usize, state: &State) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
             match (self.reserved[entry], self.resting[entry]) {
-                // Another entry of the share was undone once more: this one rests, or is watched for, as before.
+                // Another entry of the share was undone once more: this one stays in cool-down, or watched, as
+                // before.
                 (true, true) => {}
                 (true, false) => {
                     self.rest(entry, state);

@@ -1,30 +1,30 @@
-//! Before the decision: what is made is made, hidden, and proven ours, one after the other in each share.
+//! The steps before the decision: entries are made, hidden, and proven the batch's own, in order within each share.
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
 use crate::error::code::Code;
 
-/// What a create came to.
+/// The result of a create.
 pub(super) enum Created {
     Yes,
-    /// It was never sent.
+    /// The create was never sent.
     Never(Refusal),
     No(Refusal),
-    /// Something was made, but not what was asked for.
+    /// Something was created, but not what was requested.
     Wrong(Refusal),
-    /// Something is there, and may be another's.
+    /// Something exists, and may be another writer's.
     Strange(Refusal),
     Conflict(Refusal),
     Unknown,
 }
 
 impl State {
-    /// Prepare goes on: what comes next in each share, or the decision.
+    /// Continues prepare: starts the next entry of each share, or decides.
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         let made = |entry: &usize| self.is_made(*entry);
         let mut entries = (0..self.progress.len()).filter(made);
         if self.failure.is_some() {
-            // Creates under way are waited for (each is bounded), so that undo meets as few surprises as can be.
+            // Waits for creates in flight (each has a time limit), so that undo meets as few surprises as possible.
             let asked = |entry| matches!(self.progress[entry], EntryState::Creating { .. });
             if !entries.any(asked) {
                 self.decide(Decision::Abort, effects);
@@ -42,7 +42,8 @@ impl State {
         }
     }
 
-    /// An entry is made when all before it in its share is. What a catalog makes all or nothing is asked for together.
+    /// Returns true if an entry may be created: all entries before it in its share are. The entries of a group are
+    /// created together.
     fn may_be_made(&self, entry: usize) -> bool {
         let group = self.shape.groups[entry];
         let together =
@@ -93,7 +94,7 @@ impl State {
                 self.failure.get_or_insert(refusal);
                 EntryState::Refused
             }
-            // An attempt before it may have acted and consumed what this one was refused for.
+            // An earlier attempt may have acted and consumed what this attempt was refused for.
             Created::Never(refusal) | Created::No(refusal) | Created::Conflict(refusal) => {
                 sought(lost, Some(refusal))
             }
@@ -125,7 +126,7 @@ impl State {
                 likeness: Match::Proven,
                 ..
             } => EntryState::Created { lost },
-            // A clean 409 to the first attempt says that somebody was there before us, however alike it looks.
+            // A clean 409 to the first attempt says that another writer was first, however alike the version looks.
             Finding::Present {
                 likeness: Match::Alike,
                 ..

@@ -1,5 +1,5 @@
 //! Random walks through the protocol: catalogs that lose answers, act late, refuse, conflict and lie, crashes at any
-//! instant, and writers who use the numbers again. Every walk ends once faults stop, and keeps the invariants.
+//! instant, and writers that use the numbers again. Every walk ends once faults stop, and keeps the invariants.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -8,10 +8,10 @@ use super::*;
 mod catalog;
 
 const WALKS: u64 = 20_000;
-/// Faults stop after so many steps, so that every walk can end.
+/// The number of steps after which faults stop, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
 
-/// Marsaglia's xorshift: a walk is replayed by its seed.
+/// Marsaglia's xorshift: a walk can be replayed from its seed.
 struct Random(u64);
 
 impl Random {
@@ -23,20 +23,20 @@ impl Random {
     }
 }
 
-/// Who made the version of an entry that stands in the catalog.
+/// The creator of an entry's version that exists in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Maker {
     Nobody,
     Us,
-    /// Somebody behind the gateway's back; of the same size as ours, or not.
+    /// A writer that bypasses the gateway; `alike` is true if its version has the size of the batch's own.
     Other {
         alike: bool,
     },
-    /// Somebody who goes through the gateway, and was told that it is his.
+    /// A writer that goes through the gateway, and was told that the version is its own.
     Writer,
 }
 
-/// What was lost on its way, and may yet act.
+/// A request that was lost on its way and may still act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Late {
     Create(usize),
@@ -54,29 +54,30 @@ impl Late {
 struct World {
     random: Random,
     shares: Vec<Vec<usize>>,
-    /// What is to be removed, and whether it is.
+    /// True for each removal that is done; `None` for an entry that removes nothing.
     removals: Vec<Option<bool>>,
     catalog: Vec<Maker>,
     late: Vec<Late>,
-    /// The entry's staged manifest is still there.
+    /// True while the entry's staged manifest exists.
     staged: Vec<bool>,
-    /// A lost create that acted when undo had seen that nothing was there, or what an old copy did not show.
+    /// True if a lost create acted after undo had seen nothing there, or if an old copy did not show the version.
     landed: Vec<bool>,
-    /// An answer about it was lost, or the gateway crashed: what looks like ours may be taken for ours.
+    /// True if an answer about the entry was lost, or the gateway crashed: a version that looks like the batch's own
+    /// may be taken for it.
     unclear: Vec<bool>,
-    /// Undo has seen that nothing is there.
+    /// True if undo has seen that nothing exists.
     seen_absent: Vec<bool>,
-    /// Somebody behind the gateway's back built on it.
+    /// True if a writer that bypasses the gateway built on the version.
     built_on: Vec<bool>,
-    /// A create was answered with its object.
+    /// True if a create was answered with its object.
     proof: Vec<bool>,
-    /// A catalog has answered from an old copy.
+    /// True if a catalog has answered from an old copy.
     stale: bool,
-    /// A removal was outstanding when its table was unlocked.
+    /// True if a removal was outstanding when its table was unlocked.
     left: bool,
-    /// A catalog said that it had deleted it, and had not.
+    /// True if a catalog answered that it had deleted the version, and had not.
     lied: Vec<bool>,
-    /// A writer's create of it was let through, and has succeeded.
+    /// True if another writer's create of the version was let through and has succeeded.
     contested: Vec<bool>,
     taken: Vec<bool>,
     intent: bool,
@@ -153,7 +154,7 @@ impl World {
             .unwrap()
     }
 
-    /// What takes no time is done at once, in its order; the rest is under way.
+    /// Carries out the immediate effects, in their order, and returns the others as pending.
     fn begin(&mut self, effects: Vec<Effect>) -> Vec<Result<Effect, Event>> {
         let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
         for effect in now {
@@ -225,7 +226,8 @@ impl World {
         self.answer = Some(answer);
     }
 
-    /// I7: nothing of ours is in an aborted table when it unlocks, but what a late create may still bring.
+    /// Checks I7: nothing of the batch is in an aborted table when it unlocks, except what a late create may still
+    /// bring.
     fn check_unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
         if self.decision == Some(Decision::Commit) {
@@ -337,7 +339,7 @@ fn walk(seed: u64) -> World {
     world
 }
 
-/// Carried out at once, in their order; the others take their time.
+/// Returns true for an effect that is carried out at once, in its order; the others take time.
 fn is_immediate(effect: &Effect) -> bool {
     use Effect::*;
     matches!(
@@ -372,7 +374,7 @@ fn every_walk_ends_and_keeps_the_invariants() {
                 .any(|s| matches!(s, Some(Settled::Hazard(_)))),
         );
     }
-    // The walks mean something only if they go everywhere.
+    // The walks prove something only if they reach every kind of end.
     assert!(
         committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
         "{committed} {aborted} {hazards} {late}"

@@ -1,11 +1,13 @@
-//! After the decision: each share is finished or undone, unlocks, and is watched for as long as something may land.
+//! The steps after the decision: each share is finished or undone, unlocked, and watched while something may still
+//! land.
 
 use super::conflict;
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
 
 impl State {
-    /// Every share goes on; one that is done unlocks, and when all are and nothing may land any more, the batch ends.
+    /// Continues every share. Unlocks a share that is done; ends the batch when all shares are unlocked and nothing
+    /// may land any more.
     pub(super) fn proceed(&mut self, effects: &mut Vec<Effect>) {
         for share in 0..self.shape.shares.len() {
             let done = match (self.unlocked[share], &self.phase) {
@@ -28,7 +30,7 @@ impl State {
         }
     }
 
-    /// COMMIT: removes what is to be removed, one after the other. True when all of it is gone.
+    /// Carries out the removals of a share after COMMIT, one after the other. Returns true when all of them are done.
     fn finish(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         for &entry in &self.shape.shares[share] {
             match self.progress[entry] {
@@ -46,21 +48,22 @@ impl State {
         true
     }
 
-    /// ABORT: settles what was made, the last first. True when all of it is settled and none is a hazard.
+    /// Settles what was made in a share after ABORT, the last entry first. Returns true when all entries are settled
+    /// and none is a hazard.
     fn undo(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         let mut clean = true;
         let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
         for entry in entries {
             match self.progress[entry] {
-                // Durable before the table unlocks: after a crash nobody may take what another writer then makes
-                // for this one.
+                // Durable before the table unlocks: after a crash, a version that another writer creates then must
+                // not be taken for this one.
                 EntryState::Pending => {
                     self.note(entry, Settled::Theirs, effects);
                     return false;
                 }
                 EntryState::Settled(Settled::Hazard(_)) => clean = false,
                 EntryState::Settled(_) | EntryState::Watched | EntryState::Freeing(_) => {}
-                // Some catalogs act and refuse: what a definite no left behind is looked for.
+                // Some catalogs act and refuse, so a lookup follows a definite refusal.
                 EntryState::Refused => {
                     self.check(entry, RollbackProbe::doubtful(false), effects);
                     return false;
@@ -121,7 +124,7 @@ impl State {
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
-                // Nobody may build on what a removal of ours may still hit.
+                // No writer may build on what a removal by the batch may still hit.
                 (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
                     Settled::Hazard(Hazard::Unproven)
                 }
@@ -158,14 +161,15 @@ impl State {
         self.note(entry, settled, effects);
     }
 
-    /// A delete that was answered with success and left it there may still be done.
+    /// Notes that the entry exists: a delete that was answered with success and left it there may still be done.
     fn is_there(&mut self, entry: usize, check: RollbackProbe) {
         if check.answered {
             self.leaving[entry] = LateRemoval::Yes;
         }
     }
 
-    /// It is there: what was said before, that it is not, was not so. What else there is to know is asked again.
+    /// Handles a lookup that found the entry but did not get all answers: an earlier answer that it was absent was
+    /// not true. Repeats the lookup for the rest.
     pub(super) fn glimpsed(
         &mut self,
         entry: usize,
@@ -179,8 +183,8 @@ impl State {
         effects.push(Effect::Find { entry, again });
     }
 
-    /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old
-    /// copy.
+    /// Returns the settlement of an entry that was not found; `None` if one lookup is not enough, because a catalog
+    /// may answer from an old copy.
     fn absent(&self, entry: usize, check: RollbackProbe) -> Option<Settled> {
         let RollbackProbe {
             lost,
@@ -199,14 +203,15 @@ impl State {
         } else if !missed {
             None
         } else if made || deleted {
-            // It was there, and no catalog has said that it deleted it: it may be seen again.
+            // It existed, and no catalog has said that it deleted it, so it may be seen again.
             Some(Settled::Unseen)
         } else {
             Some(Settled::Theirs)
         }
     }
 
-    /// A removal got no clear answer: it is looked for, or asked for again, and rests when it is gone.
+    /// Handles a removal without a clear answer: looks the entry up or retries the removal. Once the entry is gone,
+    /// its number or name stays reserved.
     pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Deleting(check) => {
@@ -225,7 +230,8 @@ impl State {
         }
     }
 
-    /// It is gone; or it may stay, but for what was sent and may still arrive.
+    /// Settles a removal that is done, or that an operator ended: as `Leaving` if a request that was sent may still
+    /// arrive.
     pub(super) fn removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_leaving(entry) {
             effects.push(Effect::Reserve(entry));
@@ -235,7 +241,7 @@ impl State {
         }
     }
 
-    /// The catalog did not remove it: it is asked again, unless it may stay.
+    /// Handles a removal that the catalog did not carry out: retries it, unless its target may stay.
     pub(super) fn not_removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Removing => effects.push(Effect::Remove { entry, again: true }),
@@ -250,8 +256,8 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// What a share that has been unlocked leaves to watch for: what was let go and may come back or be removed again, and
-    /// what is committed and may be made once more.
+    /// Starts the watches of a share that was unlocked: for what was released and may come back or be removed again,
+    /// and for what is committed and may be created once more.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
             let uncertain = match self.progress[entry] {
@@ -266,7 +272,7 @@ impl State {
         }
     }
 
-    /// Nothing that was sent about the entry can arrive any more.
+    /// Ends the watch of an entry, because no request about it can arrive any more.
     pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_kept(entry) {
             self.progress[entry] = EntryState::Created { lost: false };
@@ -283,7 +289,7 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// A person has decided. Without an effect there is nothing that waits for this.
+    /// Applies an operator's decision. If this has no effect, nothing was waiting for the decision.
     pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Preparing && decision == Decision::Abort {
             let told = || conflict("the batch was aborted by an operator");
@@ -292,7 +298,7 @@ impl State {
         }
         for entry in 0..self.progress.len() {
             match decision {
-                // What is under way just now may be done: its answer is waited for.
+                // The removal that is in flight may be done, so its answer is awaited.
                 Decision::Commit if self.progress[entry] == EntryState::Removing => {
                     self.progress[entry] = EntryState::RemovingLast;
                 }
@@ -308,8 +314,8 @@ impl State {
         self.proceed(effects);
     }
 
-    /// Undo or removal cannot come to an end with it, and may leave it. What a delete may still be out for, of this life or
-    /// of an earlier one, cannot be left any more; what a catalog has refused to delete can.
+    /// Returns true if undo or removal cannot finish the entry and may leave it. An entry that a delete may still
+    /// hit, sent by this process or an earlier one, cannot be left; one that a catalog has refused to delete can.
     fn is_stuck(&self, entry: usize) -> bool {
         let is_leaving = self.is_leaving(entry);
         match (&self.progress[entry], &self.phase) {
@@ -323,8 +329,8 @@ impl State {
         }
     }
 
-    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks
-    /// again.
+    /// Discards a lookup of prepare that returns after prepare: it may have been made before a create acted. Undo
+    /// repeats it.
     pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if let EntryState::Resolving { lost, .. } = self.progress[entry] {
             self.progress[entry] = EntryState::Uncertain { lost };

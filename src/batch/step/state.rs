@@ -1,35 +1,35 @@
-//! What the protocol remembers of one batch.
+//! The state of one batch in the protocol.
 
 use std::collections::BTreeSet;
 
 use super::{Decision, Effect, Hazard, Kind, Match, Refusal, Settled, Shape};
 
-/// Where a batch stands.
+/// The state of one batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) shape: Shape,
-    /// By entry.
+    /// The state of each entry.
     pub(super) progress: Vec<EntryState>,
     pub(super) phase: Phase,
-    /// The first thing that went wrong.
+    /// The first failure; `None` if nothing has failed.
     pub(super) failure: Option<Refusal>,
-    /// False after a crash: a recovered batch settles what was asked, and asks for nothing more.
+    /// False after a crash: a recovered batch settles the creates that were sent, and sends no more.
     pub(super) may_create: bool,
-    /// By share.
+    /// True for each share that is unlocked.
     pub(super) unlocked: Vec<bool>,
-    /// By entry: whether a removal of it may still arrive.
+    /// The possibility, for each entry, that a removal of it may still arrive.
     pub(super) leaving: Vec<LateRemoval>,
-    /// By entry: when undo gave it to a person, a create of it had got no clear answer.
+    /// True for each entry that undo settled while a create of it had no clear answer.
     pub(super) lost: Vec<bool>,
 }
 
-/// Whether a removal of ours may still arrive.
+/// The possibility that a removal by the batch may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LateRemoval {
     No,
-    /// An earlier life may have sent one; what is found in its place may have been there long before.
+    /// An earlier process may have sent one; what is found in its place may have been there long before.
     Perhaps,
-    /// One was sent, and it is not known to have been done.
+    /// A removal was sent, and it is not known to be done.
     Yes,
 }
 
@@ -41,87 +41,89 @@ pub(super) enum Phase {
     Intending,
     Preparing,
     Deciding(Decision),
-    /// After ABORT.
+    /// ABORT is durable and is being carried out.
     Undoing,
-    /// After COMMIT.
+    /// COMMIT is durable and is being carried out.
     Finishing,
     Closing,
     Ended,
 }
 
-/// One entry, as far as the batch knows. `lost`: a create got no clear answer, and may act yet.
+/// The state of one entry, as far as the batch knows. `lost` is true if a create got no clear answer and may still
+/// act.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryState {
-    /// Its time has not come: a removal before COMMIT; anything else before it was asked for.
+    /// No request was sent yet: the entry is a removal before COMMIT, or a create whose turn has not come.
     Pending,
-    /// A create got a definite no.
+    /// A create got a definite refusal.
     Refused,
-    /// A create is under way.
+    /// A create is in flight.
     Creating { lost: bool },
-    /// A create got no clear answer; the catalog is asked what is there.
+    /// A create got no clear answer; a lookup of the version is in flight.
     Resolving {
         lost: bool,
         refusal: Option<Refusal>,
     },
-    /// Proven created by us.
+    /// The version is proven to be created by the batch.
     Created { lost: bool },
-    /// A catalog said that it created it, and showed something else.
+    /// The catalog answered that it created the version, but showed another one.
     Strange { lost: bool },
-    /// It may or may not exist, or be ours.
+    /// The existence of the version, or whether it is the batch's own, is not known.
     Uncertain { lost: bool },
-    /// Undo asks the catalog what is there.
+    /// Undo is looking the version up.
     Probing(RollbackProbe),
-    /// Undo is deleting it.
+    /// Undo is deleting the version.
     Deleting(RollbackProbe),
-    /// It is gone and its table unlocked; what may still arrive is watched for.
+    /// The table is unlocked, and requests that may still arrive are watched for. The version is gone, or it is
+    /// committed and another create of it may still act.
     Watched,
-    /// Nothing that was sent can arrive any more, and that is being written.
+    /// No request can arrive any more, and this is being written.
     Freeing(Settled),
-    /// A person has said to delete it.
+    /// An operator decided to delete the version.
     ForceDelete,
-    /// It is looked at again when what came after it has been.
+    /// The version is looked up again once those after it in the share have been.
     Recheck(RollbackProbe),
-    /// COMMIT is being carried out.
+    /// COMMIT is durable, and the removal is in flight.
     Removing,
-    /// The same, for the last time: a person has said that it may stay.
+    /// The removal is in flight for the last time: an operator decided that its target may stay.
     RemovingLast,
-    /// It is settled, and that is being written.
+    /// The settlement of the entry is being written.
     Noting(Settled),
-    /// It is settled, durably.
+    /// The settlement of the entry is durable.
     Settled(Settled),
 }
 
-/// How undo looks at an entry.
+/// The state of undo's lookup of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RollbackProbe {
     pub(super) belief: DeleteEvidence,
     pub(super) lost: bool,
-    /// A catalog answered that it was created.
+    /// True if a catalog answered that the version was created.
     pub(super) made: bool,
-    /// A delete has been asked for.
+    /// True if a delete has been sent.
     pub(super) deleted: bool,
-    /// The last delete was answered with success.
+    /// True if the last delete was answered with success.
     pub(super) answered: bool,
-    /// What seems to be built on it has been looked for again.
+    /// True if the versions that seem to be built on it have been looked up again.
     pub(super) rechecked: bool,
-    /// It was not there when it was looked for, although nothing had been deleted.
+    /// True if a lookup found nothing, although no delete was known to be done.
     pub(super) missed: bool,
 }
 
-/// What it takes for a version to be deleted as ours.
+/// The evidence that undo needs before it deletes a version as the batch's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum DeleteEvidence {
-    /// Proof: a catalog said that somebody was there before us, or ours was seen for certain, no other
-    /// create of it went out, and a delete has.
+    /// Proof is required: a catalog answered that another writer was first, or the batch's version was seen for
+    /// certain, no other create of it was sent, and a delete was.
     Doubted,
-    /// Everything that can be compared agrees: a create of ours went out, under the table's lock.
+    /// Equality of everything that can be compared suffices: a create by the batch was sent, under the table's lock.
     Likely,
-    /// That it does not differ: a person has looked.
+    /// No difference must be known: an operator has looked at it.
     Told,
 }
 
 impl State {
-    /// A new batch.
+    /// Returns the state of a new batch.
     pub fn new(shape: Shape) -> Self {
         Self {
             progress: vec![EntryState::Pending; shape.kinds.len()],
@@ -135,9 +137,10 @@ impl State {
         }
     }
 
-    /// A batch read from the log, its tables locked and its versions hidden, and what is to be done first.
+    /// Returns the state of a batch that was read from the log, and its first effects. Its tables are locked and its
+    /// versions hidden.
     ///
-    /// `settled` holds what had been noted for each entry.
+    /// `settled` holds the settlement of each entry that the log has.
     pub fn recovered(
         shape: Shape,
         decision: Option<Decision>,
@@ -159,8 +162,8 @@ impl State {
                 (None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },
                 (None, _) => EntryState::Pending,
             };
-            // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
-            // what became a hazard after it.
+            // A removal that an earlier process sent may still arrive, also that of a create that landed late, and
+            // that of what became a hazard after it.
             let sent = match decision {
                 Some(Decision::Abort) => made,
                 Some(Decision::Commit) => !made,
@@ -195,7 +198,7 @@ impl State {
         (state, effects)
     }
 
-    /// Where an entry stands, in a word for people.
+    /// Returns the state of an entry in a few words for operators.
     pub fn stands(&self, entry: usize) -> &'static str {
         match &self.progress[entry] {
             EntryState::Pending => "waiting",
@@ -223,38 +226,39 @@ impl State {
         }
     }
 
-    /// The batch needs nothing more.
+    /// Returns true if the batch needs nothing more.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// All is settled and unlocked; only what was sent and may still arrive is watched for.
+    /// Returns true if everything is settled and unlocked, and only requests that may still arrive are watched for.
     pub fn is_watching(&self) -> bool {
         let decided = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         decided && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
-    /// ABORT is durable, and what was made is being undone.
+    /// Returns true if ABORT is durable, and what was made is being undone.
     pub fn is_undoing(&self) -> bool {
         self.phase == Phase::Undoing
     }
 
-    /// Something that was sent for this entry may still arrive, and is watched for.
+    /// Returns true if a request that was sent for this entry may still arrive and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
         self.progress[entry] == EntryState::Watched
     }
 
-    /// It was made and committed, and another create of it may still act: its table keeps its name, and no other gets it.
+    /// Returns true if the entry is committed and another create of it may still act: the table keeps its name, and
+    /// no other table gets it.
     pub fn is_kept(&self, entry: usize) -> bool {
         self.phase == Phase::Finishing && self.is_made(entry) && self.is_watched(entry)
     }
 
-    /// A removal of this entry was sent and may still arrive.
+    /// Returns true if a removal of this entry was, or may have been, sent and may still arrive.
     pub fn is_leaving(&self, entry: usize) -> bool {
         self.leaving[entry] != LateRemoval::No
     }
 
-    /// A delete of something that it had made is under way, or got no answer and is tried again.
+    /// Returns true if a delete of something that the batch made is in flight, or got no answer and is being retried.
     pub fn is_deleting(&self) -> bool {
         let mut progress = self.progress.iter().enumerate();
         progress.any(|(entry, progress)| match progress {
@@ -266,12 +270,12 @@ impl State {
         })
     }
 
-    /// What went wrong first, if anything did.
+    /// Returns the first failure; `None` if nothing has failed.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()
     }
 
-    /// The entries that wait for a person, and why.
+    /// Returns the entries that wait for an operator, and the reasons.
     pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
         let progress = self.progress.iter().enumerate();
         progress.filter_map(|(entry, progress)| match progress {
@@ -280,7 +284,8 @@ impl State {
         })
     }
 
-    /// What was built on an entry may be the batch's own, landed since it was last looked for: it is looked for again.
+    /// Has the entries above this one looked up again that may have landed since their last lookup, and returns
+    /// whether there are any: what was built on the entry may be the batch's own.
     pub(super) fn doubts_above(&mut self, entry: usize) -> bool {
         let share = &self.shape.shares[self.share_of(entry)];
         let above = share.iter().skip_while(|other| **other != entry).skip(1);
@@ -323,7 +328,7 @@ impl State {
 }
 
 impl Shape {
-    /// A shape of versions only, each created by itself.
+    /// Returns the shape of a batch of versions only, each created by its own request.
     pub fn versions(shares: Vec<Vec<usize>>) -> Self {
         let entries = shares.iter().map(Vec::len).sum();
         Self {
@@ -345,7 +350,8 @@ impl RollbackProbe {
         missed: false,
     };
 
-    /// The first look at what undo finds; `lost`: a create of ours got no answer.
+    /// Returns the first probe of an entry that need not be the batch's own; `lost` is true if a create by the batch
+    /// got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
         let belief = if lost {
             DeleteEvidence::Likely
@@ -359,7 +365,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The look after a delete of what was found.
+    /// Returns the probe for the lookup after a delete of what was found.
     pub(super) fn deleting(self, found: Match) -> Self {
         let belief = match (found, self.belief) {
             (Match::Proven, DeleteEvidence::Likely) if !self.lost => DeleteEvidence::Doubted,
@@ -373,7 +379,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The look at what a person has said to delete.
+    /// Returns the probe of an entry that an operator decided to delete.
     pub(super) fn told(lost: bool) -> Self {
         Self {
             belief: DeleteEvidence::Told,
@@ -382,7 +388,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The first look at what a catalog has said to be ours.
+    /// Returns the first probe of an entry that a catalog said is the batch's own.
     pub(super) fn ours(lost: bool) -> Self {
         Self {
             lost,

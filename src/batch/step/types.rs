@@ -1,30 +1,31 @@
-//! The words of the protocol: what happens to a batch, what is to be done, and how things are found.
+//! The types of the protocol: its events, its effects, and the states of what is found.
 
 use crate::error::code::Code;
 
-/// What a batch consists of. An *entry* is one change of one table.
+/// The composition of a batch. An *entry* is one change of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// For each line of versions its entries, in the order in which they are done: what is made before what is removed.
+    /// The entries of each table branch, in the order in which they are done: what is made comes before what is
+    /// removed.
     pub shares: Vec<Vec<usize>>,
-    /// For each entry what it is.
+    /// The kind of each entry.
     pub kinds: Vec<Kind>,
-    /// For each entry the group that its catalog makes all or nothing, with one request, if it does.
+    /// The group of each entry, which its catalog makes atomically, with one request; `None` for an entry by itself.
     pub groups: Vec<Option<usize>>,
 }
 
-/// What an entry is, as far as the protocol is concerned.
+/// The kind of an entry, as far as the protocol is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Something that can be undone: a version created, a name declared or registered. Made before the decision,
-    /// hidden until it, undone after ABORT.
+    /// A change that can be undone: a version created, a name declared or registered. It is made before the decision,
+    /// hidden until then, and undone after ABORT.
     Made,
-    /// Something that cannot: a name deregistered, versions deleted. Done after COMMIT, again and again until it is
-    /// done.
+    /// A change that cannot be undone: a name deregistered, versions deleted. It starts after COMMIT and is retried
+    /// until it is done.
     Removed,
 }
 
-/// How a batch ended, as the log knows it.
+/// The decision about a batch, as the log records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// Every version exists and is visible.
@@ -34,7 +35,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// As people are shown it.
+    /// Returns the name of the decision for operators.
     pub fn name(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -43,129 +44,131 @@ impl Decision {
     }
 }
 
-/// Why a batch did not happen, in the contract's terms.
+/// The reason why a batch did not happen, in the contract's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Refusal {
-    /// HTTP status of the answer.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// The contract's code.
+    /// The contract's error code.
     pub code: Code,
-    /// Words for the caller; they name the entry's index.
+    /// The message for the caller; it names the entry's index.
     pub message: String,
 }
 
-/// What the client of a batch is told.
+/// The answer to the client of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// COMMIT is durable.
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// The decision's own fate is not known yet.
+    /// The decision may or may not be durable: that is not known yet.
     Unknown,
 }
 
-/// How a version found in a catalog compares with what the entry staged.
+/// The result of comparing a version found in a catalog with what the entry staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// It is the very object that a create of ours was answered with.
+    /// The version is the batch's own: a create of the batch was answered with it, or its entity tag is the staged
+    /// one.
     Proven,
-    /// Everything that can be compared agrees.
+    /// All values that can be compared are equal.
     Alike,
-    /// Something that can be compared differs: it is somebody else's.
+    /// A value that can be compared differs: the version is another writer's.
     Unlike,
-    /// There is nothing to compare.
+    /// No value can be compared.
     Incomparable,
 }
 
-/// What a catalog says of one version.
+/// The answer of a catalog about one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// It does not exist (now; a lost create may still land).
+    /// The version does not exist now; a lost create may still land.
     Absent,
-    /// It exists; `latest` if nothing was built on it.
+    /// The version exists.
     Present {
-        /// Whose it seems to be.
+        /// The result of comparing it with what was staged.
         likeness: Match,
-        /// No higher version exists.
+        /// True if no higher version exists, so that nothing was built on it.
         latest: bool,
     },
 }
 
-/// How one entry was settled after the decision.
+/// The settlement of one entry after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// It does not exist (any more), and nothing that was sent about it can still arrive.
+    /// The version does not exist (any more), and no request about it can still arrive.
     Gone,
-    /// It does not exist, but a create of ours that got no answer may still land.
+    /// The version does not exist, but a create of the batch that got no answer may still land.
     Unseen,
-    /// The same, and somebody else's create of it was let through: what appears there need not be ours.
+    /// An `Unseen` version, but another writer's create of the version was let through: a version that appears need
+    /// not be the batch's own.
     Contested,
-    /// It does not exist, but a removal of ours that got no clear answer may still arrive, and so may a create: nobody
-    /// else may use its number, or its name.
+    /// The version, or the name, does not exist, but a removal by the batch that got no clear answer may still
+    /// arrive, and so may a create. No other writer may use the number or the name.
     Leaving,
-    /// The same, and somebody else's create of it was let through before that removal was sent.
+    /// A `Leaving` version, but another writer's create of it was let through before that removal was sent.
     LeavingContested,
-    /// Ours was never created: what is there, if anything, is somebody else's.
+    /// No version of the batch exists or can still arrive: what is there, if anything, is another writer's.
     Theirs,
-    /// A person said that what is there stays.
+    /// An operator decided that what is there stays.
     Kept,
-    /// What was to be removed is removed.
+    /// The removal is done.
     Removed,
-    /// It exists and could not be removed safely: a person must look.
+    /// The version exists and could not be removed safely: an operator has to decide.
     Hazard(Hazard),
 }
 
 impl Settled {
-    /// A create of ours may still land.
+    /// Returns true if a create by the batch may still land.
     pub fn may_land(self) -> bool {
         matches!(self, Self::Unseen | Self::Contested)
     }
 
-    /// Somebody else's create of it was let through.
+    /// Returns true if another writer's create of the version was let through.
     pub fn is_contested(self) -> bool {
         matches!(self, Self::Contested | Self::LeavingContested)
     }
 
-    /// A removal of ours may still arrive.
+    /// Returns true if a removal by the batch may still arrive.
     pub fn is_leaving(self) -> bool {
         matches!(self, Self::Leaving | Self::LeavingContested)
     }
 
-    /// Something that was sent may still arrive: a create, or a removal.
+    /// Returns true if a request that was sent, a create or a removal, may still arrive.
     pub fn is_uncertain(self) -> bool {
         self.may_land() || self.is_leaving()
     }
 
-    /// The version does not exist, as far as the batch knows.
+    /// Returns true if the version does not exist, as far as the batch knows.
     pub fn is_free(self) -> bool {
         self == Self::Gone || self.is_uncertain()
     }
 }
 
-/// Why a version was not deleted.
+/// The reason why a version was not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hazard {
-    /// A later version exists: something was built on it.
+    /// A later version exists, which was built on it.
     BuiltOn,
-    /// It may be somebody else's.
+    /// The version may be another writer's.
     Unproven,
 }
 
-/// What happened, as told to the protocol.
+/// An event, as it is reported to the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The batch was admitted.
     Begin,
-    /// All its tables are locked exclusively.
+    /// All tables of the batch are locked exclusively.
     Locked,
-    /// They were not to be had within the bound.
+    /// The tables could not be locked within the time limit.
     LockTimedOut(Refusal),
-    /// The share's table exists and its latest version is the one before the first entry; or why not.
+    /// A share was validated: its table exists, and its latest version is the one before the first entry.
     Validated {
-        /// Index of the share.
+        /// The index of the share.
         share: usize,
-        /// `None`: valid.
+        /// The reason why the share is not valid; `None` if it is.
         refusal: Option<Refusal>,
     },
     /// INTENT is durable.
@@ -176,112 +179,115 @@ pub enum Event {
     Created(usize),
     /// The create was never sent, or the catalog was never reached.
     Unsent(usize, Refusal),
-    /// The catalog answered a definite no.
+    /// The catalog answered with a definite refusal.
     Refused(usize, Refusal),
-    /// The catalog made something, but not what was asked for.
+    /// The catalog created something, but not what was requested.
     Spoiled(usize, Refusal),
-    /// The catalog answered that it created the version, and shows another one than was staged.
+    /// The catalog answered that it created the version, but shows another one than was staged.
     Strange(usize, Refusal),
-    /// The catalog answered 409: created by us before, or by somebody else.
+    /// The catalog answered 409: the version was created by the batch before, or by another writer.
     Conflicted(usize, Refusal),
-    /// No answer, or one that does not say whether the catalog acted.
+    /// The create got no answer, or one that does not say whether the catalog acted.
     Lost(usize),
-    /// The catalog was asked for the version.
+    /// The catalog answered a lookup of the version.
     Found(usize, Finding),
-    /// The catalog did not answer that question.
+    /// The catalog did not answer a lookup.
     Unanswered(usize),
-    /// The catalog has the version, and did not say whether it is the latest.
+    /// The catalog has the version, but did not say whether it is the latest.
     Glimpsed(usize),
-    /// The bound on prepare has passed.
+    /// The time limit of prepare has passed.
     PrepareTimedOut(Refusal),
-    /// The decision is durable. The log's first decision wins, so it may be the other one.
+    /// The decision is durable. The log's first decision wins, so it may differ from the one that was to be written.
     Decided(Decision),
-    /// Whether the decision was written is not known.
+    /// The decision may or may not have been written: that is not known.
     DecisionUnknown,
     /// The catalog answered that it deleted the version, or that there is none.
     Deleted(usize),
     /// The catalog answered that it did not delete the version, or was never reached.
     NotDeleted(usize),
-    /// A delete or a removal got no clear answer, or was not done although the catalog said so: it may still arrive.
+    /// A delete or a removal got no clear answer, or was not done although the catalog reported success: it may still
+    /// arrive.
     RemovalLost(usize),
-    /// A create that had got no answer landed after all; the table is locked again.
+    /// A create that had got no answer has landed late; the table is locked again.
     Landed(usize),
-    /// Nothing has landed for as long as it was watched for, or somebody else has made that version since.
+    /// The watch has ended: nothing has landed for its whole duration, or another writer has created the version
+    /// since.
     WatchOver(usize),
-    /// What was to be removed is seen to be gone.
+    /// The catalog was seen not to have the removed table or versions any more.
     Removed(usize),
-    /// The catalog answered that it did not remove it, or was never reached.
+    /// The catalog answered that it did not carry out the removal, or was never reached.
     NotRemoved(usize),
-    /// What became of the entry is durable.
+    /// The settlement of the entry is durable.
     Noted(usize),
-    /// A person decides: ABORT aborts what is undecided and has hazards deleted, COMMIT lets stand what undo or removal
-    /// cannot come to.
+    /// An operator decided: ABORT aborts an undecided batch and has hazards deleted, COMMIT keeps what undo or
+    /// removal cannot finish.
     Resolved(Decision),
     /// The end of the batch is durable.
     Ended,
 }
 
-/// What is to be done, in this order.
+/// An action for the driver of the protocol. Effects are started in the order in which they are returned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Lock every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
+    /// Locks every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
     Lock,
-    /// Look at the share's table. → `Validated`
+    /// Checks the share's table. → `Validated`
     Validate(usize),
-    /// Write INTENT. → `IntentDurable`, `IntentFailed`
+    /// Writes INTENT. → `IntentDurable`, `IntentFailed`
     LogIntent,
-    /// From now on readers do not see the versions of this batch.
+    /// Hides the versions of this batch from readers from now on.
     Hide,
-    /// Start the clock of prepare. → `PrepareTimedOut`
+    /// Starts the time limit of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`, `Strange`,
-    /// `Conflicted`, `Lost`
+    /// Creates the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// `Strange`, `Conflicted`, `Lost`
     Create {
-        /// Index of the entry.
+        /// The index of the entry.
         entry: usize,
-        /// An earlier attempt got no clear answer.
+        /// True if an earlier attempt got no clear answer.
         again: bool,
     },
-    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
+    /// Looks the version up in its catalog; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
     Find {
-        /// Index of the entry.
+        /// The index of the entry.
         entry: usize,
-        /// The catalog did not answer last time.
+        /// True if the last lookup got no answer, or one that does not settle the entry.
         again: bool,
     },
-    /// Write the decision; the first one written wins. → `Decided`, `DecisionUnknown`
+    /// Writes the decision; the first one written wins. → `Decided`, `DecisionUnknown`
     LogDecision(Decision),
-    /// In one step, all that was made becomes visible, and what is to be removed is not any more.
+    /// Makes all that was made visible, and all that is to be removed invisible, in one step.
     Reveal,
-    /// Tell the client.
+    /// Answers the client.
     Answer(Answer),
-    /// Delete exactly this version; `again` after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
+    /// Deletes exactly this version; `again` after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
     Delete {
-        /// Index of the entry.
+        /// The index of the entry.
         entry: usize,
-        /// An earlier delete did not take.
+        /// True if an earlier delete left the version there.
         again: bool,
     },
-    /// The version is somebody else's: readers may see it.
+    /// Lets readers see the version: it is another writer's, or an operator keeps it.
     Show(usize),
-    /// The version, or the name, is free as soon as the table is unlocked: at once where nothing that was sent can still
-    /// arrive, otherwise when that is over.
+    /// Prepares to free the version, or the name, when the table is unlocked: it is free at once if no request that
+    /// was sent can still arrive, otherwise as soon as that is so.
     Reserve(usize),
-    /// Watch for what was sent and may still arrive; the version stays hidden meanwhile. → `Landed`, `WatchOver`
+    /// Watches for requests that were sent and may still arrive; the version stays hidden meanwhile. → `Landed`,
+    /// `WatchOver`
     Watch(usize),
-    /// The watch is over, durably: the version, or the name, is free.
+    /// Frees the version, or the name, because the watch is over, durably.
     Free(usize),
-    /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
+    /// Carries out the removal; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
     Remove {
-        /// Index of the entry.
+        /// The index of the entry.
         entry: usize,
-        /// It was tried before.
+        /// True if the removal was tried before.
         again: bool,
     },
-    /// Write what became of the entry. → `Noted`
+    /// Writes the settlement of the entry. → `Noted`
     Note(usize, Settled),
-    /// Unlock the share's table.
+    /// Unlocks the share's table.
     Unlock(usize),
-    /// Write the end. → `Ended`
+    /// Writes the end of the batch. → `Ended`
     LogEnd,
 }

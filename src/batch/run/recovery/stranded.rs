@@ -1,6 +1,7 @@
-//! A batch whose backend is gone from the configuration: what it has not settled, or waits for a person with, stays
-//! locked and hidden, until the backend is back or a person lets the batch be. What it has let go rests, and what may
-//! still land there is not seen.
+//! Keeps a batch whose backend is gone from the configuration.
+//!
+//! Entries that are not settled, or that are hazards, stay locked and hidden until the backend is back or an operator
+//! keeps the batch as it is. The numbers that it released are in cool-down, and what may still land there is hidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(super) struct StrandedBatch {
 }
 
 impl StrandedBatch {
-    /// Locks and hides at once, and goes on in a task of its own.
+    /// Locks and hides at once, and continues in a task of its own.
     pub(super) async fn begin(
         coordinator: Arc<Coordinator>,
         record: Record,
@@ -68,7 +69,7 @@ impl StrandedBatch {
         tokio::select! {
             kept = self.coordinator.strand(*id, intent) => {
                 if kept.is_some() {
-                    // When the log cannot write, the process is about to end.
+                    // If the log cannot write, the process is about to end.
                     let _ = let_be(&self.coordinator, &self.record).await;
                     if let Some(refusal) = let_be_verdict().refusal() {
                         let written = true;
@@ -81,7 +82,7 @@ impl StrandedBatch {
         }
     }
 
-    /// As if the process had begun with the backends of `plan`.
+    /// Continues the batch as if the process had begun with the backends of `plan`.
     async fn go_on(self, plan: Plan) {
         let Self {
             coordinator,
@@ -101,12 +102,12 @@ impl StrandedBatch {
                 .known_as(planned.backend.name(), planned.backend.catalog());
         }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
-        // Hidden by the batch itself from now on.
+        // The batch itself hides them from now on.
         show(&coordinator, &entries, &fate);
     }
 }
 
-/// Waits for a configuration that has all backends of the batch.
+/// Waits for a configuration that has all backends of the batch, and returns the batch's plan over them.
 async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Record) -> Plan {
     loop {
         if configured.changed().await.is_err() {
@@ -132,12 +133,12 @@ fn decision(record: &Record) -> Option<Decision> {
     record.verdict.as_ref().map(|verdict| verdict.decision())
 }
 
-/// The changes about which something is left to do.
+/// Returns the changes that have work left.
 fn unsettled(record: &Record) -> Vec<&IntentEntry> {
     let committed = decision(record) == Some(Decision::Commit);
     let entries = record.intent.entries.iter().zip(&record.settled);
     let left = entries.filter(|(entry, settled)| {
-        // What a COMMIT makes is there for all; what it removes may be still.
+        // All readers see what a COMMIT makes; what it removes may still exist.
         let removes = matches!(
             entry.action,
             Action::DeleteVersions { .. } | Action::Deregister
@@ -155,7 +156,7 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &CommitFlag) 
     }
 }
 
-/// What the batch has let go rests as it would if it ran; what may still land is not seen.
+/// Starts the cool-down of what the batch has released, as if it ran, and hides what may still land.
 fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     let visibility = &coordinator.visibility;
     let clean = Release::Clean(coordinator.pause());
@@ -164,7 +165,7 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        // What landed late may have been on its way to be deleted when the gateway stopped.
+        // A delete of what landed late may have been in flight when the gateway stopped.
         let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
         } else {
@@ -188,8 +189,8 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     }
 }
 
-/// The entries whose numbers somebody else has used since, or may have: the log was told so, or is before that is
-/// forgotten.
+/// Returns the entries whose numbers another writer has used since, or may have. The log knows of each, or is told
+/// before it is forgotten here.
 fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(usize, Settled)> {
     let visibility = &coordinator.visibility;
     let used = freed(record).filter_map(|(entry, (line, version))| {

@@ -1,10 +1,10 @@
-//! The catalogs of a walk: they lose answers, act late, refuse after they have acted, say that they did what they did
-//! not, answer from an old copy once, and conflict; and somebody else writes to them, too.
+//! The catalogs of a walk: they lose answers, act late, refuse after they have acted, report as done what they did
+//! not do, answer from an old copy once, and conflict; other writers use them, too.
 
 use super::*;
 
 impl World {
-    /// The catalog takes a create: only the next version, only with a staged manifest.
+    /// Handles a create: the catalog accepts only the next version, and only with a staged manifest.
     fn act(&mut self, entry: usize) -> Event {
         if self.catalog[entry] != Maker::Nobody || !self.is_next(entry) {
             return Event::Conflicted(entry, refusal());
@@ -17,7 +17,7 @@ impl World {
         Event::Created(entry)
     }
 
-    /// Everything below it in its line is there, and nothing above it.
+    /// Returns true if every version below it in its share exists, and none above it.
     pub(super) fn is_next(&self, entry: usize) -> bool {
         let exists = |other: &usize| self.catalog[*other] != Maker::Nobody;
         let mut others = self.share_of(entry).iter();
@@ -60,13 +60,13 @@ impl World {
         let there = self.catalog[entry] != Maker::Nobody;
         if self.faulty(5) {
             if there && self.random.below(2) == 0 {
-                // That was the truth: it may lie again.
+                // This answer is true, so the catalog may lie again.
                 self.lied[entry] = false;
                 return Event::Glimpsed(entry);
             }
             return Event::Unanswered(entry);
         }
-        // An answer from an old copy: once in a walk, and not of what the catalog has lied about.
+        // An answer from an old copy comes once in a walk, and not about an entry on which the catalog has lied.
         if there && !self.stale && !self.lied[entry] && self.faulty(8) {
             self.stale = true;
             self.seen_absent[entry] |= self.decision == Some(Decision::Abort);
@@ -96,7 +96,8 @@ impl World {
         if self.faulty(4) {
             return self.not_deleted(entry);
         }
-        // What looks alike and came after an answer of ours was lost cannot be told from ours by any gateway.
+        // No gateway can tell a version that looks alike, and came after an answer to the batch was lost, from the
+        // batch's own.
         assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
         assert!(!self.built_on[entry], "I5: something was built on it");
         self.deleted(entry);
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// It may act yet, or not; what is said of it is true, or not.
+    /// Handles a delete that does not act now. It may act later or not, and its answer may be true or not.
     fn not_deleted(&mut self, entry: usize) -> Event {
         let later = self.random.below(2) == 0;
         let lies = !self.stale && self.random.below(3) == 0;
@@ -125,7 +126,7 @@ impl World {
     }
 
     fn deleted(&mut self, entry: usize) {
-        // Nobody else loses by it what the gateway has told him to be his.
+        // The delete must not take away a version that the gateway has confirmed to another writer.
         assert_ne!(self.catalog[entry], Maker::Writer, "I9: {entry}");
         self.catalog[entry] = Maker::Nobody;
     }
@@ -149,7 +150,7 @@ impl World {
         }
     }
 
-    /// The watch outlives what may arrive.
+    /// Watches for requests that may still arrive; `None` as long as one may, because the watch outlives them.
     pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
         let over = self.taken[entry] || self.removals[entry].is_some();
         let aborted = self.decision == Some(Decision::Abort);
@@ -165,7 +166,7 @@ impl World {
         }
     }
 
-    /// What was lost on its way acts after all.
+    /// Lets a request that was lost on its way act after all.
     pub(super) fn land(&mut self, state: &State) {
         let next = self.random.below(self.late.len() as u64) as usize;
         match self.late.remove(next) {
@@ -184,7 +185,7 @@ impl World {
         }
     }
 
-    /// I9: what a removal may still hit is locked, or rests and is watched.
+    /// Checks I9: an entry that a removal may still hit is locked, or `Leaving` and watched.
     pub(super) fn check_resting(&self, entry: usize, state: &State) {
         let share = self.shares.iter().position(|share| share.contains(&entry));
         let rests = state.is_leaving(entry) && state.is_watched(entry);
@@ -192,17 +193,17 @@ impl World {
         assert!(rests || locked, "I9: {entry} is free: {state:?}");
     }
 
-    /// Somebody behind the gateway's back builds on a version that is not decided yet.
+    /// Lets a writer that bypasses the gateway build on a version that is not decided yet.
     pub(super) fn build_on(&mut self) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let last = self.shares[share][self.shares[share].len() - 1];
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
-    /// Somebody's create that the gateway knows nothing of lands after the abort.
+    /// Lets a create that bypasses the gateway land after the abort.
     pub(super) fn intrude(&mut self) {
         let entry = self.random.below(self.catalog.len() as u64) as usize;
-        // Undo after a crash does not know what an earlier life has sent, before it has seen that nothing is there.
+        // After a crash, undo does not know what an earlier process sent until it has seen that nothing exists.
         let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
         let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
         let free = free && !unknown;
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    /// A writer who goes through the gateway takes the next number of a table that is free for it.
+    /// Lets a writer that goes through the gateway take the next number of a table that is free for it.
     pub(super) fn write(&mut self, state: &State) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let lost_to = |entry: &usize| self.removals[*entry].is_none() && self.is_next(*entry);
@@ -230,13 +231,13 @@ impl World {
             self.contested[entry] = true;
             self.settled[entry] = Some(Settled::Contested);
         }
-        // Ours may have come first: then the catalog refuses his.
+        // The batch's own version may have come first: the catalog then refuses the writer's.
         self.catalog[entry] = Maker::Writer;
         self.taken[entry] = true;
         self.settled[entry] = Some(Settled::Theirs);
     }
 
-    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
+    /// Simulates a crash: the results of requests that were in flight reach no process.
     pub(super) fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
         for waits in waiting {
             let late = match waits {
