@@ -171,10 +171,21 @@ fn is_target(word: &str, checker: &[&str]) -> bool {
     checker.windows(2).any(|pair| pair == ["--test", word])
 }
 
-/// Copies what has changed, so that only that is built again.
+/// Copies what has changed, so that only that is built again, and removes what is gone.
 fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(to).unwrap() {
+            let left = entry.unwrap().path();
+            if from.join(left.file_name().unwrap()).exists() {
+                continue;
+            }
+            if left.is_dir() {
+                fs::remove_dir_all(left).unwrap();
+            } else {
+                fs::remove_file(left).unwrap();
+            }
+        }
         for entry in fs::read_dir(from).unwrap() {
             let name = entry.unwrap().file_name();
             copy(&from.join(&name), &to.join(&name));
