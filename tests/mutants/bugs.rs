@@ -30,7 +30,7 @@ const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
-const POWER: &[&str] = &["--test", "power"];
+const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
 
