@@ -15,50 +15,21 @@ const DEFAULT_AGE: Duration = Duration::from_secs(300);
 const MIN_AGE: Duration = Duration::from_secs(60);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// The fetches of one issuer so far.
+/// Limits the fetches that tokens with an unknown key cause.
 #[derive(Debug, Default)]
 pub(super) struct RefreshPolicy {
-    under_way: bool,
-    refetched: Option<Duration>,
-}
-
-/// What someone who wants keys is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefreshStep {
-    /// Fetch, and tell the others.
-    Fetch,
-    /// PendingFetch: somebody is fetching.
-    Wait,
-    /// Make do with what there is: it was looked for a moment ago.
-    MakeDo,
+    /// The time of the last such fetch.
+    searched: Option<Duration>,
 }
 
 impl RefreshPolicy {
-    /// It is time to refresh.
-    pub(super) fn refresh(&mut self) -> RefreshStep {
-        if self.under_way {
-            return RefreshStep::Wait;
+    /// Returns true if a token with an unknown key may cause a fetch at `now`, a steady time, and notes it.
+    pub(super) fn may_search(&mut self, now: Duration) -> bool {
+        let is_soon = self.searched.is_some_and(|last| now < last + REFETCH);
+        if !is_soon {
+            self.searched = Some(now);
         }
-        self.under_way = true;
-        RefreshStep::Fetch
-    }
-
-    /// A token names a key that is not known; `now` is steady.
-    pub(super) fn search(&mut self, now: Duration) -> RefreshStep {
-        if self.under_way {
-            return RefreshStep::Wait;
-        }
-        if self.refetched.is_some_and(|last| now < last + REFETCH) {
-            return RefreshStep::MakeDo;
-        }
-        self.refetched = Some(now);
-        self.under_way = true;
-        RefreshStep::Fetch
-    }
-
-    /// The fetch is over.
-    pub(super) fn done(&mut self) {
-        self.under_way = false;
+        !is_soon
     }
 }
 
@@ -105,16 +76,11 @@ mod tests {
 
     #[test]
     fn unknown_keys_cause_one_fetch_in_ten_seconds() {
-        let mut pace = RefreshPolicy::default();
-        assert_eq!(pace.search(s(100)), RefreshStep::Fetch);
-        assert_eq!(pace.search(s(101)), RefreshStep::Wait);
-        pace.done();
-        assert_eq!(pace.search(s(109)), RefreshStep::MakeDo);
-        assert_eq!(pace.refresh(), RefreshStep::Fetch);
-        assert_eq!(pace.search(s(109)), RefreshStep::Wait);
-        assert_eq!(pace.refresh(), RefreshStep::Wait);
-        pace.done();
-        assert_eq!(pace.search(s(110)), RefreshStep::Fetch);
+        let mut policy = RefreshPolicy::default();
+        assert!(policy.may_search(s(100)));
+        assert!(!policy.may_search(s(101)));
+        assert!(!policy.may_search(s(109)));
+        assert!(policy.may_search(s(110)));
     }
 
     #[test]
