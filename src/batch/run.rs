@@ -6,6 +6,7 @@ mod begin;
 mod calls;
 mod cool_down;
 mod effects;
+mod entry;
 #[cfg(test)]
 mod fakes;
 mod grouped_create;
@@ -16,6 +17,7 @@ pub(in crate::batch) mod permits;
 pub mod recovery;
 mod resolve;
 mod tags;
+mod timing;
 mod visible;
 mod watch;
 
@@ -35,19 +37,21 @@ use crate::backend::Backend;
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::ids::Ids;
 use crate::batch::locks::{Hold, Locks, TableKey};
-use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
+use crate::batch::log::{BatchId, Intent, Log, LogError, Resolution};
 use crate::batch::participant::{CallerContext, CatalogDescription};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::run::grouped_create::GroupedCreates;
 use crate::batch::run::permits::{Permit, Permits};
-use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
+use crate::batch::step::{Decision, Effect, Event, Refusal, Settled, State, step};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Claim, TableBranch, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
 use crate::request::origin::Origin;
 use calls::CallLimits;
+use entry::EntryRun;
 use tags::Tags;
+use timing::Timing;
 
 /// Tells milliseconds since the epoch.
 pub type WallClock = fn() -> u64;
@@ -110,35 +114,15 @@ pub struct BatchRun {
     together: GroupedCreates,
     /// Nothing that was not sent yet is created any more.
     given_up: Arc<AtomicBool>,
-    /// What creates were answered with.
-    proofs: Vec<Option<Proof>>,
-    /// Its create was answered, and no removal has reached the catalog since, of this life or of an earlier one: nobody
-    /// else can have made what has its number.
-    held: Vec<bool>,
-    /// Versions as their catalogs describe them.
-    described: Vec<Option<CatalogDescription>>,
-    /// What catalogs last said instead of doing what they were asked for.
-    trouble: Vec<Option<String>>,
-    /// How often each entry's catalog has been asked again.
-    pauses: Vec<u32>,
+    /// The entries, in request order.
+    entries: Vec<EntryRun>,
     /// When a removal last got no clear answer.
     removal_lost: Option<Instant>,
-    /// Freed numbers that rest.
-    reserved: Vec<bool>,
-    /// Those whose rest has begun.
-    resting: Vec<bool>,
-    /// Freed numbers that somebody else may have used since.
-    contested: Vec<bool>,
     /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
     superseded: Vec<Claim>,
-    /// The entries that were made known as waiting for a person.
-    hazards_told: Vec<Option<Hazard>>,
     /// An INTENT is durable.
     written: bool,
-    /// ABORT is durable, and how long its undo takes is not counted yet.
-    undoing: bool,
-    begun: Instant,
-    phase_begun: Instant,
+    timing: Timing,
 }
 
 /// What an effect came to.
@@ -264,8 +248,9 @@ impl BatchRun {
             for effect in effects {
                 self.perform(effect, &state, &pending);
             }
-            if (state.is_watching() || state.is_ended()) && std::mem::take(&mut self.undoing) {
-                self.lap(Phase::Undo);
+            if state.is_watching() || state.is_ended() {
+                let metrics = &self.coordinator.metrics;
+                self.timing.end_undo(metrics, &self.origin);
             }
             if state.is_ended() {
                 for (entry, Entry { line, .. }) in self.plan.entries.iter().enumerate() {
@@ -315,7 +300,7 @@ impl BatchRun {
             self.together.fall_apart(group);
         }
         if let Some(entry) = done.may_be_gone {
-            self.held[entry] = false;
+            self.entries[entry].is_held = false;
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
@@ -335,10 +320,10 @@ impl BatchRun {
         }
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
-                self.proofs[entry] = Some(described.proof.clone());
-                self.held[entry] = true;
+                self.entries[entry].proof = Some(described.proof.clone());
+                self.entries[entry].is_held = true;
             }
-            self.described[entry] = Some(described);
+            self.entries[entry].described = Some(described);
         }
         self.count(&done.event);
         done.event
@@ -357,31 +342,26 @@ impl BatchRun {
                 self.permit.decided();
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
-                self.undoing = *decision == Decision::Abort;
+                self.timing.undoing(*decision == Decision::Abort);
             }
             _ => {}
         }
     }
 
-    /// The phase is over, and the next one begins.
+    /// Ends a phase and begins the next.
     fn lap(&mut self, phase: Phase) {
-        let now = Instant::now();
-        let took = now.duration_since(self.phase_begun);
-        self.coordinator.metrics.phase(phase, took);
-        if let Some(traced) = self.origin.traced() {
-            traced.took(format!("batch {}", phase.as_str()), took);
-        }
-        self.phase_begun = now;
+        let metrics = &self.coordinator.metrics;
+        self.timing.end(phase, metrics, &self.origin);
     }
 
     /// What waits for a person is made known, once for each reason.
     fn tell_hazards(&mut self, state: &State) {
-        let mut hazards = vec![None; self.hazards_told.len()];
+        let mut hazards = vec![None; self.entries.len()];
         for (entry, hazard) in state.hazards() {
             hazards[entry] = Some(hazard);
         }
         for (entry, hazard) in hazards.into_iter().enumerate() {
-            let told = std::mem::replace(&mut self.hazards_told[entry], hazard);
+            let told = std::mem::replace(&mut self.entries[entry].reported_hazard, hazard);
             if told == hazard {
                 continue;
             }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::batches::{BATCH, pair, start, stored, until, world};
 use crate::catalog::faults::{Fault, Gate, PATIENCE};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 

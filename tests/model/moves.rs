@@ -5,7 +5,7 @@ use nsgate::batch::step::{Decision, Effect, Event};
 
 use crate::catalog::Maker;
 use crate::faults::Fault;
-use crate::planted::Protocol;
+use crate::mutants::Protocol;
 use crate::setup::Assumption;
 use crate::visibility::Strays;
 use crate::world::{Flight, Gateway, Late, World, refusal};

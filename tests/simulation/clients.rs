@@ -16,11 +16,11 @@ use tokio::time::sleep;
 pub use server::Change;
 
 use crate::catalog::seed;
+use crate::environment::World;
 use crate::front::Front;
 use crate::history::Outcome;
 use crate::random::Random;
 use crate::scenario::Role;
-use crate::world::World;
 
 /// One client with its own chances.
 pub struct Client {

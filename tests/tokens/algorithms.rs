@@ -3,9 +3,9 @@
 use nsgate::config::Algorithm;
 use serde_json::{Value, json};
 
-use crate::door::{Door, one};
 use crate::forge::{ED25519, NOW, P256, P384, Pair, RSA, claims, good, header, set, token, with};
 use crate::issuer::{Issuer, JWKS};
+use crate::verifier::{Door, one};
 
 async fn door(keys: &[Value]) -> Door {
     let issuer = Issuer::with(&set(keys)).await;

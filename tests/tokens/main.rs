@@ -11,7 +11,7 @@
 
 mod algorithms;
 mod attacks;
-mod door;
+#[path = "../support/forge.rs"]
 mod forge;
 mod issuer;
 mod keys;
@@ -19,3 +19,4 @@ mod log;
 mod memory;
 mod rotation;
 mod tls;
+mod verifier;

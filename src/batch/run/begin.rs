@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
+use super::entry::EntryRun;
+use super::timing::Timing;
 use super::{BatchRun, Coordinator};
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::locks::Hold;
@@ -50,13 +51,13 @@ impl BatchRun {
         let backends = plan.entries.iter().map(|entry| entry.backend.name());
         let permit = coordinator.permits.recovered(backends);
         let mut run = Self::build(coordinator, plan, intent, outcome, hold, permit);
-        for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
-            run.proofs[entry] = proof;
+        for (entry, proof) in run.entries.iter_mut().zip(proofs) {
+            entry.proof = proof;
         }
         run.open();
         if let Some(decision) = decision {
             run.coordinator.open.decided(run.id, decision);
-            run.undoing = decision == Decision::Abort;
+            run.timing.undoing(decision == Decision::Abort);
         }
         run.hide();
         if decision == Some(Decision::Commit) {
@@ -87,21 +88,11 @@ impl BatchRun {
             resolved: Vec::new(),
             together: GroupedCreates::new(&plan),
             given_up: Arc::default(),
-            proofs: vec![None; entries],
-            held: vec![false; entries],
-            described: vec![None; entries],
-            trouble: vec![None; entries],
-            pauses: vec![0; entries],
+            entries: vec![EntryRun::default(); entries],
             removal_lost: None,
-            reserved: vec![false; entries],
-            resting: vec![false; entries],
-            contested: vec![false; entries],
             superseded: Vec::new(),
-            hazards_told: vec![None; entries],
             written: true,
-            undoing: false,
-            begun: Instant::now(),
-            phase_begun: Instant::now(),
+            timing: Timing::start(),
             coordinator,
             plan: Arc::new(plan),
             intent: Arc::new(intent),
@@ -116,8 +107,8 @@ impl BatchRun {
 
     /// What may have been somebody else's before a restart may be still.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
-        for (contested, settled) in self.contested.iter_mut().zip(settled) {
-            *contested = settled.is_some_and(Settled::is_contested);
+        for (entry, settled) in self.entries.iter_mut().zip(settled) {
+            entry.is_contested = settled.is_some_and(Settled::is_contested);
         }
     }
 }

@@ -107,7 +107,7 @@ impl BatchRun {
         let first = self.plan.shape.shares[share][0];
         let turn = self.turn(first, false);
         let visibility = self.coordinator.visibility.clone();
-        let came = self.begun;
+        let came = self.timing.begun();
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
@@ -167,7 +167,10 @@ impl BatchRun {
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let verdict = match decision {
             Decision::Commit => Verdict::Commit(self.answers()),
-            Decision::Abort => Verdict::abort(self.proofs.clone(), state.failure()),
+            Decision::Abort => {
+                let proofs = self.entries.iter().map(|entry| entry.proof.clone());
+                Verdict::abort(proofs.collect(), state.failure())
+            }
         };
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
@@ -255,11 +258,12 @@ impl BatchRun {
         undoing: bool,
     ) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
-        let proof = self.proofs[entry].clone();
+        let known = &self.entries[entry];
+        let proof = known.proof.clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        let rival = self.intent.entries[entry].contested && !self.held[entry];
-        let known = self.contested[entry] || rival;
+        let has_rival = self.intent.entries[entry].contested && !known.is_held;
+        let contested_before = known.is_contested || has_rival;
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
@@ -283,7 +287,9 @@ impl BatchRun {
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Match::Alike
                 && asked.version().is_some()
-                && (known || contested() || coordinator.tags.denies(asked, described.as_ref()))
+                && (contested_before
+                    || contested()
+                    || coordinator.tags.denies(asked, described.as_ref()))
             {
                 *likeness = Match::Incomparable;
             }
@@ -345,7 +351,7 @@ impl BatchRun {
                 BatchAnswer::Unknown
             }
         });
-        metrics.phase(Phase::Total, self.begun.elapsed());
+        metrics.phase(Phase::Total, self.timing.begun().elapsed());
         // What is left to do is the gateway's own business, and the caller's token is not for it.
         if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
             self.caller = None;
@@ -354,7 +360,7 @@ impl BatchRun {
 
     /// What catalogs said of each entry, to answer with; `null` where there is nothing to say.
     fn answers(&self) -> Vec<Box<RawValue>> {
-        let described = self.described.iter();
+        let described = self.entries.iter().map(|entry| &entry.described);
         let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
         said.map(|raw| raw.unwrap_or_else(|| RawValue::NULL.to_owned()))
             .collect()
@@ -379,8 +385,8 @@ impl BatchRun {
         let mut pause = None;
         if again {
             let (first, longest) = PAUSES;
-            let grown = first.saturating_mul(1 << self.pauses[entry].min(10));
-            self.pauses[entry] += 1;
+            let grown = first.saturating_mul(1 << self.entries[entry].retries.min(10));
+            self.entries[entry].retries += 1;
             pause = Some(grown.min(longest));
         }
         CallTurn {

@@ -63,12 +63,16 @@ impl BatchRun {
         let entries = self.intent.entries.iter().enumerate();
         let entries = entries.map(|(entry, intent)| EntryInspection {
             state: state.stands(entry),
-            created: self.proofs[entry].is_some(),
-            expected: self.proofs[entry].clone().unwrap_or_else(|| staged(intent)),
-            found: self.described[entry]
+            created: self.entries[entry].proof.is_some(),
+            expected: self.entries[entry]
+                .proof
+                .clone()
+                .unwrap_or_else(|| staged(intent)),
+            found: self.entries[entry]
+                .described
                 .as_ref()
                 .map(|described| described.proof.clone()),
-            error: self.trouble[entry].clone(),
+            error: self.entries[entry].error.clone(),
         });
         BatchInspection {
             entries: entries.collect(),
@@ -92,20 +96,20 @@ impl BatchRun {
             words.truncate(end);
         }
         // It is asked again and again, and told once.
-        if self.trouble[entry].as_ref() != Some(&words) {
+        if self.entries[entry].error.as_ref() != Some(&words) {
             tracing::warn!(
                 batch = %self.id, %backend, table = %line.table.table, cause = words,
                 "a catalog does not do what a batch needs; it is asked again"
             );
             self.coordinator.open.trouble(self.id, Some(words.clone()));
-            self.trouble[entry] = Some(words);
+            self.entries[entry].error = Some(words);
         }
     }
 
     /// It has done it since.
     pub(super) fn untroubled(&mut self, entry: usize) {
-        if self.trouble[entry].take().is_some() {
-            let left = self.trouble.iter().flatten().next().cloned();
+        if self.entries[entry].error.take().is_some() {
+            let left = self.entries.iter().find_map(|entry| entry.error.clone());
             self.coordinator.open.trouble(self.id, left);
         }
     }

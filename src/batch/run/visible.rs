@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::entry::Number;
 use super::{BatchRun, WATCH};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
@@ -96,12 +97,11 @@ impl BatchRun {
     /// What was made is gone: it is free once the table is unlocked, and hidden until then.
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
-        self.reserved[entry] = true;
-        self.held[entry] = false;
-        self.resting[entry] = false;
+        self.entries[entry].number = Number::Freed;
+        self.entries[entry].is_held = false;
         let visibility = &self.coordinator.visibility;
         // Once somebody else's create went out, it stays so however often ours is undone.
-        self.contested[entry] |= self.plan.entries[entry].version().is_some()
+        self.entries[entry].is_contested |= self.plan.entries[entry].version().is_some()
             && visibility.watched(&line.table, &self.subject(entry), &self.fate)
                 == LateArrival::Contested;
     }
@@ -109,8 +109,8 @@ impl BatchRun {
     /// What the log is told of it.
     pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
         match settled {
-            Settled::Unseen if self.contested[entry] => Settled::Contested,
-            Settled::Leaving if self.contested[entry] => Settled::LeavingContested,
+            Settled::Unseen if self.entries[entry].is_contested => Settled::Contested,
+            Settled::Leaving if self.entries[entry].is_contested => Settled::LeavingContested,
             settled => settled,
         }
     }
@@ -138,7 +138,7 @@ impl BatchRun {
             (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
         visibility.release(line, subject, &self.fate, release, claim);
-        if self.contested[entry]
+        if self.entries[entry].is_contested
             && let Some(version) = self.plan.entries[entry].version()
         {
             visibility.contest(line, version);
@@ -156,14 +156,14 @@ impl BatchRun {
     pub(super) fn unlock(&mut self, share: usize, state: &State) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
-            match (self.reserved[entry], self.resting[entry]) {
+            match self.entries[entry].number {
                 // Another entry of the share was undone once more: this one rests, or is watched for, as before.
-                (true, true) => {}
-                (true, false) => {
+                Number::Resting => {}
+                Number::Freed => {
                     self.rest(entry, state);
-                    self.resting[entry] = true;
+                    self.entries[entry].number = Number::Resting;
                 }
-                (false, _) => self.forget(entry),
+                Number::Used => self.forget(entry),
             }
             if state.is_kept(entry) {
                 let line = &self.plan.entries[entry].line;

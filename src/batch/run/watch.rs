@@ -36,7 +36,7 @@ impl BatchRun {
             });
         }
         let turn = self.turn(entry, false);
-        let proof = self.proofs[entry].clone();
+        let proof = self.entries[entry].proof.clone();
         let locks = self.coordinator.locks.clone();
         let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
@@ -97,7 +97,7 @@ impl BatchRun {
             "a create landed after its batch was undone; it is undone as well"
         );
         self.coordinator.metrics.late_create();
-        (self.undoing, self.phase_begun) = (true, Instant::now());
+        self.timing.begin_undo();
         let shares = &self.plan.shape.shares;
         if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {
             self.unlocked[share] = false;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CALLERS, asked, fresh, setup};
 use crate::batches::{settled, until};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::harness::World;
 
 const CREATE: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CALLERS, Caller, asked, fresh, setup};
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{Reply, empty, full};
-use crate::world::World;
+use crate::harness::World;
 
 const NAMESPACES: [&str; 4] = ["own", "foreign", "lost", "nowhere"];
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::harness::World;
 
 const RENAME: &str = "/v1/table/west%24t1/rename";
 /// The forms in which catalogs say that they have no rename.

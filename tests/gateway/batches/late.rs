@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BATCH, numbers, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::client::full;
-use crate::world::World;
+use crate::harness::World;
 
 const TABLE: [&str; 2] = ["east", "t1"];
 

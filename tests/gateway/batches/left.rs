@@ -8,7 +8,7 @@ use super::{BATCH, assert_both, pair, settled, stage, stored, until, visible, wo
 use crate::catalog::BatchCreate;
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const WEST: &str = "/v1/table/west%24t1";
 /// A batch that waits for a lock in vain waits so long.

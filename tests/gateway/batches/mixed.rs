@@ -7,7 +7,7 @@ use super::{numbers, settled, stage, stored, told, until, visible, world};
 use crate::catalog::Catalog;
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::harness::World;
 
 const COMMIT: &str = "/v1/table/batch-commit";
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);

@@ -8,7 +8,7 @@ use super::{BATCH, pair, settled, start, stored, told, until};
 use crate::catalog::faults::{Fault, Gate};
 use crate::catalog::{BatchCreate, Catalog, MISSING};
 use crate::client::{Client, Reply};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const OLD: &str = "west%24t1";
 const NO_RENAME: &str = r#"{"error":"Not supported: rename_table not implemented","code":18}"#;

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{empty, full};
-use crate::world::Setup;
+use crate::harness::Setup;
 
 /// The gateway does these itself, or asks several catalogs.
 const OWN: [&str; 6] = [

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::catalog::faults::PATIENCE;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const BEGUN: &str =

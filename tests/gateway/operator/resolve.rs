@@ -8,7 +8,7 @@ use super::{
 use crate::batches::{BATCH, pair, start, stored, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
-use crate::world::World;
+use crate::harness::World;
 
 /// An aborted batch whose version 2 in `east` may be another writer's; its name.
 async fn unproven(world: &World) -> String {

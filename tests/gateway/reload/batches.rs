@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{logged, with};
 use crate::batches::{BATCH, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
-use crate::world::World;
+use crate::harness::World;
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 pub(super) const DELETE: &str = "batch_delete_table_versions";

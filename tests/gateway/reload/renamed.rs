@@ -6,7 +6,7 @@ use super::batches::{DELETE, counted, land, strand, undone, without_west};
 use super::with;
 use crate::batches::{pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
-use crate::world::World;
+use crate::harness::World;
 
 /// The configuration in which the backend west has another name, and its tables are where they were.
 fn west_renamed(yaml: &str) -> String {

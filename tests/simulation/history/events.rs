@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::{Entry, History, Kind};
 use crate::catalog::{BRANCH, Change, Onto, Spot};
+use crate::environment::Inner;
 use crate::scenario::{Scenario, backend_name};
-use crate::world::Inner;
 
 /// Whose message it was that a catalog acted on.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nsgate::protocol::operation::{Access, Operation};
 
 use crate::catalog::Question;
+use crate::environment::{Inner, World};
 use crate::scenario::Faults;
-use crate::world::{Inner, World};
 
 /// What becomes of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

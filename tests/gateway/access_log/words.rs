@@ -6,8 +6,8 @@ use tokio::net::TcpStream;
 
 use super::{EXISTS, SECRETS, is_access, lines, records, setup};
 use crate::batches::until;
+use crate::harness::Setup;
 use crate::token;
-use crate::world::Setup;
 
 /// The words are those of the metric, so that whoever sees one grow finds the requests.
 #[tokio::test]

@@ -30,7 +30,7 @@ const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
-const POWER: &[&str] = &["--test", "power"];
+const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
 
@@ -297,8 +297,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity beside a rival",
         file: EFFECTS,
-        right: "        let rival = self.intent.entries[entry].contested && !self.held[entry];",
-        wrong: "        let rival = false;",
+        right: "let has_rival = self.intent.entries[entry].contested && !known.is_held;",
+        wrong: "let has_rival = false;",
         checkers: &[SIMULATION],
     },
     Bug {
@@ -311,8 +311,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity of what was deleted",
         file: EFFECTS,
-        right: ".contested && !self.held[entry];",
-        wrong: ".contested && self.proofs[entry].is_none();",
+        right: ".contested && !known.is_held;",
+        wrong: ".contested && known.proof.is_none();",
         checkers: &[SIMULATION],
     },
     Bug {

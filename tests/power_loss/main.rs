@@ -5,7 +5,7 @@
 //! and the next life opens what the disk really holds. It must open, and hold exactly what was acknowledged, or that and
 //! the whole group of writes that was under way.
 //!
-//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power` runs more seeds; `NSGATE_POWER_SEED=7` runs that one.
+//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power_loss` runs more seeds; `NSGATE_POWER_SEED=7` runs that one.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

@@ -4,7 +4,7 @@ use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled};
 
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
-use crate::planted::Protocol;
+use crate::mutants::Protocol;
 use crate::setup::{Assumption, Flaw};
 use crate::visibility::Slot;
 use crate::world::{Flight, Late, Told, World, refusal};
