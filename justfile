@@ -58,8 +58,8 @@ simulate SEEDS:
     NSGATE_SEEDS={{ SEEDS }} cargo test --locked --release --test simulation
 
 # Plants every bug and sees it caught: a build for each
-planted:
-    NSGATE_PLANTED=all cargo test --locked --test planted -- --nocapture
+mutants:
+    NSGATE_MUTANTS=all cargo test --locked --test mutants -- --nocapture
 
 # Fuzzes one target: just fuzz token -max_total_time=600
 fuzz TARGET *ARGS:
