@@ -84,9 +84,10 @@ impl std::error::Error for Failure {}
 pub fn check(loaded: &Loaded) -> Result<(), Failure> {
     let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
     let unbuilt = runtime.block_on(build::check(&loaded.config));
-    match unbuilt.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::unbuilt(&loaded.origin, unbuilt)),
+    if unbuilt.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::unbuilt(&loaded.origin, unbuilt))
     }
 }
 

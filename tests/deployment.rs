@@ -37,9 +37,10 @@ fn yaml(name: &str) -> Value {
 fn below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => below(&path, found),
-            false => found.push(path),
+        if path.is_dir() {
+            below(&path, found);
+        } else {
+            found.push(path);
         }
     }
 }

@@ -113,9 +113,10 @@ impl Catalog {
             "describe" | "insert" => {
                 // Others have their turn, as while a socket is waited for.
                 tokio::task::yield_now().await;
-                match self.has(table) {
-                    true => answer(StatusCode::OK, LOADED),
-                    false => missing(),
+                if self.has(table) {
+                    answer(StatusCode::OK, LOADED)
+                } else {
+                    missing()
                 }
             }
             "declare" => {

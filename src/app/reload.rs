@@ -63,10 +63,7 @@ impl Reloader {
                     waiting.push(first);
                     Trigger::Request
                 }
-                _ = looks.tick() => match self.files_changed().await {
-                    true => Trigger::File,
-                    false => continue,
-                },
+                _ = looks.tick() => if self.files_changed().await { Trigger::File } else { continue },
             };
             // All of them asked before anything is read.
             while let Ok(more) = self.asked.try_recv() {
@@ -175,10 +172,7 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
             let new = new.name();
             return Some(format!("backend `{name}` is `{new}` now, and {batches} on with its catalog under the old name"));
         }
-        Some(match now(|new, old| new.name() == old.name()).is_some() {
-            true => format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none"),
-            false => format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none"),
-        })
+        Some(if now(|new, old| new.name() == old.name()).is_some() { format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none") } else { format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none") })
     });
     told.collect()
 }

@@ -27,9 +27,10 @@ pub enum Failure {
 impl Failure {
     /// Over a connection on which nothing has been answered yet, what is left of a request that was sent.
     pub(super) fn after_sending(cause: BoxError) -> Self {
-        match is_about_our_certificate(&*cause) {
-            true => Self::NotSent(cause),
-            false => Self::Lost(cause),
+        if is_about_our_certificate(&*cause) {
+            Self::NotSent(cause)
+        } else {
+            Self::Lost(cause)
         }
     }
 

@@ -136,9 +136,10 @@ impl Identifier {
         reason = "no names is the root: `is_root`"
     )]
     pub fn len(&self) -> usize {
-        match self.is_root() {
-            true => 0,
-            false => memchr::memchr_iter(0, self.joined.as_bytes()).count() + 1,
+        if self.is_root() {
+            0
+        } else {
+            memchr::memchr_iter(0, self.joined.as_bytes()).count() + 1
         }
     }
 
@@ -237,9 +238,10 @@ impl Identifier {
     /// The names with a NUL between them and in place of each `delimiter` that they hold: identifiers that are the same
     /// once they are joined by it have it in common, and their order is that of the paths.
     pub fn split(&self, delimiter: &str) -> Cow<'_, str> {
-        match self.joined.contains(delimiter) {
-            true => self.joined.replace(delimiter, "\0").into(),
-            false => Cow::Borrowed(&*self.joined),
+        if self.joined.contains(delimiter) {
+            self.joined.replace(delimiter, "\0").into()
+        } else {
+            Cow::Borrowed(&*self.joined)
         }
     }
 

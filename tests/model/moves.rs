@@ -194,7 +194,7 @@ impl World {
         match event {
             Event::Created(entry) | Event::Spoiled(entry, _) => self.facts[*entry].proof = true,
             Event::Lost(entry) | Event::RemovalLost(entry) | Event::NotDeleted(entry) => {
-                self.facts[*entry].unclear = true
+                self.facts[*entry].unclear = true;
             }
             Event::Decided(_) => self.knows = true,
             // What undo has in hand, or has let go, is free without this.

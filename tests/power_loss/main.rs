@@ -53,9 +53,10 @@ fn run(seed: u64, honesty: Honesty) -> Told {
         told.ended[ended as usize] += 1;
         told.trace = told.trace.rotate_left(1) ^ disk.trace();
         // A log that was not finished has no name yet: the next life makes one anew.
-        disk = match held.is_made() {
-            true => disk.after_power_loss(&mut chance),
-            false => Disk::new(honesty),
+        disk = if held.is_made() {
+            disk.after_power_loss(&mut chance)
+        } else {
+            Disk::new(honesty)
         };
     }
     // The last one is looked at only.

@@ -43,9 +43,10 @@ impl<'a> Denial<'a> {
 
     fn message(&self) -> String {
         let verb = verb(self.access);
-        let reach = match self.below {
-            true => "this reaches what is below, where ",
-            false => "",
+        let reach = if self.below {
+            "this reaches what is below, where "
+        } else {
+            ""
         };
         match self.rule {
             Some(rule) => format!(

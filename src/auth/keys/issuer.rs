@@ -102,9 +102,10 @@ impl Issuer {
             return Ok(());
         }
         let body = self.source.fetch().await?.body;
-        match KeySet::parse(&body, self.policy.algorithms(), |_, _| {})?.is_empty() {
-            true => Err("has no key that fits one of the issuer's `algorithms`; add its keys' algorithm there, or write the path of a file with others".into()),
-            false => Ok(()),
+        if KeySet::parse(&body, self.policy.algorithms(), |_, _| {})?.is_empty() {
+            Err("has no key that fits one of the issuer's `algorithms`; add its keys' algorithm there, or write the path of a file with others".into())
+        } else {
+            Ok(())
         }
     }
 
@@ -199,9 +200,12 @@ impl Issuer {
         };
         let taken = fetched.and_then(|fetched| self.take(fetched));
         // An issuer that publishes nothing to verify with is asked again as soon as one that is down.
-        let taken = taken.and_then(|age| match self.has_keys() {
-            true => Ok(age),
-            false => Err(NO_KEY.into()),
+        let taken = taken.and_then(|age| {
+            if self.has_keys() {
+                Ok(age)
+            } else {
+                Err(NO_KEY.into())
+            }
         });
         self.metrics.refreshed(taken.is_ok());
         if !self.has_keys() {

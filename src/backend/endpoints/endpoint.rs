@@ -161,9 +161,10 @@ impl Endpoint {
         let now = self.health.is_up() && self.breaker.is_closed();
         if now != *serves {
             *serves = now;
-            match now {
-                true => self.board.serving.fetch_add(1, Ordering::Relaxed),
-                false => self.board.serving.fetch_sub(1, Ordering::Relaxed),
+            if now {
+                self.board.serving.fetch_add(1, Ordering::Relaxed)
+            } else {
+                self.board.serving.fetch_sub(1, Ordering::Relaxed)
             };
         }
     }

@@ -140,9 +140,10 @@ impl RenameEnd {
 /// Looks at what is there, and makes the plan. Nothing has been written anywhere when this says no.
 async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
     let other = async {
-        match old.backend.name() == new.backend.name() {
-            true => Ok(()),
-            false => participant::can_deregister(&new.backend, &new.line(), &asker).await,
+        if old.backend.name() == new.backend.name() {
+            Ok(())
+        } else {
+            participant::can_deregister(&new.backend, &new.line(), &asker).await
         }
     };
     let (line, of_new) = (old.line(), new.line());

@@ -272,9 +272,10 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let refused = answer.status.is_client_error() || answer.status.is_server_error();
     if !refused || error.error.is_empty() {
-        let status = match answer.status.is_client_error() {
-            true => answer.status,
-            false => StatusCode::SERVICE_UNAVAILABLE,
+        let status = if answer.status.is_client_error() {
+            answer.status
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
         };
         return Refusal {
             status: status.as_u16(),

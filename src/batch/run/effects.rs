@@ -339,9 +339,10 @@ impl BatchRun {
                 BatchAnswer::Committed(self.answers())
             }
             Answer::Refused(refusal) => {
-                match self.written {
-                    true => metrics.aborted(),
-                    false => metrics.refused(),
+                if self.written {
+                    metrics.aborted()
+                } else {
+                    metrics.refused()
                 }
                 let written = self.written;
                 BatchAnswer::Refused { refusal, written }

@@ -84,9 +84,10 @@ impl Catalog for Willing {
             let body = body.collect_up_to(1 << 20).await.unwrap();
             let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
             let version = |version: &Value| json!({"version": version, "manifest_size": 6});
-            let answer = match head.uri.path().ends_with("list") {
-                true => json!({"versions": [version(&json!(1))]}),
-                false => json!({"version": version(&asked["version"])}),
+            let answer = if head.uri.path().ends_with("list") {
+                json!({"versions": [version(&json!(1))]})
+            } else {
+                json!({"version": version(&asked["version"])})
             };
             let mut response = Response::new(Body::full(answer.to_string()));
             *response.status_mut() = StatusCode::OK;

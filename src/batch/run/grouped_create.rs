@@ -64,9 +64,10 @@ impl GroupedCreates {
             let plan = Arc::clone(plan);
             let outcome = async move {
                 let sends = !given_up.load(Ordering::Relaxed);
-                Arc::new(match sends {
-                    true => all(&plan, group, &asker).await,
-                    false => none(&plan, group),
+                Arc::new(if sends {
+                    all(&plan, group, &asker).await
+                } else {
+                    none(&plan, group)
                 })
             };
             outcome.boxed().shared()

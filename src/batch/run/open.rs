@@ -233,9 +233,10 @@ fn change(action: &Action) -> String {
         Action::DeleteVersions { ranges } => {
             let said = ranges.iter().take(NAMED).map(|range| {
                 let last = range.end.saturating_sub(1);
-                match last == range.start {
-                    true => last.to_string(),
-                    false => format!("{} to {last}", range.start),
+                if last == range.start {
+                    last.to_string()
+                } else {
+                    format!("{} to {last}", range.start)
                 }
             });
             let said: Vec<String> = said.collect();

@@ -73,9 +73,12 @@ impl Coordinator {
             answer,
         };
         // A task that ends takes its batch away; one that panics does not.
-        let ended = || match self.open.has(id) {
-            true => ResolveError::Refused(ABANDONED.into()),
-            false => gone(),
+        let ended = || {
+            if self.open.has(id) {
+                ResolveError::Refused(ABANDONED.into())
+            } else {
+                gone()
+            }
         };
         let call = Call::Resolve(request);
         batch.send(call).await.map_err(|_| ended())?;

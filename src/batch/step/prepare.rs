@@ -71,9 +71,12 @@ impl State {
             return;
         };
         let preparing = self.phase == Phase::Preparing;
-        let sought = |lost, refusal| match preparing {
-            true => EntryState::Resolving { lost, refusal },
-            false => EntryState::Uncertain { lost },
+        let sought = |lost, refusal| {
+            if preparing {
+                EntryState::Resolving { lost, refusal }
+            } else {
+                EntryState::Uncertain { lost }
+            }
         };
         self.progress[entry] = match created {
             Created::Yes => EntryState::Created { lost },
@@ -144,9 +147,10 @@ impl State {
     }
 
     fn unproven(&self, entry: usize) -> Refusal {
-        let why = match self.may_create {
-            true => "the catalog does not say whether it created the version",
-            false => "the gateway stopped before it was created",
+        let why = if self.may_create {
+            "the catalog does not say whether it created the version"
+        } else {
+            "the gateway stopped before it was created"
         };
         Refusal {
             status: 503,

@@ -157,9 +157,10 @@ impl Names {
             return Err(StaleAnswer::Absent);
         }
         let mut changes = state.since(since).ok_or(StaleAnswer::Unknown)?;
-        match changes.any(|change| change.gone && change.table == table) {
-            true => Err(StaleAnswer::Absent),
-            false => Ok(()),
+        if changes.any(|change| change.gone && change.table == table) {
+            Err(StaleAnswer::Absent)
+        } else {
+            Ok(())
         }
     }
 

@@ -203,10 +203,11 @@ fn kept(order: Directive, streams: bool) -> Client {
         async move {
             keeper.order(order);
             let path = Body::full(request.uri().path().to_owned());
-            let body = match streams {
+            let body = if streams {
                 // Whoever answers early may let go of the request only then.
-                true => Body::stream(KeepAliveBody::new(path, request.into_body())),
-                false => path,
+                Body::stream(KeepAliveBody::new(path, request.into_body()))
+            } else {
+                path
             };
             Ok::<_, Infallible>(Response::new(body))
         }

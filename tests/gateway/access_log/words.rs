@@ -32,9 +32,10 @@ async fn a_refused_token_has_a_line_that_says_why() {
     ];
     for (reason, bearer) in &cases {
         let client = world.anonymous().header("x-request-id", reason);
-        let client = match bearer.is_empty() {
-            true => client,
-            false => client.header("authorization", bearer),
+        let client = if bearer.is_empty() {
+            client
+        } else {
+            client.header("authorization", bearer)
         };
         let reply = client.post(EXISTS, &json!({})).await;
         assert_eq!(reply.status, 401, "{reason}: {reply:?}");

@@ -114,9 +114,10 @@ async fn a_batch_needs_leave_to_write() {
         fresh(&world);
         let entries = json!({"entries": [version(&world, "own", "t1")]});
         let reply = caller.client(&world).post(CREATE, &entries).await;
-        match caller.may(true, "own") {
-            true => drop(reply.ok()),
-            false => assert_denied(&world, &reply, "entries[0]: ", caller.name),
+        if caller.may(true, "own") {
+            drop(reply.ok());
+        } else {
+            assert_denied(&world, &reply, "entries[0]: ", caller.name);
         }
     }
 }
@@ -162,16 +163,15 @@ async fn both_names_of_a_rename_are_checked() {
         let target = format!("/v1/table/{old}%24t1/rename");
         let reply = writer(&world, claims).post(&target, &body).await;
         let case = format!("{claims} {old} {body}");
-        match denied {
-            true => assert_denied(&world, &reply, "not allowed to write", &case),
-            false => {
-                assert_eq!(reply.status, 200, "{case}: {reply:?}");
-                let catalog = world.catalog(old);
-                let name = format!("{old}$t1");
-                let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
-                until("the old name is gone", gone).await;
-                settled(&world).await;
-            }
+        if denied {
+            assert_denied(&world, &reply, "not allowed to write", &case);
+        } else {
+            assert_eq!(reply.status, 200, "{case}: {reply:?}");
+            let catalog = world.catalog(old);
+            let name = format!("{old}$t1");
+            let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
+            until("the old name is gone", gone).await;
+            settled(&world).await;
         }
     }
 }

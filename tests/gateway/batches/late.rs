@@ -165,12 +165,13 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
     for alone in [true, false] {
         let mut world = undone("slot_cooldown: 0s").await;
         let version = stage(&world, "east", 2);
-        let (target, body) = match alone {
-            true => ("/v1/table/east%24t1/version/create", version),
-            false => (
+        let (target, body) = if alone {
+            ("/v1/table/east%24t1/version/create", version)
+        } else {
+            (
                 BATCH,
                 json!({"entries": [stage(&world, "west", 2), version]}),
-            ),
+            )
         };
         world.client().post(target, &body).await.ok();
         // One that is killed before it has written its end is watched afterwards.

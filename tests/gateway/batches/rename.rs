@@ -473,9 +473,10 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
     for acted in [false, true] {
         let mut world = world().await;
         let gate = Gate::new();
-        let fault = match acted {
-            false => Fault::HoldBefore(gate.clone()),
-            true => Fault::HoldAfter(gate.clone()),
+        let fault = if acted {
+            Fault::HoldAfter(gate.clone())
+        } else {
+            Fault::HoldBefore(gate.clone())
         };
         let east = world.catalog("east");
         east.fail_nth("register_table", &["east", "u"], 2, fault);
@@ -486,10 +487,11 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
         world.catalog("east").behave();
         world.restart().await;
         settled(&world).await;
-        match acted {
-            false => assert_unchanged(&world, "not registered").await,
+        if acted {
             // Nothing was missing but the record.
-            true => assert_renamed(&world, "east$u", "registered").await,
+            assert_renamed(&world, "east$u", "registered").await;
+        } else {
+            assert_unchanged(&world, "not registered").await;
         }
         gate.open();
     }

@@ -53,9 +53,10 @@ async fn every_operation_that_reads_is_tried_again_and_no_other() {
             catalog.behave();
             catalog.fail(name, Fault::ResetBefore);
         }
-        let id = match path.contains("namespace") {
-            true => "west",
-            false => "west%24t1",
+        let id = if path.contains("namespace") {
+            "west"
+        } else {
+            "west%24t1"
         };
         let target = path.replace("{id}", id).replace("{index_name}", "i");
         let (kind, body) = match sends {

@@ -72,9 +72,10 @@ async fn assert_over(world: &World, id: &str, case: &str) {
         );
     }
     let said = complained(&admin(world), &["resolve", id, "--abort"]).await;
-    let over = match watched {
-        true => "is over and its tables are unlocked".to_owned(),
-        false => format!("batch {id} is over: it was aborted"),
+    let over = if watched {
+        "is over and its tables are unlocked".to_owned()
+    } else {
+        format!("batch {id} is over: it was aborted")
     };
     assert!(said.contains(&over), "{case}: {said}");
 }

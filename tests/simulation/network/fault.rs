@@ -157,9 +157,10 @@ impl World {
                 changes_only,
                 removals,
             } => {
-                let percent = match question.own && question.matters() {
-                    true => percent.max(removals),
-                    false => percent,
+                let percent = if question.own && question.matters() {
+                    percent.max(removals)
+                } else {
+                    percent
                 };
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;

@@ -127,12 +127,13 @@ impl MarkFile {
             // Its making was cut short.
             (MarkState::Mark(beside), None) if beside.count == 0 => Ok(*beside),
             (MarkState::Mark(beside), Some(inside)) if inside.log == beside.log => {
-                match inside.count >= beside.count {
-                    true => Ok(inside),
-                    false => Err(self.refusal(&format!(
-                        "it is an old copy: it stands at mark {}, and {mark} says that the log has come to mark {}",
-                        inside.count, beside.count
-                    ))),
+                if inside.count >= beside.count {
+                    Ok(inside)
+                } else {
+                    Err(self.refusal(&format!(
+                    "it is an old copy: it stands at mark {}, and {mark} says that the log has come to mark {}",
+                    inside.count, beside.count
+                )))
                 }
             }
             (MarkState::Mark(_), _) => {

@@ -74,9 +74,10 @@ impl World {
             return Event::Found(entry, Finding::Absent);
         }
         self.seen_absent[entry] = !there && self.decision == Some(Decision::Abort);
-        let alike = match self.contested[entry] {
-            true => Match::Incomparable,
-            false => Match::Alike,
+        let alike = if self.contested[entry] {
+            Match::Incomparable
+        } else {
+            Match::Alike
         };
         let likeness = match self.catalog[entry] {
             Maker::Nobody => return Event::Found(entry, Finding::Absent),
@@ -143,9 +144,10 @@ impl World {
             return Event::RemovalLost(entry);
         }
         self.removals[entry] = Some(true);
-        match self.faulty(6) {
-            true => Event::RemovalLost(entry),
-            false => Event::Removed(entry),
+        if self.faulty(6) {
+            Event::RemovalLost(entry)
+        } else {
+            Event::Removed(entry)
         }
     }
 
@@ -159,9 +161,10 @@ impl World {
             return Some(Event::Landed(entry));
         }
         let waits = |late: &Late| late.entry() == entry && !self.taken[entry];
-        match self.late.iter().any(waits) {
-            true => None,
-            false => Some(Event::WatchOver(entry)),
+        if self.late.iter().any(waits) {
+            None
+        } else {
+            Some(Event::WatchOver(entry))
         }
     }
 

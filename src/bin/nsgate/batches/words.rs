@@ -219,9 +219,10 @@ impl Object {
 
 impl Resolved {
     fn words(&self) -> String {
-        let why = match self.why.is_empty() {
-            true => "no reason given".to_owned(),
-            false => plain(&self.why),
+        let why = if self.why.is_empty() {
+            "no reason given".to_owned()
+        } else {
+            plain(&self.why)
         };
         let (decision, who) = (plain(&self.decision), plain(&self.who));
         format!("{decision}, by {who}, {} ago: {why}", age(self.seconds_ago))
@@ -232,9 +233,10 @@ impl Resolved {
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
-        match character.is_control() {
-            true => plain.extend(character.escape_default()),
-            false => plain.push(character),
+        if character.is_control() {
+            plain.extend(character.escape_default());
+        } else {
+            plain.push(character);
         }
     }
     plain
