@@ -131,10 +131,12 @@ impl Copy {
             return None;
         }
         let run = self.cargo(&["test", "--locked"], checker);
+        let said = String::from_utf8_lossy(&run.stdout);
         if run.status.success() {
+            let ran = said.lines().any(|line| line.ends_with("... ok"));
+            assert!(ran, "no test is called {checker:?}");
             return None;
         }
-        let said = String::from_utf8_lossy(&run.stdout);
         let failed = said.lines().find_map(|line| {
             let test = line.strip_prefix("test ")?;
             test.strip_suffix(" ... FAILED").map(str::to_owned)
