@@ -1,9 +1,11 @@
-//! Batches of changes that span catalogs: all or nothing, although no catalog knows of the others.
+//! Batches of changes that span several catalogs. A batch happens completely or not at all, although no catalog knows
+//! about the others.
 //!
-//! Reading order: `step` is the protocol, a pure function; `plan` admits a request; `run` carries the effects out, and
-//! `run::recovery` goes on after a crash; `participant` asks one catalog; `api` begins batches and answers for them;
-//! `log`, `locks` and `visibility` are what all of it stands on. `visibility::reads` answers `version/list` and
-//! `version/describe` without what is hidden; `visibility::names` does so for names of tables.
+//! Reading order: `step` is the protocol, a pure function; `plan` admits a request; `run` carries out the effects, and
+//! `run::recovery` continues after a crash; `participant` sends requests to one catalog; `api` begins batches and
+//! answers for them; `log`, `locks` and `visibility` are the base for all of it. `visibility::reads` answers
+//! `version/list` and `version/describe` without the hidden versions; `visibility::names` does the same for names of
+//! tables.
 
 pub mod api;
 mod identities;
@@ -46,48 +48,48 @@ use locks::LockError;
 use log::{BatchId, Log, LogError};
 use step::Decision;
 
-/// How long a read waits for a table that is in a batch.
+/// The longest time that a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
-/// How often it is looked whether batches are still at work, when the process is to end.
+/// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
-/// How often old batches are forgotten.
+/// The interval at which old batches are removed from memory and from the log.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// The batches of one gateway, as the gateway sees them.
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    /// Which catalogs have no rename of their own, as far as that has been found out.
+    /// The names of the backends that are known to have no rename of their own.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
 }
 
-/// What is held in memory on account of batches, counted. Nothing of a batch that is over and forgotten is in it.
+/// Counts of the items that batches keep in memory. Finished batches that were forgotten are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Locks that somebody holds or waits for.
+    /// The number of locks that are held or waited for.
     pub locks: usize,
-    /// Lines of versions about which something is hidden or reserved.
+    /// The number of tables that have hidden or reserved versions.
     pub lines: usize,
-    /// Batches that are not over.
+    /// The number of batches that are not finished.
     pub open: usize,
-    /// Batches that are running, and outcomes that are in memory.
+    /// The number of running batches and of remembered outcomes.
     pub outcomes: usize,
 }
 
-/// A batch as a transaction.
+/// A batch in the form of a contract transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Where it stands.
+    /// The status of the batch.
     pub status: TransactionStatus,
-    /// The tables that it is about, each once.
+    /// The tables that the batch changes, each once.
     pub tables: Box<[TableKey]>,
 }
 
 /// The state of a batch, in the contract's words for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Undecided.
+    /// The batch is undecided.
     Running,
     /// COMMIT is durable.
     Succeeded,
@@ -96,12 +98,12 @@ pub enum TransactionStatus {
 }
 
 impl Batches {
-    /// Batches over a log.
+    /// Creates the batches over `log`, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self::over(Coordinator::new(log, settings, metrics))
     }
 
-    /// The same with a clock of one's own, for a simulation that must not depend on the time of day.
+    /// Creates the batches with the given clock, for a simulation that must not depend on the time of day.
     pub fn with_clock(
         log: Arc<dyn Log>,
         settings: BatchConfig,
@@ -125,14 +127,15 @@ impl Batches {
         }
     }
 
-    /// Other bounds, for what begins from now on. The log stays where it is.
+    /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
         self.outcomes.remember_for(settings.remember_outcomes);
         self.coordinator.configure(settings);
     }
 
-    /// These backends are configured now. Batches that run keep those that they began with; one that waits for a
-    /// backend goes on if it is there. What was found out about backends that are `new` under an old name is forgotten.
+    /// Takes over the backends of a new configuration. Running batches keep the backends that they began with; a batch
+    /// that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
+    /// that are `new` under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         for backend in backends.iter().filter(|backend| new(backend)) {
             self.without_rename.remove(backend.name());
@@ -142,25 +145,29 @@ impl Batches {
         self.coordinator.backends.send_replace(backends.to_vec());
     }
 
-    /// Entries that one batch may have.
+    /// The largest number of entries in one batch.
     pub fn max_entries(&self) -> usize {
         self.coordinator.settings().max_entries
     }
 
-    /// The identities of all catalogs since the process began.
+    /// The identities of all catalogs that were seen since the process began.
     pub fn identities(&self) -> &Identities {
         &self.identities
     }
 
-    /// Takes over what the log says is unfinished; to be awaited before anything is served. Answers how many there
-    /// were. `backends`: those that are configured.
+    /// Takes over the unfinished batches of the log and returns their number. Must be awaited before anything is
+    /// served. `backends` are the configured ones.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read or written.
     pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
         self.identities.are(backends);
         let finder = self.identities.finder(backends);
         crate::batch::run::recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
-    /// Forgets old batches from time to time; runs until it is dropped.
+    /// Calls [`Self::forget`] once a minute, until the future is dropped or the log fails.
     pub async fn forget_old(&self) {
         let mut tick = tokio::time::interval(FORGET_EVERY);
         loop {
@@ -171,7 +178,11 @@ impl Batches {
         }
     }
 
-    /// Forgets the batches that are over and older than `batch.remember_outcomes`, here and in the log.
+    /// Removes finished batches that are older than `batch.remember_outcomes`, from memory and from the log.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
     pub async fn forget(&self) -> Result<(), LogError> {
         let remember = self.coordinator.settings().remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
@@ -182,7 +193,7 @@ impl Batches {
         self.coordinator.log.forget(before).await
     }
 
-    /// How much is held in memory on account of batches.
+    /// Counts the items that batches keep in memory.
     pub fn kept(&self) -> MemoryUse {
         let Coordinator {
             locks,
@@ -198,31 +209,36 @@ impl Batches {
         }
     }
 
-    /// The names of tables that are hidden.
+    /// The hidden names of tables.
     pub fn names(&self) -> &Names {
         &self.coordinator.visibility.names
     }
 
-    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locked tables.
+    /// Limits how many requests wait for locked tables. `free` returns the number of requests that may still be served.
     pub fn leave_places(&self, free: Free) {
         self.coordinator.locks.leave_places(free);
     }
 
-    /// Waits until no batch is at work: what is left waits for a catalog that fails, for a person, or for what may yet
-    /// arrive. Endless where a catalog neither does its part nor says anything.
+    /// Waits until no batch is at work. The batches that remain wait for a failing catalog, for an operator, or for a
+    /// request that may still arrive. Never returns while a catalog neither does its part nor answers.
     pub async fn at_rest(&self) {
         while self.coordinator.open.is_at_work() {
             tokio::time::sleep(AT_WORK_EVERY).await;
         }
     }
 
-    /// The last thing before the process ends: what batches asked the log to write is written, and nothing after it.
+    /// Closes the log as the last step before the process ends. Writes of batches that were already requested are
+    /// completed; later ones are not.
     pub async fn close(&self) -> Result<(), LogError> {
         self.coordinator.log.close().await
     }
 
-    /// Has a batch take a person's decision: ABORT aborts one that is undecided, or has hazards deleted; COMMIT lets be
-    /// what undo or removal cannot come to.
+    /// Applies an operator's decision to a batch. ABORT aborts an undecided batch, or has the hazards of an aborted one
+    /// deleted. COMMIT keeps the versions and names that the undo or the removal cannot finish with.
+    ///
+    /// # Errors
+    ///
+    /// No open batch has this `id`, or nothing in the batch waits for this decision; see [`ResolveError`].
     pub async fn resolve(
         &self,
         id: &str,
@@ -235,24 +251,28 @@ impl Batches {
             .await
     }
 
-    /// The batches that are not over, the oldest first.
+    /// The unfinished batches, the oldest first.
     pub fn open(&self) -> Vec<OpenBatch> {
         self.coordinator.open.list()
     }
 
-    /// How many batches are open, by where they stand.
+    /// The numbers of open batches by phase.
     pub fn counts(&self) -> metrics::BatchCounts {
         self.coordinator.open.counts()
     }
 
-    /// An open batch, and each of its entries as it stands now; `None`: no open batch has this name.
+    /// An open batch and the current state of each of its entries; `None` if no open batch has this id.
     pub async fn look(&self, id: &str) -> Option<(OpenBatch, BatchInspection)> {
         let id = BatchId::from(Uuid::try_parse(id).ok()?);
         let look = self.coordinator.look(id).await?;
         Some((self.coordinator.open.get(id)?, look))
     }
 
-    /// A batch of this gateway, running or remembered: `None` if the name is none of its batches'.
+    /// A running or remembered batch of this gateway; `None` if none has this id.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
     pub async fn transaction(&self, id: &str) -> Result<Option<Transaction>, Error> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
@@ -271,7 +291,7 @@ impl Batches {
 }
 
 impl TransactionStatus {
-    /// The contract's word.
+    /// The status in the contract's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -282,7 +302,7 @@ impl TransactionStatus {
 }
 
 impl step::Refusal {
-    /// The refusal as the answer to a request.
+    /// Converts the refusal into the error that answers the request.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
@@ -297,7 +317,8 @@ fn unwritten(error: LogError) -> Error {
     Error::internal("the batch log cannot be written", error)
 }
 
-/// Why a table, or what is above it, was not held: `message` where the wait for it was in vain.
+/// Converts a failed wait for the lock of a table, or of a namespace above it. `message` is used when the wait timed
+/// out.
 fn locked(error: LockError, message: &str) -> Error {
     busy(match error {
         LockError::TimedOut => message,

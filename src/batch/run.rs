@@ -1,6 +1,6 @@
-//! Runs batches: carries out the effects of `step` and tells it what happened.
+//! Runs batches: carries out the effects of `step` and reports the results to it.
 //!
-//! One task a batch, apart from the request that asked for it: a client that goes away stops nothing.
+//! Each batch has its own task, apart from the request that began it, so a client that disconnects stops nothing.
 
 mod begin;
 mod calls;
@@ -53,34 +53,34 @@ use entry::EntryRun;
 use tags::Tags;
 use timing::Timing;
 
-/// Tells milliseconds since the epoch.
+/// Returns the time in milliseconds since the epoch.
 pub type WallClock = fn() -> u64;
 
-/// What all batches share.
+/// The state that all batches share.
 pub struct Coordinator {
-    /// The durable memory.
+    /// The durable log of batches.
     pub log: Arc<dyn Log>,
-    /// Who may touch which table.
+    /// The locks of tables.
     pub locks: Locks,
-    /// What readers may not see.
+    /// The versions and names that readers may not see.
     pub visibility: Visibility,
     settings: ArcSwap<BatchConfig>,
-    /// What new batches are called.
+    /// The generator of the ids of new batches.
     pub(in crate::batch) ids: Ids,
-    /// The counters.
+    /// The metrics of batches.
     pub metrics: metrics::Batch,
-    /// The batches with an INTENT and no end.
+    /// The batches with a durable INTENT and no durable end.
     pub open: OpenBatches,
-    /// The time that the log is told.
+    /// The clock for the times that the log records.
     pub clock: WallClock,
     calls: CallLimits,
-    /// How many batches there may be.
+    /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
-    /// Which catalogs have an atomic batch-create of their own, where that has been found out.
+    /// True for each backend, by name, whose catalog has an atomic batch-create; no entry if that is not known.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
-    /// Which catalogs keep the entity tags of staged manifests.
+    /// The catalogs that keep the entity tags of staged manifests.
     tags: Tags,
-    /// The backends of the configuration in use, as soon as it is not the first.
+    /// The backends of the configuration in use. Recovery gets those of the first configuration separately.
     pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
 }
 
@@ -89,7 +89,7 @@ pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
 pub use watch::{STRAYS, WATCH};
 
-/// One batch as it runs.
+/// One running batch.
 pub struct BatchRun {
     coordinator: Arc<Coordinator>,
     id: BatchId,
@@ -97,50 +97,50 @@ pub struct BatchRun {
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
     fate: CommitFlag,
-    /// The caller's, until the decision; the gateway's own after it.
+    /// The caller's context until the decision; `None` after it, when the gateway acts for itself.
     caller: Option<CallerContext>,
-    /// The request that asked for it.
+    /// The origin of the request that began the batch.
     origin: Origin,
     hold: Hold,
-    /// The shares that are unlocked.
+    /// True for each share whose table is unlocked.
     unlocked: Vec<bool>,
-    /// Room for it, less from its decision on.
+    /// The batch's place within the limits; a decided batch takes less.
     permit: Permit,
-    /// What people want of it.
+    /// The channel on which operators inspect the batch and decide about it.
     calls: mpsc::Receiver<Call>,
-    /// What they have decided.
+    /// The decisions of operators so far.
     resolved: Vec<Resolution>,
-    /// What one catalog makes together with others.
+    /// The creates that a catalog makes together with others, all or nothing.
     together: GroupedCreates,
-    /// Nothing that was not sent yet is created any more.
+    /// True once the batch is to be aborted: creates that were not sent yet are not sent any more.
     given_up: Arc<AtomicBool>,
     /// The entries, in request order.
     entries: Vec<EntryRun>,
-    /// When a removal last got no clear answer.
+    /// The time at which a removal last got no clear answer; `None` if there was none.
     removal_lost: Option<Instant>,
-    /// Entries of earlier batches that would claim, after a restart, a version that this one has made.
+    /// Entries of earlier batches that would claim, after a restart, a version that this batch has made.
     superseded: Vec<Claim>,
-    /// An INTENT is durable.
+    /// True if an INTENT is durable.
     written: bool,
     timing: Timing,
 }
 
-/// What an effect came to.
+/// The result of an effect.
 struct EffectOutcome {
     event: Event,
     hold: Option<Hold>,
     described: Option<(usize, CatalogDescription)>,
     trouble: Option<(usize, Refusal)>,
-    /// A group whose catalog has no batch-create.
+    /// A group whose catalog turned out to have no batch-create.
     apart: Option<usize>,
-    /// An entry of which a removal has reached its catalog.
+    /// An entry whose removal may have reached its catalog.
     may_be_gone: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, EffectOutcome>>;
 
 impl Coordinator {
-    /// A coordinator over a log.
+    /// Creates a coordinator over a log, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self {
             log,
@@ -159,18 +159,23 @@ impl Coordinator {
         }
     }
 
-    /// The bounds as they are now.
+    /// The current settings.
     pub fn settings(&self) -> Guard<Arc<BatchConfig>> {
         self.settings.load()
     }
 
-    /// Other bounds, for what begins from now on. The log stays where it is.
+    /// Replaces the settings for batches that begin from now on. The log stays where it is.
     pub fn configure(&self, settings: BatchConfig) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// A create of this version, by somebody whom the log does not know, is about to go to the catalog. Batches that
-    /// had undone theirs must not take it for their own after a restart; but theirs may still land instead.
+    /// Records that a create of this version is about to go to the catalog for a writer that the log does not know.
+    /// Batches that had undone their version of this number must not take the new one for theirs after a restart; but
+    /// theirs may still land instead.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
     pub async fn contest(&self, line: &TableBranch, version: u64) -> Result<(), LogError> {
         for ((id, entry), settled) in self.visibility.uncontested(line, version) {
             self.log.note(id, entry, settled).await?;
@@ -180,8 +185,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A create that was let through has succeeded: that version is its writer's, after a restart, too. Nobody sees it
-    /// before the log knows, for what has been seen must not be hidden again.
+    /// Records that a create that was let through has succeeded: the version belongs to its writer, also after a
+    /// restart. Readers see it only after the log has this, because a version that was seen must not be hidden again.
     pub async fn taken(&self, line: &TableBranch, version: u64) {
         let claims = self.visibility.claims(line, version);
         if self.disclaim(claims).await.is_ok() {
@@ -190,22 +195,22 @@ impl Coordinator {
         }
     }
 
-    /// A change of somebody else has ended without an answer: what it makes, `version` or one that its catalog chooses, may
-    /// still land.
+    /// Records that another writer's change ended without an answer. The version that it makes may still land:
+    /// `version`, or one that the catalog chooses (`None`).
     pub fn unanswered(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         self.visibility.add_stray(table, version, STRAYS);
     }
 
-    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: whatever was
-    /// answered, it may have made a version that was let go.
+    /// Records that a create of this version, or a change whose version the catalog chose (`None`), has ended. Whatever
+    /// the answer was, it may have made a version that a batch had given up.
     pub async fn attempted(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         let rest = self.settings().slot_cooldown;
         let claims = self.visibility.attempted(table, version, rest);
-        // When the log cannot write, the process is about to end.
+        // If the log cannot be written, the process is about to end.
         let _ = self.disclaim(claims).await;
     }
 
-    /// The name is about to go to another table, or to none.
+    /// Records that the name is about to go to another table, or to none.
     pub async fn renamed(&self, table: &TableKey) {
         let _ = self.disclaim(self.visibility.renamed(table)).await;
     }
@@ -219,17 +224,17 @@ impl Coordinator {
 }
 
 impl BatchRun {
-    /// From INTENT on, the batch is there for people to see and to decide about.
+    /// Opens the batch for operators, from INTENT on: they can see it and decide about it.
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
         self.coordinator.open.insert(self.id, &self.intent, caller);
     }
 
-    /// Runs the batch to its end. One with a hazard keeps its table locked until a person resolves it.
+    /// Runs the batch to its end. A batch with a hazard keeps its table locked until an operator resolves it.
     ///
-    /// What is to be done first is begun before this returns: what a recovered batch made, and what it let go, is seen
-    /// from the start.
+    /// The first effects are begun before this returns, so that the versions that a recovered batch made or gave up are
+    /// hidden from the start.
     pub fn run(
         mut self,
         state: State,
@@ -267,8 +272,8 @@ impl BatchRun {
             let event = tokio::select! {
                 biased;
                 Some(done) = pending.next() => match done.event {
-                    // It was found by undo already: the table is locked, or free without this hold; and as long as
-                    // undo has it in hand, it stays hidden.
+                    // Undo has found it already: the table is locked, or free without this hold. While undo works on
+                    // it, it stays hidden.
                     Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(entry) => {
                         effects = Vec::new();
                         continue;
@@ -284,14 +289,14 @@ impl BatchRun {
                         }
                     }
                 }
-                // Neither can happen: an open batch keeps its caller.
+                // This cannot happen: an open batch keeps the sender of its calls.
                 else => return std::future::pending().await,
             };
             (state, effects) = step(state, event);
         }
     }
 
-    /// Takes what an effect has brought along.
+    /// Takes over the result of an effect and returns its event.
     fn learn(&mut self, done: EffectOutcome) -> Event {
         if let Some(hold) = done.hold {
             self.hold.join(hold);
@@ -304,7 +309,8 @@ impl BatchRun {
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
-            // The log is told that it is over: nothing that is contested from now on may be written after that.
+            // The log is about to record that the watch is over. Contests that begin from now on must not be written
+            // after that.
             Event::WatchOver(entry) => {
                 let line = &self.plan.entries[entry].line;
                 self.coordinator.visibility.noted(line, (self.id, entry));
@@ -348,13 +354,13 @@ impl BatchRun {
         }
     }
 
-    /// Ends a phase and begins the next.
+    /// Ends a phase and begins the next one.
     fn lap(&mut self, phase: Phase) {
         let metrics = &self.coordinator.metrics;
         self.timing.end(phase, metrics, &self.origin);
     }
 
-    /// What waits for a person is made known, once for each reason.
+    /// Reports entries that wait for an operator, once for each reason.
     fn tell_hazards(&mut self, state: &State) {
         let mut hazards = vec![None; self.entries.len()];
         for (entry, hazard) in state.hazards() {
@@ -396,7 +402,7 @@ impl From<Event> for EffectOutcome {
     }
 }
 
-/// Milliseconds since the epoch.
+/// The current time in milliseconds since the epoch.
 pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))

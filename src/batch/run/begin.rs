@@ -1,4 +1,4 @@
-//! How a batch comes to run: for a caller, or, after a restart, out of the log.
+//! The construction of batches: new ones for a caller, and those that are recovered from the log.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
 
 impl BatchRun {
-    /// A new batch on behalf of a caller.
+    /// Creates a batch on behalf of a caller.
     pub(in crate::batch) fn new(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -37,8 +37,8 @@ impl BatchRun {
         run
     }
 
-    /// A batch from the log, with the proofs that it holds, before anything is served: its tables are locked and its
-    /// versions hidden.
+    /// Creates a batch from the log, with the recorded proofs, before anything is served. Its tables are already
+    /// locked; its versions are hidden here.
     pub fn recovered(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -83,7 +83,7 @@ impl BatchRun {
             hold,
             unlocked: vec![false; plan.shape.shares.len()],
             permit,
-            // Closed until the batch is open to people.
+            // Closed until the batch is open to operators.
             calls: mpsc::channel(1).1,
             resolved: Vec::new(),
             together: GroupedCreates::new(&plan),
@@ -100,12 +100,12 @@ impl BatchRun {
         }
     }
 
-    /// What people had decided before a restart.
+    /// Takes over the decisions that operators had taken before a restart.
     pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
         self.resolved = resolved;
     }
 
-    /// What may have been somebody else's before a restart may be still.
+    /// Takes over which entries were contested before a restart: their versions may still be another writer's.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
         for (entry, settled) in self.entries.iter_mut().zip(settled) {
             entry.is_contested = settled.is_some_and(Settled::is_contested);

@@ -1,4 +1,4 @@
-//! What each effect of the protocol is: a question to a catalog, a write to the log, a change of who sees what.
+//! The effects of the protocol as requests to catalogs, writes to the log, and changes of visibility.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,11 +26,11 @@ use crate::error::code::Code;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 
-/// The first pause before a catalog is asked again, and the longest.
+/// The shortest and the longest pause before a request to a catalog is retried.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 impl BatchRun {
-    /// Carries an effect out at once, or begins to.
+    /// Carries out an effect at once, or starts it and adds it to `pending`.
     pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
         match effect {
             Effect::Lock => pending.push(self.lock()),
@@ -70,7 +70,8 @@ impl BatchRun {
                 let (id, now) = (self.id, self.coordinator.clock);
                 let superseded = std::mem::take(&mut self.superseded);
                 pending.push(logged(async move {
-                    // Once this batch is over its COMMIT may be forgotten, and says no more whose these versions are.
+                    // Once this batch has ended, its COMMIT may be forgotten. Then it no longer shows who made these
+                    // versions.
                     for (other, entry) in superseded {
                         log.note(other, entry, Settled::Theirs).await?;
                     }
@@ -81,7 +82,8 @@ impl BatchRun {
         }
     }
 
-    /// Locks at once, or waits in the waiting room, where the batch takes no other one's place.
+    /// Takes the locks at once, or waits for them in the waiting room, where the batch does not block the place of
+    /// another.
     fn lock(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let coordinator = Arc::clone(&self.coordinator);
         let plan = Arc::clone(&self.plan);
@@ -139,7 +141,8 @@ impl BatchRun {
         })
     }
 
-    /// The tables are locked: whatever else may land as a version of the batch was sent before.
+    /// Writes INTENT. The tables are locked, so a foreign create that may land as a version of the batch was sent
+    /// before.
     fn log_intent(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let visibility = &self.coordinator.visibility;
         for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
@@ -152,7 +155,8 @@ impl BatchRun {
         let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
         let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            // A version that a person keeps, should this batch not be undone safely, is not another batch's to delete.
+            // If this batch cannot be undone safely and an operator keeps its version, no other batch may delete that
+            // version.
             for entry in &plan.entries {
                 if let Some(version) = entry.version() {
                     coordinator.contest(&entry.line, version).await?;
@@ -223,7 +227,7 @@ impl BatchRun {
                 .at(entry),
             };
             let created = match created {
-                // A catalog that has never kept a size makes manifests of its own.
+                // A catalog that has never kept a size writes manifests of its own, so a different size means nothing.
                 CreateOutcome::Strange(_, described) if !tags.keeps_sizes(asked) => {
                     CreateOutcome::Yes(described)
                 }
@@ -281,9 +285,9 @@ impl BatchRun {
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
-            // Somebody else has asked for it since the batch had let it go.
+            // Another writer has created this number since the batch gave it up.
             let contested = || visibility.watched(table, &subject, &fate) == LateArrival::Contested;
-            // What looks alike counts for ours only where no other create can have made it.
+            // A version that looks alike counts as ours only if no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Match::Alike
                 && asked.version().is_some()
@@ -353,13 +357,13 @@ impl BatchRun {
             }
         });
         metrics.phase(Phase::Total, self.timing.begun().elapsed());
-        // What is left to do is the gateway's own business, and the caller's token is not for it.
+        // The remaining work is the gateway's own and must not use the caller's token.
         if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
             self.caller = None;
         }
     }
 
-    /// What catalogs said of each entry, to answer with; `null` where there is nothing to say.
+    /// The catalogs' descriptions of the entries, for the answer; `null` where there is none.
     fn answers(&self) -> Vec<Box<RawValue>> {
         let described = self.entries.iter().map(|entry| &entry.described);
         let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
@@ -375,13 +379,13 @@ impl BatchRun {
             timeout: Duration::ZERO,
         };
         CallerContext {
-            // Time enough for a second attempt within the bound.
+            // A third of the time limit leaves time for a second attempt.
             timeout: self.coordinator.settings().prepare_timeout / 3,
             ..self.caller.clone().unwrap_or_else(own)
         }
     }
 
-    /// The next question about an entry; `again` after a pause that grows.
+    /// The next request about an entry; with `again`, after a pause that grows with each retry.
     pub(super) fn turn(&mut self, entry: usize, again: bool) -> CallTurn {
         let mut pause = None;
         if again {
@@ -403,7 +407,7 @@ impl BatchRun {
 }
 
 impl Event {
-    /// What the catalog said goes with it, for people.
+    /// Combines the event with the catalog's error about the entry, which operators are shown.
     fn but(self, entry: usize, refusal: Refusal) -> EffectOutcome {
         EffectOutcome {
             trouble: Some((entry, refusal)),
@@ -413,7 +417,7 @@ impl Event {
 }
 
 impl CreateOutcome {
-    /// The outcome, naming the entry where it is a refusal.
+    /// Adds the index of the entry to a refusal.
     pub(super) fn at(self, entry: usize) -> Self {
         match self {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
@@ -427,15 +431,15 @@ impl CreateOutcome {
 }
 
 impl Refusal {
-    /// The refusal, naming the entry.
+    /// Adds the index of the entry to the message.
     pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
         self.message = format!("entries[{entry}]: {}", self.message);
         self
     }
 }
 
-/// A write to the log. When the log cannot write any more the process is about to end, and nothing may be told before
-/// it does.
+/// Writes to the log. When the log cannot be written any more, the process is about to end, and nothing may be reported
+/// before it does. The future then never completes.
 fn logged(
     write: impl Future<Output = Result<Event, LogError>> + Send + 'static,
 ) -> BoxFuture<'static, EffectOutcome> {
@@ -447,7 +451,7 @@ fn logged(
     })
 }
 
-/// Nobody is told: the batch has failed already.
+/// The refusal of a create that was not sent. No client sees it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
     Refusal {
         status: 503,

@@ -1,4 +1,4 @@
-//! One entry of a batch that runs: the proof of what was created, and where its version number stands.
+//! One entry of a running batch: the proof of its create, and the state of its version number.
 
 use crate::batch::log::Proof;
 use crate::batch::participant::CatalogDescription;
@@ -12,9 +12,9 @@ pub(super) struct EntryRun {
     /// The object as its catalog last described it.
     pub(super) described: Option<CatalogDescription>,
     /// True if the create was answered and no removal has reached the catalog since, in this life of the gateway or an
-    /// earlier one. Nobody else can then have made what has its number.
+    /// earlier one. Then no other writer can have made the version that has its number.
     pub(super) is_held: bool,
-    /// True if somebody else may have used the number after it was freed.
+    /// True if another writer may have used the number after it was freed.
     pub(super) is_contested: bool,
     /// The number after an undo.
     pub(super) number: Number,
@@ -34,6 +34,6 @@ pub(super) enum Number {
     Used,
     /// Freed by undo; its cool-down begins when the table is unlocked.
     Freed,
-    /// In cool-down, or watched.
+    /// Freed, and in cool-down or watched.
     Resting,
 }

@@ -19,7 +19,7 @@ use crate::request::origin::Origin;
 /// A log that takes no time and is never read.
 #[derive(Default)]
 pub(super) struct Nothing {
-    /// It breaks down over this.
+    /// The write at which it fails; none if empty.
     pub(super) breaks_over: &'static str,
 }
 
@@ -66,10 +66,10 @@ impl Log for Nothing {
     }
 }
 
-/// A catalog whose tables have version 1, and that makes whatever it is asked for.
+/// A catalog whose tables have version 1, and that makes every version of a request.
 #[derive(Default)]
 pub(super) struct Willing {
-    /// Or answers nobody.
+    /// True if it never answers.
     pub(super) hangs: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
     }
 }
 
-/// Version 2 of each.
+/// A batch that creates version 2 of each table.
 pub(super) fn call(tables: [&str; 2], key: Option<&str>) -> BatchCall {
     let entry = |table: &str| json!({"id": [table], "version": 2, "manifest_path": "m", "manifest_size": 6});
     let body = json!({"entries": tables.map(entry)}).to_string();

@@ -1,4 +1,5 @@
-//! What one catalog makes all or nothing is asked for with one request, and every entry of it learns its own part.
+//! Grouped creates: entries that one catalog makes all or nothing are sent in one request, and each entry gets its own
+//! result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use crate::batch::participant::{self, CallerContext, CreateOutcome};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 
-/// The requests that were sent for groups. An entry that asks again joins, or sends, the next one.
+/// The requests that were sent for groups. The retry of an entry joins the next request of its group, or sends it.
 pub(super) struct GroupedCreates {
     sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
     attempts: Vec<u32>,
-    /// The groups of which a catalog turned out to have no batch-create.
+    /// The groups whose catalog turned out to have no batch-create.
     apart: HashSet<usize>,
 }
 
 struct Outcome {
-    /// By entry of the group.
+    /// The results by entry of the group.
     created: HashMap<usize, CreateOutcome>,
-    /// Whether the catalog has a batch-create, if it was asked.
+    /// True if the catalog has a batch-create; `None` if no request was sent.
     supported: Option<bool>,
 }
 
@@ -36,20 +37,21 @@ impl GroupedCreates {
         }
     }
 
-    /// The entry's catalog has no batch-create: from now on each entry of the group is asked for by itself, for the others
-    /// may have been answered.
+    /// Records that the group's catalog has no batch-create. From now on each entry is sent by itself, because the
+    /// others may have been answered.
     pub(super) fn fall_apart(&mut self, group: usize) {
         self.apart.insert(group);
     }
 
-    /// Whether the entries of the group are asked for with one request.
+    /// True if the entries of the group are sent in one request.
     pub(super) fn is_one(&self, group: usize) -> bool {
         !self.apart.contains(&group)
     }
 
-    /// The create of an entry that belongs to a group. Answers also whether the catalog has a batch-create, if it was
-    /// asked. Whether it still is, once the batch may have been `given_up`, is one question for the whole group: what one
-    /// entry has sent is every entry's, also of those that wait for their turn until after that.
+    /// Creates an entry of a group. Also returns whether the catalog has a batch-create; `None` if no request was sent.
+    ///
+    /// `given_up` is checked once for the whole group: the request that one entry sends is also that of the entries
+    /// whose turn comes after the batch was given up.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
@@ -88,7 +90,7 @@ fn members(plan: &Plan, group: usize) -> Vec<usize> {
     members.map(|(entry, _)| entry).collect()
 }
 
-/// Nothing was sent.
+/// The results of a group whose request was not sent.
 fn none(plan: &Plan, group: usize) -> Outcome {
     let members = members(plan, group).into_iter();
     Outcome {
@@ -111,7 +113,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
                 .map(|(entry, created)| (entry, created.at(entry)))
                 .collect()
         }
-        // Some catalogs act and refuse: what is not sent by itself may be there all the same.
+        // Some catalogs act and then refuse, so a version may exist although its own create was not sent.
         None => {
             let created = singly(plan, &members, asker).await.into_iter();
             created
@@ -125,7 +127,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
     Outcome { created, supported }
 }
 
-/// A catalog that turned out to have no batch-create makes one after the other, each line up to the first that fails.
+/// Sends the creates one after the other to a catalog without batch-create, in each share up to the first failure.
 async fn singly(
     plan: &Plan,
     members: &[usize],
@@ -154,7 +156,7 @@ async fn singly(
     lines.into_iter().flatten().collect()
 }
 
-/// What those after it are told, which were never sent.
+/// The refusal for the later entries of the share, which are not sent; `None` if the create succeeded.
 fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
     match outcome {
         CreateOutcome::Yes(_) => None,

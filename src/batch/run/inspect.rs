@@ -1,6 +1,7 @@
-//! What a person sees of one batch: where each entry stands, what was expected and found, what its catalog last said.
+//! An operator's view of one batch: the state of each entry, the expected and the found version, and the last error of
+//! its catalog.
 //!
-//! It is put together when somebody looks; a batch that nobody looks at pays nothing for it.
+//! The view is built on request, so that other batches pay nothing for it.
 
 use serde::Serialize;
 
@@ -9,39 +10,39 @@ use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Decision, Event, Refusal, State, step};
 
-/// Letters of a catalog's error that are kept.
+/// The largest number of characters of a catalog's error that are kept.
 const MAX_WORDS: usize = 300;
 
-/// One batch, looked at.
+/// The details of one batch.
 #[derive(Clone, Debug, Default)]
 pub struct BatchInspection {
-    /// By entry; empty if the batch had no time to answer.
+    /// The entries in request order; empty if the batch did not answer in time.
     pub entries: Vec<EntryInspection>,
-    /// What people have decided about it.
+    /// The decisions of operators about it so far.
     pub resolved: Vec<Resolution>,
-    /// The decisions that it would take now.
+    /// The decisions that the batch would take now.
     pub takes: Vec<Decision>,
 }
 
-/// One entry of it.
+/// The details of one entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryInspection {
-    /// Where it stands, in a word.
+    /// The state of the entry, in a word or two.
     pub state: &'static str,
-    /// The catalog has answered that it created it.
+    /// True if the catalog answered that it created the version or name.
     pub created: bool,
-    /// What the create was answered with, or else what the client staged.
+    /// The answer to the create; before there is one, what the client staged.
     pub expected: Proof,
-    /// What the catalog had when it was last asked.
+    /// The version or name that the catalog last reported; `None` if it has reported none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Proof>,
-    /// What the catalog last said instead of doing what it was asked for.
+    /// The last error of the catalog, if a request about the entry has not succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl BatchInspection {
-    /// A batch that nothing can be found out about.
+    /// The details of a batch with a backend that is not configured, about which nothing can be found out.
     pub(super) fn stranded(intent: &Intent) -> Self {
         let entries = intent.entries.iter().map(|entry| EntryInspection {
             state: "stranded",
@@ -84,7 +85,7 @@ impl BatchRun {
         }
     }
 
-    /// A catalog did not do, or not say, what it was asked for.
+    /// Records a catalog's error about an entry. It is logged and shown to operators.
     pub(super) fn record_error(&mut self, entry: usize, refusal: Refusal) {
         let Entry { backend, line, .. } = &self.plan.entries[entry];
         let mut words = refusal.message;
@@ -95,7 +96,7 @@ impl BatchRun {
         if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
             words.truncate(end);
         }
-        // It is asked again and again, and told once.
+        // The request is retried many times; log the same error only once.
         if self.entries[entry].error.as_ref() != Some(&words) {
             tracing::warn!(
                 batch = %self.id, %backend, table = %line.table.table, cause = words,
@@ -106,7 +107,7 @@ impl BatchRun {
         }
     }
 
-    /// It has done it since.
+    /// Removes the error of an entry after its request has succeeded.
     pub(super) fn untroubled(&mut self, entry: usize) {
         if self.entries[entry].error.take().is_some() {
             let left = self.entries.iter().find_map(|entry| entry.error.clone());
@@ -115,7 +116,8 @@ impl BatchRun {
     }
 }
 
-/// Whether something in the batch waits for this decision: it would do something. What is being deleted is not kept.
+/// True if something in the batch waits for this decision, so that the decision would have an effect. A version that is
+/// being deleted cannot be kept.
 pub(super) fn takes(state: &State, decision: Decision) -> bool {
     if decision == Decision::Commit && state.is_deleting() {
         return false;

@@ -1,4 +1,4 @@
-//! The batches that are not over, for whoever looks after them.
+//! The unfinished batches, as operators see them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
 use crate::metrics::{BatchCounts, BatchState};
 
-/// Ranges of versions that are named to a person.
+/// The largest number of version ranges that are listed for an operator.
 const NAMED: usize = 4;
-/// Why a version is not deleted that something stands on.
+/// The reason shown when a version is not deleted because a later version was built on it.
 pub const BUILT_ON: &str = "a later version was built on it";
 
 /// Every batch with a durable INTENT and no durable end.
@@ -26,60 +26,61 @@ struct Open {
     caller: mpsc::Sender<Call>,
 }
 
-/// One of them.
+/// One unfinished batch.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenBatch {
-    /// Its name, the `transaction_id` of its answer.
+    /// The id of the batch, the `transaction_id` of its answer.
     pub id: String,
-    /// Where it stands.
+    /// The state of the batch.
     pub state: BatchState,
-    /// When it began, in milliseconds since the epoch.
+    /// The time at which it began, in milliseconds since the epoch.
     pub since_millis: u64,
-    /// Until when something that it sent may still arrive, in milliseconds since the epoch, once nothing else is left.
+    /// The time until which a request that it sent may still arrive, in milliseconds since the epoch; `None` until only
+    /// that is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched_until_millis: Option<u64>,
-    /// What a catalog last said instead of doing what it was asked for.
+    /// The last error of a catalog, if a request to it has not succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its changes.
+    /// The changes of the batch.
     pub entries: Vec<OpenEntry>,
 }
 
-/// One change of it.
+/// One change of a batch.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenEntry {
     /// The backend's name.
     pub backend: Arc<str>,
     /// The catalog's own identifier, its names joined by `$`.
     pub table: String,
-    /// The branch, if not the main one.
+    /// The branch; `None` for the main one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// `create_version`, `declare`, `register`, `deregister` or `delete_versions`.
     pub action: &'static str,
-    /// The version that is created.
+    /// The version that is created; `None` for other actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The same for a person, such as `create version 7`.
+    /// The change in words, such as `create version 7`.
     pub change: String,
-    /// Why it could not be deleted, if a person must look.
+    /// The reason why it could not be deleted; `None` unless it waits for an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hazard: Option<&'static str>,
 }
 
 impl OpenBatch {
-    /// How long ago it began.
+    /// The time since it began.
     pub fn age(&self) -> Duration {
         Duration::from_millis(now_millis().saturating_sub(self.since_millis))
     }
 
-    /// How long something that it sent may still arrive, once nothing else is left.
+    /// The time for which a request that it sent may still arrive; zero before only that is left.
     pub fn watched_for(&self) -> Duration {
         let until = self.watched_until_millis.unwrap_or_default();
         Duration::from_millis(until.saturating_sub(now_millis()))
     }
 
-    /// Its changes that wait for a person.
+    /// The number of its changes that wait for an operator.
     pub fn hazards(&self) -> usize {
         let hazards = self.entries.iter().filter(|entry| entry.hazard.is_some());
         hazards.count()
@@ -87,19 +88,19 @@ impl OpenBatch {
 }
 
 impl OpenBatches {
-    /// All of them, the oldest first.
+    /// All unfinished batches, the oldest first.
     pub fn list(&self) -> Vec<OpenBatch> {
         let mut open: Vec<OpenBatch> = self.0.iter().map(|open| open.shown.clone()).collect();
         open.sort_by(|one, other| one.id.cmp(&other.id));
         open
     }
 
-    /// How many there are.
+    /// The number of unfinished batches.
     pub(in crate::batch) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether one of them is being made, undone or finished, and no catalog has said that it cannot.
+    /// True if at least one batch is being prepared, undone or finished, and no catalog has reported an error for it.
     pub(in crate::batch) fn is_at_work(&self) -> bool {
         self.0.iter().any(|open| {
             let works = [
@@ -111,12 +112,12 @@ impl OpenBatches {
         })
     }
 
-    /// Whether this is one of them.
+    /// True if the batch is unfinished.
     pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
         self.0.contains_key(&id)
     }
 
-    /// How many stand where, and since when.
+    /// The numbers of batches by state, with their ages and hazards.
     pub fn counts(&self) -> BatchCounts {
         let mut census = BatchCounts::default();
         for open in &self.0 {
@@ -126,12 +127,12 @@ impl OpenBatches {
         census
     }
 
-    /// The way to a batch's task, if it is open.
+    /// The channel to the batch's task; `None` if the batch is not open.
     pub(super) fn caller(&self, id: BatchId) -> Option<mpsc::Sender<Call>> {
         self.0.get(&id).map(|open| open.caller.clone())
     }
 
-    /// One of them.
+    /// The batch with this id; `None` if it is not open.
     pub fn get(&self, id: BatchId) -> Option<OpenBatch> {
         self.0.get(&id).map(|open| open.shown.clone())
     }
@@ -152,7 +153,7 @@ impl OpenBatches {
         let shown = OpenBatch {
             id: id.to_string(),
             state: BatchState::Undecided,
-            // Its name is later than it where the clock was set back.
+            // The time in the id is in the future if the clock was set back.
             since_millis: began(id).min(now_millis()),
             watched_until_millis: None,
             error: None,
@@ -169,12 +170,12 @@ impl OpenBatches {
         self.change(id, |batch| batch.state = state);
     }
 
-    /// One of its backends is not configured any more.
+    /// Records that one of the batch's backends is not configured any more.
     pub(super) fn stranded(&self, id: BatchId) {
         self.change(id, |batch| batch.state = BatchState::Stranded);
     }
 
-    /// Only what was sent and may still arrive is watched for.
+    /// Records that the batch only watches for requests that were sent and may still arrive.
     pub(super) fn watching(&self, id: BatchId) {
         self.change(id, |batch| {
             if batch.state != BatchState::Watching {
@@ -185,7 +186,7 @@ impl OpenBatches {
         });
     }
 
-    /// An entry waits for a person, or not any more.
+    /// Records that an entry waits for an operator, or with `None` that it does not any more.
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
             batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
@@ -199,12 +200,12 @@ impl OpenBatches {
         });
     }
 
-    /// What a catalog last said instead of doing what it was asked for.
+    /// Records the last error of a catalog; `None` removes it.
     pub(super) fn trouble(&self, id: BatchId, words: Option<String>) {
         self.change(id, |batch| batch.error = words);
     }
 
-    /// It has ended.
+    /// Removes a batch that has ended.
     pub fn remove(&self, id: BatchId) {
         self.0.remove(&id);
     }
@@ -216,7 +217,7 @@ impl OpenBatches {
     }
 }
 
-/// When a batch began, in milliseconds since the epoch: its name says so.
+/// The time at which a batch began, in milliseconds since the epoch, taken from its id.
 pub(super) fn began(id: BatchId) -> u64 {
     id.get_timestamp().map_or(0, |time| {
         let (seconds, nanos) = time.to_unix();

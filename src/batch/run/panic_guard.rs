@@ -1,7 +1,7 @@
-//! A batch whose task panics: a fault of the gateway, which only the next start gets over, from the log.
+//! Handling of a batch whose task panics, a bug in the gateway: the batch continues from the log after the next start.
 //!
-//! Until then nothing of it is given back: its tables stay locked, and hidden what it made. Whoever waits for it is
-//! told that its end is not known.
+//! The batch keeps everything until then: its tables stay locked, and the versions that it made stay hidden. Clients
+//! that wait for it get the answer that its end is not known.
 
 use super::{BatchRun, resolve::ABANDONED};
 use crate::batch::api::outcomes::BatchAnswer;
@@ -18,7 +18,7 @@ impl Drop for BatchRun {
         );
         let locks = &self.coordinator.locks;
         std::mem::forget(std::mem::replace(&mut self.hold, Hold::none(locks)));
-        // Also one that the log may not know yet: somebody will ask what has its tables.
+        // Open also a batch that the log may not know yet, because an operator will look for the holder of the locks.
         if !self.written {
             self.open();
         }

@@ -1,8 +1,8 @@
-//! How many batches there may be, so that what they hold in memory is bounded, and one table or one catalog that does
-//! not go on takes the room from its own batches only.
+//! Limits on the number of batches and of their entries. They bound the memory. A table or a catalog that makes no
+//! progress takes places only from its own batches.
 //!
-//! Until its decision a batch has a place among those that run, or, while it waits for a locked table and from then
-//! on, in a smaller waiting room. What is decided and not over is counted for each catalog that it involves.
+//! An undecided batch has a place among the running batches. If it must wait for a locked table, it moves for good into
+//! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::batch::{TableKey, busy};
 use crate::error::Error;
 
-/// Batches that run at a time; beyond it 503.
+/// The largest number of running batches; a further one gets 503.
 const RUNNING: usize = 4096;
-/// Entries of running batches; beyond it 503.
+/// The largest number of entries of running batches; a batch beyond it gets 503.
 const ENTRIES: usize = 100_000;
-/// The waiting room has a quarter of both.
+/// The waiting room has a quarter of both limits.
 const ROOM: usize = 4;
-/// Batches of one catalog that are not over: some 15 minutes of 18 aborts in a second, each with a create that may
-/// still land, and four times what can be waiting for a decision.
+/// The largest number of unfinished batches of one catalog. It covers some 15 minutes of 18 aborts in a second, each
+/// with a create that may still land, and is four times the number of batches that can wait for a decision.
 const OPEN: usize = 16_384;
-/// Entries of such batches, each some 500 bytes: 200 MB for a catalog that does not take its removals any more.
+/// The largest number of entries of such batches, each some 500 bytes: 200 MB for a catalog that no longer does its
+/// removals.
 const OPEN_ENTRIES: usize = 400_000;
 
 /// The places of all batches.
@@ -31,28 +32,28 @@ pub(in crate::batch) struct Permits {
     open: Mutex<HashMap<Arc<str>, Load>>,
 }
 
-/// Room for one batch.
+/// The place of one batch.
 pub(in crate::batch) struct Permit {
     permits: Arc<Permits>,
     entries: u32,
     place: Option<Place>,
-    /// The catalogs that it involves, each once, and how many entries it has at each.
+    /// The catalogs that the batch involves, each once, with the number of its entries.
     open: Vec<(Arc<str>, usize)>,
 }
 
-/// Why there is none.
+/// The reason why a batch is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::batch) enum NoRoom {
     /// Too many batches are running.
     Running,
-    /// Too many batches of this catalog are decided and not over.
+    /// Too many batches of this catalog are unfinished.
     Open(Arc<str>),
 }
 
 struct Places {
     batches: Arc<Semaphore>,
     entries: Arc<Semaphore>,
-    /// A batch that has more takes all of them.
+    /// The size of the semaphore. A batch with more entries takes all of it.
     most: u32,
 }
 
@@ -61,7 +62,7 @@ struct Place {
     _entries: OwnedSemaphorePermit,
 }
 
-/// What is not over at one catalog.
+/// The unfinished batches of one catalog and their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     batches: usize,
@@ -79,7 +80,7 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Room for one more batch; `tables`: that of each of its entries.
+    /// Admits one more batch. `tables` has the table of each of its entries.
     pub(in crate::batch) fn admit(self: &Arc<Self>, tables: &[TableKey]) -> Result<Permit, NoRoom> {
         let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
         let place = self.running.take(entries).ok_or(NoRoom::Running)?;
@@ -93,7 +94,7 @@ impl Permits {
         })
     }
 
-    /// Counts a batch of the log, which goes on whether there is room or not.
+    /// Counts a batch that was recovered from the log. It continues even if there is no place for it.
     pub(in crate::batch) fn recovered<'a>(
         self: &Arc<Self>,
         backends: impl Iterator<Item = &'a Arc<str>>,
@@ -109,13 +110,13 @@ impl Permits {
         }
     }
 
-    /// All of them, or none and the first that has no room.
+    /// Counts the batch at all of its catalogs. If one of them has no place, counts it at none and returns that one.
     fn count(&self, open: &[(Arc<str>, usize)], is_bounded: bool) -> Result<(), NoRoom> {
         let mut loads = self.loads();
         if is_bounded {
             for (backend, entries) in open {
                 let load = loads.get(backend).copied().unwrap_or_default();
-                // One batch alone may have any number of entries.
+                // A catalog's only batch may have any number of entries.
                 let is_full = load.batches >= OPEN || load.entries + entries > OPEN_ENTRIES;
                 if is_full && load.batches > 0 {
                     return Err(NoRoom::Open(Arc::clone(backend)));
@@ -136,8 +137,8 @@ impl Permits {
 }
 
 impl Permit {
-    /// Moves into the waiting room, so that others may run; false: it is full. A batch stays there when it goes on: it
-    /// holds what it holds, and must not wait for a second place while others wait for its locks.
+    /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
+    /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
     pub(in crate::batch) fn wait(&mut self) -> bool {
         if let Some(place) = &mut self.place {
             let Some(waiting) = self.permits.waiting.take(self.entries) else {
@@ -148,7 +149,7 @@ impl Permit {
         true
     }
 
-    /// Gives the batch's place back: it is decided, and what is left to do counts for its catalogs.
+    /// Gives the place back. The batch is decided, and the work that is left counts for its catalogs.
     pub(in crate::batch) fn decided(&mut self) {
         self.place = None;
     }
@@ -201,11 +202,11 @@ impl Places {
     }
 }
 
-/// How many there are of each.
+/// The number of entries at each catalog.
 fn by_catalog<'a>(backends: impl Iterator<Item = &'a Arc<str>>) -> Vec<(Arc<str>, usize)> {
     let mut counts: Vec<(Arc<str>, usize)> = Vec::new();
     for backend in backends {
-        // A batch involves few catalogs.
+        // A batch involves few catalogs, so a linear search is enough.
         match counts.iter_mut().find(|(known, _)| known == backend) {
             Some((_, entries)) => *entries += 1,
             None => counts.push((Arc::clone(backend), 1)),

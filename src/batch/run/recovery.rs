@@ -1,4 +1,4 @@
-//! What the log says is unfinished is taken over before anything is served, and finished while serving.
+//! Recovery: takes over the unfinished batches of the log before anything is served, and finishes them while serving.
 
 mod stranded;
 
@@ -17,10 +17,14 @@ use crate::batch::visibility::TableBranch;
 use crate::error::code::Code;
 use stranded::StrandedBatch;
 
-/// Reads the log; locks the tables and hides the versions of every unfinished batch; goes on with each in a task of its
-/// own.
+/// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
+/// its own.
 ///
-/// Answers how many there were. A batch whose backend is not configured any more waits for it.
+/// Returns their number. A batch whose backend is not configured any more waits for it.
+///
+/// # Errors
+///
+/// The log cannot be read or written.
 pub async fn recover(
     coordinator: &Arc<Coordinator>,
     outcomes: &Arc<Outcomes>,
@@ -37,10 +41,10 @@ pub async fn recover(
         coordinator.ids.begin_after(last);
     }
     if !coordinator.log.is_new() {
-        // What an earlier life has let through without an answer, nobody knows.
+        // Creates that an earlier life let through without an answer are not known.
         coordinator.visibility.expect_strays(STRAYS);
     }
-    // The unfinished are remembered before all others.
+    // The outcomes of unfinished batches take precedence over all others.
     let room = REMEMBERED.saturating_sub(past.kept.len());
     let old = past.over.len().saturating_sub(room);
     for record in past.over.into_iter().skip(old) {
@@ -50,7 +54,7 @@ pub async fn recover(
     for mut record in past.kept {
         let outcome = outcomes.recall(&record);
         for entry in let_go(&mut record, &past.made) {
-            // Durable before the later batch may be forgotten.
+            // This must be durable before the later batch may be forgotten.
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
         }
@@ -63,19 +67,20 @@ pub async fn recover(
     Ok(unfinished)
 }
 
-/// What is kept of a log while it is read: it may be far longer than what is still of any use.
+/// The records that are kept while a log is read. The log may be far longer than its useful part.
 #[derive(Default)]
 struct UnfinishedBatches {
-    /// Batches that are over, the latest of them: as many as are remembered.
+    /// The latest finished batches, as many as are remembered.
     over: VecDeque<Record>,
-    /// Unfinished batches.
+    /// The unfinished batches.
     kept: Vec<Record>,
-    /// Who has made each version that one of these had let go: the last batch that was committed with it.
+    /// The last committed batch that made each version that an unfinished batch had freed; `None` if there is none.
     made: HashMap<(TableBranch, u64), Option<BatchId>>,
 }
 
 impl UnfinishedBatches {
-    /// Later batches come later: who has made what an earlier one let go is seen after it.
+    /// Adds a record. Records come in the order of their batches, so a batch that made a version which an earlier one
+    /// had freed comes after it.
     fn add(&mut self, record: Record) {
         if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
             for entry in &record.intent.entries {
@@ -99,7 +104,7 @@ impl UnfinishedBatches {
     }
 }
 
-/// The entries whose versions are free again, as far as the log says, and those versions.
+/// The entries whose versions are free again, as far as the log says, with those versions.
 fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
     let entries = record.intent.entries.iter().zip(&record.settled);
     entries.enumerate().filter_map(|(index, (entry, settled))| {
@@ -109,8 +114,8 @@ fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
     })
 }
 
-/// A number that a later batch has used is not the earlier one's any more: it neither rests, nor is what is found there
-/// a late create. Answers with the entries of which the log did not say so.
+/// Marks the freed versions that a later batch has used as not ours: they are not in cool-down, and a version that is
+/// found there is no late create. Returns the marked entries.
 fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId>>) -> Vec<usize> {
     let by_later = |freed: &(TableBranch, u64)| {
         let by = made.get(freed).copied().flatten();
@@ -124,7 +129,7 @@ fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId
     let_go
 }
 
-/// The decision about a batch that had none when a person ended it as it was.
+/// The decision for an undecided batch that an operator ended as it was.
 fn let_be_verdict() -> Verdict {
     let conflict = Code::ConcurrentModification;
     let refusal = Refusal {
@@ -135,7 +140,7 @@ fn let_be_verdict() -> Verdict {
     Verdict::abort(Vec::new(), Some(&refusal))
 }
 
-/// Ends a batch as it is, on a person's word.
+/// Ends a batch as it is, because an operator decided so.
 async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
     let (id, log) = (record.id, &coordinator.log);
     if record.verdict.is_none() {
@@ -165,8 +170,8 @@ async fn take_over(
     };
     let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     let tables: Vec<_> = plan.tables().collect();
-    // Two batches that have something left to do never share a table, and one that has nothing left to do there gives
-    // it back at once; a log in which they do is taken as far as it goes.
+    // Two batches with work left never share a table, and one without work left unlocks it at once. If a log breaks
+    // this rule, take over as much as possible.
     let hold = match held {
         Some(held) => held,
         None => {

@@ -1,4 +1,4 @@
-//! A person looks at a batch, and decides what it cannot.
+//! Operators inspect a batch, and decide what it cannot decide itself.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::run::inspect::takes;
 use crate::batch::step::{Decision, Event, State};
 
-/// How long a batch that is busy with its log is waited for.
+/// The longest wait for the answer of a batch that is busy with its log.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What people are told of a batch whose task has panicked.
+/// The text for operators about a batch whose task has panicked.
 pub(super) const ABANDONED: &str = "the gateway failed at this batch, its log says how, and goes on with it when it is started again";
 
-/// Who decided, and why.
+/// The operator who decided, and the reason.
 #[derive(Clone, Debug)]
 pub struct Resolver {
-    /// Who, in the person's own words.
+    /// The operator's name, in their own words.
     pub who: String,
-    /// Why.
+    /// The reason for the decision.
     pub why: String,
 }
 
-/// Why a decision was not taken.
+/// The reason why a decision was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// No open batch has this name.
+    /// No open batch has this id.
     #[error("no open batch is called {0}: it has ended, or never was")]
     Unknown(String),
-    /// Nothing in the batch waits for this decision.
+    /// The batch has nothing that waits for this decision.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What people want of a batch that runs.
+/// A request of an operator to a running batch.
 pub enum Call {
-    /// A decision on its way to it.
+    /// Take a decision.
     Resolve(Request),
-    /// To see how it stands.
+    /// Report the current state.
     Look(oneshot::Sender<BatchInspection>),
 }
 
-/// A decision, and where to say what came of it.
+/// A decision, and the channel for its result.
 pub struct Request {
     decision: Decision,
     by: Resolver,
@@ -51,13 +51,18 @@ pub struct Request {
 }
 
 impl Coordinator {
-    /// Looks at an open batch.
+    /// The current state of an open batch; `None` if it is not open. The entries are empty if the batch did not answer
+    /// in time.
     pub async fn look(&self, id: BatchId) -> Option<BatchInspection> {
         let batch = self.open.caller(id)?;
         Some(ask(&batch).await.unwrap_or_default())
     }
 
-    /// Has a batch take a person's decision.
+    /// Applies an operator's decision to an open batch.
+    ///
+    /// # Errors
+    ///
+    /// No open batch has this id, or the batch did not take the decision.
     pub async fn resolve(
         &self,
         id: BatchId,
@@ -72,7 +77,7 @@ impl Coordinator {
             by,
             answer,
         };
-        // A task that ends takes its batch away; one that panics does not.
+        // A task that ends removes its batch from the open ones; a task that panics does not.
         let ended = || {
             if self.open.has(id) {
                 ResolveError::Refused(ABANDONED.into())
@@ -85,8 +90,8 @@ impl Coordinator {
         answered.await.map_err(|_| ended())?
     }
 
-    /// A batch whose backend is not configured any more keeps to the log, open to a person's decision to let it be.
-    /// `None`: the log cannot write.
+    /// Serves the operators' calls for a batch whose backend is not configured any more. Returns after an operator
+    /// decided to keep everything as it is; `None` if the log cannot be written.
     pub async fn strand(&self, id: BatchId, intent: &Intent) -> Option<()> {
         let (caller, mut calls) = mpsc::channel(1);
         self.open.insert(id, intent, caller);
@@ -101,7 +106,7 @@ impl Coordinator {
             };
             if request.decision == Decision::Abort {
                 let why = "its backend is not configured, so nothing can be undone: configure it again, or let the batch be with --commit";
-                // Who asked may have gone.
+                // The operator may have disconnected.
                 let _ = request.answer.send(Err(ResolveError::Refused(why.into())));
                 continue;
             }
@@ -123,19 +128,20 @@ async fn ask(batch: &mpsc::Sender<Call>) -> Option<BatchInspection> {
 }
 
 impl BatchRun {
-    /// Does what a person wants; an event comes of it if that is a decision that is taken.
+    /// Serves an operator's call. Returns an event if it was a decision that the batch takes.
     pub(super) async fn attend(&mut self, call: Call, state: &State) -> Option<Event> {
         match call {
             Call::Resolve(request) => self.resolution(request, state).await,
             Call::Look(answer) => {
-                // Who asked may have gone.
+                // The operator may have disconnected.
                 let _ = answer.send(self.look(state));
                 None
             }
         }
     }
 
-    /// For how long a delete that got no answer may still take away what `decision` would keep.
+    /// The time for which a delete without an answer may still take away what `decision` would keep; `None` if there is
+    /// no such delete.
     fn may_still_be_deleted(&self, state: &State, decision: Decision) -> Option<Duration> {
         let sent = self.removal_lost?;
         let mut hazards = state.hazards();
@@ -144,7 +150,7 @@ impl BatchRun {
         WATCH.checked_sub(sent.elapsed()).filter(|_| keeps)
     }
 
-    /// The decision as an event, once it is in the log; `None`: it was refused.
+    /// Writes the decision to the log and returns it as an event; `None` if it was refused.
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
         if let Some(rest) = self.may_still_be_deleted(state, request.decision) {
             let why = format!(
@@ -160,7 +166,7 @@ impl BatchRun {
             return None;
         }
         let record = record(self.id, &request);
-        // When the log cannot write, the process is about to end.
+        // If the log cannot be written, the process is about to end.
         let written = self.coordinator.log.resolve(self.id, record.clone()).await;
         written.ok()?;
         self.resolved.push(record);

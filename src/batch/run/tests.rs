@@ -15,7 +15,7 @@ use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
 
-/// Tables in which a batch creates version 2, one of each name.
+/// An intent that creates version 2 of one table for each name.
 fn intent(names: &[&str]) -> Arc<Intent> {
     let entries = names.iter().map(|name| IntentEntry {
         backend: "lake".into(),
@@ -60,7 +60,8 @@ async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
     }
 }
 
-/// It is contested once the other's create goes out, where ours may land still, and the other's once that has succeeded.
+/// The version is contested when the other writer's create is sent while ours may still land. It is the other writer's
+/// when that create has succeeded.
 #[tokio::test]
 async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     let folder = tempfile::tempdir().unwrap();

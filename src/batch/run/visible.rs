@@ -1,4 +1,4 @@
-//! What readers and writers see of a batch: hidden, revealed, let go, unlocked.
+//! The changes of visibility of a batch: hides, reveals and frees its versions and names, and unlocks its tables.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::batch::step::{Settled, State};
 use crate::batch::visibility::{LateArrival, Release, Subject};
 
 impl BatchRun {
-    /// Hides what the batch makes, and from its commit on what it removes.
+    /// Hides the versions and names that the batch makes, and from its commit on those that it removes.
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
         for Entry { line, action, .. } in &self.plan.entries {
@@ -20,7 +20,7 @@ impl BatchRun {
         }
     }
 
-    /// In one step, readers see what was made, and what is removed no more.
+    /// Makes all created entries visible and hides all entries that are to be removed, in one step.
     pub(super) fn reveal(&mut self) {
         let shares = self.plan.shape.shares.iter().enumerate();
         for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
@@ -43,7 +43,7 @@ impl BatchRun {
         }
     }
 
-    /// The batch has no say any more in what readers see of the entry.
+    /// Ends the batch's influence on what readers see of the entry.
     pub(super) fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
         let names = &visibility.names;
@@ -64,14 +64,16 @@ impl BatchRun {
                 if !self.fate.is_revealed() {
                     return forget();
                 }
-                // Their numbers do not come back; who has asked the catalog before it deleted them may not see them.
+                // The numbers do not come back. But a reader that sent its request before the catalog deleted them must
+                // not see them.
                 let rest = self.coordinator.settings().slot_cooldown;
                 tokio::spawn(async move {
                     sleep(rest).await;
                     forget();
                 });
             }
-            // Removed after COMMIT, or undone after ABORT: who has asked the catalog before does not see it either.
+            // Removed after COMMIT, or undone after ABORT: a reader that sent its request before must not see it
+            // either.
             Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
             Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
                 names.gone(&line.table, &self.fate);
@@ -82,7 +84,7 @@ impl BatchRun {
         }
     }
 
-    /// What is there is somebody else's, or stays on a person's word.
+    /// Makes the entry's version or name visible: another writer made it, or an operator keeps it.
     pub(super) fn show(&self, entry: usize) {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         let visibility = &self.coordinator.visibility;
@@ -94,19 +96,19 @@ impl BatchRun {
         }
     }
 
-    /// What was made is gone: it is free once the table is unlocked, and hidden until then.
+    /// Marks the number or name of an undone entry as freed. It stays hidden until the table is unlocked.
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
         self.entries[entry].number = Number::Freed;
         self.entries[entry].is_held = false;
         let visibility = &self.coordinator.visibility;
-        // Once somebody else's create went out, it stays so however often ours is undone.
+        // Once another writer's create was sent, the number stays contested, however often ours is undone.
         self.entries[entry].is_contested |= self.plan.entries[entry].version().is_some()
             && visibility.watched(&line.table, &self.subject(entry), &self.fate)
                 == LateArrival::Contested;
     }
 
-    /// What the log is told of it.
+    /// The final state as the log records it, with the knowledge that the number is contested.
     pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
         match settled {
             Settled::Unseen if self.entries[entry].is_contested => Settled::Contested,
@@ -115,13 +117,14 @@ impl BatchRun {
         }
     }
 
-    /// What others must leave alone while something that was sent for the entry may still arrive.
+    /// The version, name or table that other writers may not use while a request for the entry may still arrive.
     pub(super) fn subject(&self, entry: usize) -> Subject {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         action.subject(line)
     }
 
-    /// It is free, unless something that was sent may still arrive.
+    /// Releases the number or name of an undone entry. It becomes free after its cool-down, or after the watch if a
+    /// request that was sent may still arrive.
     fn rest(&self, entry: usize, state: &State) {
         let line = &self.plan.entries[entry].line;
         let visibility = &self.coordinator.visibility;
@@ -133,7 +136,7 @@ impl BatchRun {
         let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
         match (&subject, state.is_watched(entry)) {
             (Subject::Name | Subject::Table, false) => return self.forget(entry),
-            // What it deletes is hidden no longer than it would be without this.
+            // The versions that it deletes stay hidden no longer than without a late request.
             (Subject::Table, true) => self.forget(entry),
             (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
@@ -152,12 +155,12 @@ impl BatchRun {
         }
     }
 
-    /// The table is free for others, unless another share of the batch is on it still.
+    /// Unlocks the share's table, unless another share of the batch still needs it.
     pub(super) fn unlock(&mut self, share: usize, state: &State) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
             match self.entries[entry].number {
-                // Another entry of the share was undone once more: this one rests, or is watched for, as before.
+                // Another entry of the share was undone once more. This one stays in cool-down, or watched, as before.
                 Number::Resting => {}
                 Number::Freed => {
                     self.rest(entry, state);

@@ -1,5 +1,5 @@
-//! What was sent and got no clear answer: a create may still land after its batch was aborted and undone, and a removal
-//! may still hit what has the number or the name by then.
+//! Watches for requests that got no clear answer. A create may still land after its batch was aborted and undone; a
+//! removal may still hit another writer's version that has the number or the name by then.
 
 use std::time::Duration;
 
@@ -12,17 +12,18 @@ use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Kind, State};
 use crate::batch::visibility::{LateArrival, Subject};
 
-/// How long: a request that is older has been given up by everything it may be waiting in.
+/// The length of a watch. Everything that may delay an older request has given it up by then.
 pub const WATCH: Duration = Duration::from_secs(15 * 60);
-/// How long another's create that got no answer is remembered: one that may still land when a batch begins is known of
-/// until that batch is decided.
+/// The time for which a create of another writer without an answer is remembered. A create that may land when a batch
+/// begins is thus known until that batch is decided.
 pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
-/// The first pause between two looks, and the longest.
+/// The shortest and the longest pause between two lookups.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl BatchRun {
-    /// Looks for the entry now and then, for as long as it may land; then again with its table locked. What only a
-    /// removal may still hit is left alone for as long, and so is what is committed.
+    /// Looks the entry up from time to time, for as long as its create may land. If it is found, locks the table and
+    /// reports it as landed. Entries that only a removal may still hit, and committed ones, are not looked up; their
+    /// watch only takes the same time.
     pub(super) fn watch(
         &mut self,
         entry: usize,
@@ -46,7 +47,8 @@ impl BatchRun {
             let table = &watched.line.table;
             let taken = || visibility.watched(table, &subject, &fate) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
-            // Who has the table locked may keep it for longer than it is watched for: what is there stays hidden.
+            // The holder of the table's lock may keep it until after the watch. The version that was found stays hidden
+            // meanwhile.
             let mut there = false;
             while there || Instant::now() < over {
                 let now = Instant::now();
@@ -71,7 +73,7 @@ impl BatchRun {
                 let Ok(hold) = locks.exclusive([table.clone()], wait).await else {
                     continue;
                 };
-                // Whoever held the table may have made it.
+                // The previous holder of the lock may have made it.
                 if taken() {
                     break;
                 }
@@ -84,7 +86,7 @@ impl BatchRun {
         })
     }
 
-    /// A create has landed late: its table is locked again.
+    /// Handles a create that has landed late; its table is locked again.
     pub(super) fn landed(&mut self, entry: usize) {
         let Entry {
             backend,
@@ -104,7 +106,7 @@ impl BatchRun {
         }
     }
 
-    /// Nothing that was sent can arrive any more: the number, or the name, is free.
+    /// Ends the watch of an entry: no request that was sent can arrive any more, and the number or the name is free.
     pub(super) fn unwatch(&self, entry: usize, state: &State) {
         let visibility = &self.coordinator.visibility;
         let Entry { line, action, .. } = &self.plan.entries[entry];
@@ -115,7 +117,7 @@ impl BatchRun {
         } else {
             self.subject(entry)
         };
-        // Several entries of a batch may keep one name.
+        // Several entries of a batch may keep the same name.
         let keeps = |other: usize| {
             let Entry {
                 line: of, action, ..

@@ -1,30 +1,31 @@
-//! Before the decision: what is made is made, hidden, and proven ours, one after the other in each share.
+//! Prepare, the phase before the decision: creates the entries of each share in their order, hidden, and proves that
+//! they are ours.
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
 use crate::error::code::Code;
 
-/// What a create came to.
+/// The result of a create.
 pub(super) enum Created {
     Yes,
-    /// It was never sent.
+    /// The create was never sent.
     Never(Refusal),
     No(Refusal),
-    /// Something was made, but not what was asked for.
+    /// The catalog made something, but not the version or name of the request.
     Wrong(Refusal),
-    /// Something is there, and may be another's.
+    /// A version is there that another writer may have made.
     Strange(Refusal),
     Conflict(Refusal),
     Unknown,
 }
 
 impl State {
-    /// Prepare goes on: what comes next in each share, or the decision.
+    /// Continues the prepare phase: sends the next create of each share, or decides.
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         let made = |entry: &usize| self.is_made(*entry);
         let mut entries = (0..self.progress.len()).filter(made);
         if self.failure.is_some() {
-            // Creates under way are waited for (each is bounded), so that undo meets as few surprises as can be.
+            // Wait for creates in flight (each has a time limit), so that undo meets as few surprises as possible.
             let asked = |entry| matches!(self.progress[entry], EntryState::Creating { .. });
             if !entries.any(asked) {
                 self.decide(Decision::Abort, effects);
@@ -42,7 +43,8 @@ impl State {
         }
     }
 
-    /// An entry is made when all before it in its share is. What a catalog makes all or nothing is asked for together.
+    /// True if the entry's create may be sent now: all earlier entries of its share are created. Entries that a catalog
+    /// makes all or nothing are sent together, so each of them must be ready.
     fn may_be_made(&self, entry: usize) -> bool {
         let group = self.shape.groups[entry];
         let together =
@@ -96,7 +98,7 @@ impl State {
                 self.failure.get_or_insert(refusal);
                 EntryState::Refused
             }
-            // An attempt before it may have acted and consumed what this one was refused for.
+            // An earlier attempt may have acted, and may have consumed the resource that this attempt was refused for.
             Created::Never(refusal) | Created::No(refusal) | Created::Conflict(refusal) => {
                 sought(lost, Some(refusal))
             }
@@ -128,7 +130,7 @@ impl State {
                 likeness: Match::Proven,
                 ..
             } => EntryState::Created { lost },
-            // A clean 409 to the first attempt says that somebody was there before us, however alike it looks.
+            // A 409 to the first attempt says that another writer was there before us, however alike the versions look.
             Finding::Present {
                 likeness: Match::Alike,
                 ..

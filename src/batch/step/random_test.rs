@@ -1,5 +1,6 @@
-//! Random walks through the protocol: catalogs that lose answers, act late, refuse, conflict and lie, crashes at any
-//! instant, and writers who use the numbers again. Every walk ends once faults stop, and keeps the invariants.
+//! Random walks through the protocol. The catalogs lose answers, act late, refuse, conflict and lie; the gateway
+//! crashes at any instant; other writers use the numbers again. Every walk ends once faults stop, and keeps the
+//! invariants.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -8,10 +9,10 @@ use super::*;
 mod catalog;
 
 const WALKS: u64 = 20_000;
-/// Faults stop after so many steps, so that every walk can end.
+/// The number of steps after which faults stop, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
 
-/// Marsaglia's xorshift: a walk is replayed by its seed.
+/// Marsaglia's xorshift: a walk is replayed from its seed.
 struct Random(u64);
 
 impl Random {
@@ -23,20 +24,20 @@ impl Random {
     }
 }
 
-/// Who made the version of an entry that stands in the catalog.
+/// The maker of an entry's version in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Maker {
     Nobody,
     Us,
-    /// Somebody behind the gateway's back; of the same size as ours, or not.
+    /// Another writer, who bypasses the gateway. `alike`: the version has the same size as ours.
     Other {
         alike: bool,
     },
-    /// Somebody who goes through the gateway, and was told that it is his.
+    /// Another writer, who uses the gateway and was told that the version is theirs.
     Writer,
 }
 
-/// What was lost on its way, and may yet act.
+/// A request that was lost on its way and may still act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Late {
     Create(usize),
@@ -54,29 +55,31 @@ impl Late {
 struct World {
     random: Random,
     shares: Vec<Vec<usize>>,
-    /// What is to be removed, and whether it is.
+    /// The state of each removal, true if it is done; `None` if the entry is not a removal.
     removals: Vec<Option<bool>>,
     catalog: Vec<Maker>,
     late: Vec<Late>,
-    /// The entry's staged manifest is still there.
+    /// True for each entry whose staged manifest is still there.
     staged: Vec<bool>,
-    /// A lost create that acted when undo had seen that nothing was there, or what an old copy did not show.
+    /// True for each entry whose lost create acted after undo had seen that nothing was there, or whose version an old
+    /// copy did not show.
     landed: Vec<bool>,
-    /// An answer about it was lost, or the gateway crashed: what looks like ours may be taken for ours.
+    /// True for each entry with a lost answer, or after a crash of the gateway: a version that looks like ours may be
+    /// taken for ours.
     unclear: Vec<bool>,
-    /// Undo has seen that nothing is there.
+    /// True for each entry that undo has seen to be absent.
     seen_absent: Vec<bool>,
-    /// Somebody behind the gateway's back built on it.
+    /// True for each entry on whose version a writer who bypasses the gateway has built.
     built_on: Vec<bool>,
-    /// A create was answered with its object.
+    /// True for each entry whose create was answered with its object.
     proof: Vec<bool>,
-    /// A catalog has answered from an old copy.
+    /// True if a catalog has answered from an old copy.
     stale: bool,
-    /// A removal was outstanding when its table was unlocked.
+    /// True if a removal was outstanding when its table was unlocked.
     left: bool,
-    /// A catalog said that it had deleted it, and had not.
+    /// True for each entry that a catalog falsely reported as deleted.
     lied: Vec<bool>,
-    /// A writer's create of it was let through, and has succeeded.
+    /// True for each entry whose number another writer's create was let through for, and has succeeded.
     contested: Vec<bool>,
     taken: Vec<bool>,
     intent: bool,
@@ -153,7 +156,7 @@ impl World {
             .unwrap()
     }
 
-    /// What takes no time is done at once, in its order; the rest is under way.
+    /// Carries out the immediate effects in their order; returns the others as in flight.
     fn begin(&mut self, effects: Vec<Effect>) -> Vec<Result<Effect, Event>> {
         let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
         for effect in now {
@@ -225,7 +228,7 @@ impl World {
         self.answer = Some(answer);
     }
 
-    /// I7: nothing of ours is in an aborted table when it unlocks, but what a late create may still bring.
+    /// Checks I7: when an aborted table unlocks, no version of ours is in it, except one that a late create brought.
     fn check_unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
         if self.decision == Some(Decision::Commit) {
@@ -337,7 +340,7 @@ fn walk(seed: u64) -> World {
     world
 }
 
-/// Carried out at once, in their order; the others take their time.
+/// True for effects that are carried out at once, in their order. The others take time.
 fn is_immediate(effect: &Effect) -> bool {
     use Effect::*;
     matches!(
@@ -372,7 +375,7 @@ fn every_walk_ends_and_keeps_the_invariants() {
                 .any(|s| matches!(s, Some(Settled::Hazard(_)))),
         );
     }
-    // The walks mean something only if they go everywhere.
+    // The walks prove something only if they reach every case.
     assert!(
         committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
         "{committed} {aborted} {hazards} {late}"

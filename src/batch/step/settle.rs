@@ -1,11 +1,13 @@
-//! After the decision: each share is finished or undone, unlocks, and is watched for as long as something may land.
+//! Settlement, the phase after the decision: finishes or undoes each share, unlocks it, and watches it for as long as a
+//! request may still arrive.
 
 use super::conflict;
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
 
 impl State {
-    /// Every share goes on; one that is done unlocks, and when all are and nothing may land any more, the batch ends.
+    /// Advances every share. A share that is done unlocks. When all are unlocked and nothing may arrive any more, the
+    /// batch ends.
     pub(super) fn proceed(&mut self, effects: &mut Vec<Effect>) {
         for share in 0..self.shape.shares.len() {
             let done = match (self.unlocked[share], &self.phase) {
@@ -28,7 +30,7 @@ impl State {
         }
     }
 
-    /// COMMIT: removes what is to be removed, one after the other. True when all of it is gone.
+    /// Sends the removals of a committed share, one after the other. Returns true when all of them are done.
     fn finish(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         for &entry in &self.shape.shares[share] {
             match self.progress[entry] {
@@ -46,21 +48,22 @@ impl State {
         true
     }
 
-    /// ABORT: settles what was made, the last first. True when all of it is settled and none is a hazard.
+    /// Settles the created entries of an aborted share, the last one first. Returns true when all are settled and none
+    /// is a hazard.
     fn undo(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         let mut clean = true;
         let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
         for entry in entries {
             match self.progress[entry] {
-                // Durable before the table unlocks: after a crash nobody may take what another writer then makes
-                // for this one.
+                // The note must be durable before the table unlocks. Otherwise recovery could take another writer's
+                // version for this one.
                 EntryState::Pending => {
                     self.note(entry, Settled::Theirs, effects);
                     return false;
                 }
                 EntryState::Settled(Settled::Hazard(_)) => clean = false,
                 EntryState::Settled(_) | EntryState::Watched | EntryState::Freeing(_) => {}
-                // Some catalogs act and refuse: what a definite no left behind is looked for.
+                // Some catalogs act and then refuse, so look for a version that a definite refusal left behind.
                 EntryState::Refused => {
                     self.check(entry, RollbackProbe::doubtful(false), effects);
                     return false;
@@ -121,7 +124,7 @@ impl State {
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
-                // Nobody may build on what a removal of ours may still hit.
+                // No writer may build on a version that a removal of ours may still hit.
                 (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
                     Settled::Hazard(Hazard::Unproven)
                 }
@@ -158,14 +161,15 @@ impl State {
         self.note(entry, settled, effects);
     }
 
-    /// A delete that was answered with success and left it there may still be done.
+    /// Records that a delete may still arrive: it was answered with success, but the version is still there.
     fn is_there(&mut self, entry: usize, check: RollbackProbe) {
         if check.answered {
             self.leaving[entry] = LateRemoval::Yes;
         }
     }
 
-    /// It is there: what was said before, that it is not, was not so. What else there is to know is asked again.
+    /// Handles a version that exists while nothing else is known about it. It discards an earlier report that it was
+    /// absent, and looks the version up again.
     pub(super) fn glimpsed(
         &mut self,
         entry: usize,
@@ -179,8 +183,8 @@ impl State {
         effects.push(Effect::Find { entry, again });
     }
 
-    /// How an entry is settled that is not there; `None`: one look does not tell, for a catalog may answer out of an old
-    /// copy.
+    /// The final state of an entry that is not there; `None` if one lookup is not enough, because a catalog may answer
+    /// from an old copy.
     fn absent(&self, entry: usize, check: RollbackProbe) -> Option<Settled> {
         let RollbackProbe {
             lost,
@@ -199,14 +203,15 @@ impl State {
         } else if !missed {
             None
         } else if made || deleted {
-            // It was there, and no catalog has said that it deleted it: it may be seen again.
+            // It was there, and no catalog has reported that it deleted it, so it may appear again.
             Some(Settled::Unseen)
         } else {
             Some(Settled::Theirs)
         }
     }
 
-    /// A removal got no clear answer: it is looked for, or asked for again, and rests when it is gone.
+    /// Handles a removal without a clear answer: undo looks the version up, and a removal after COMMIT is retried
+    /// unless it may stay. Once the version or name is gone, it stays reserved for the length of the watch.
     pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Deleting(check) => {
@@ -225,7 +230,8 @@ impl State {
         }
     }
 
-    /// It is gone; or it may stay, but for what was sent and may still arrive.
+    /// Settles a removal that is done, or that may stay undone. If a removal that was sent may still arrive, the entry
+    /// stays reserved and is watched.
     pub(super) fn removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_leaving(entry) {
             effects.push(Effect::Reserve(entry));
@@ -235,7 +241,7 @@ impl State {
         }
     }
 
-    /// The catalog did not remove it: it is asked again, unless it may stay.
+    /// Handles a removal that the catalog did not do: it is retried, unless the version or name may stay.
     pub(super) fn not_removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Removing => effects.push(Effect::Remove { entry, again: true }),
@@ -250,8 +256,8 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// What a share that has been unlocked leaves to watch for: what was let go and may come back or be removed again, and
-    /// what is committed and may be made once more.
+    /// Starts the watches of a share that has been unlocked: for undone or removed entries whose requests may still
+    /// arrive, and for committed entries whose create may act once more.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
             let uncertain = match self.progress[entry] {
@@ -266,7 +272,7 @@ impl State {
         }
     }
 
-    /// Nothing that was sent about the entry can arrive any more.
+    /// Ends the watch of an entry: no request that was sent about it can arrive any more.
     pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_kept(entry) {
             self.progress[entry] = EntryState::Created { lost: false };
@@ -283,7 +289,7 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// A person has decided. Without an effect there is nothing that waits for this.
+    /// Applies an operator's decision. Adds no effect if nothing waits for it.
     pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Preparing && decision == Decision::Abort {
             let told = || conflict("the batch was aborted by an operator");
@@ -292,7 +298,7 @@ impl State {
         }
         for entry in 0..self.progress.len() {
             match decision {
-                // What is under way just now may be done: its answer is waited for.
+                // A removal in flight may succeed, so wait for its answer.
                 Decision::Commit if self.progress[entry] == EntryState::Removing => {
                     self.progress[entry] = EntryState::RemovingLast;
                 }
@@ -308,8 +314,8 @@ impl State {
         self.proceed(effects);
     }
 
-    /// Undo or removal cannot come to an end with it, and may leave it. What a delete may still be out for, of this life or
-    /// of an earlier one, cannot be left any more; what a catalog has refused to delete can.
+    /// True if the undo or the removal cannot finish with the entry and may leave it. An entry that a delete of this or
+    /// an earlier life may still hit cannot be left. An entry that a catalog refused to delete can.
     fn is_stuck(&self, entry: usize) -> bool {
         let is_leaving = self.is_leaving(entry);
         match (&self.progress[entry], &self.phase) {
@@ -323,8 +329,8 @@ impl State {
         }
     }
 
-    /// A find of prepare that comes back after it settles nothing: it may have looked before a create acted. Undo asks
-    /// again.
+    /// Leaves an entry uncertain when a lookup of the prepare phase ends after that phase: it may have looked before a
+    /// create acted. The undo looks again.
     pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if let EntryState::Resolving { lost, .. } = self.progress[entry] {
             self.progress[entry] = EntryState::Uncertain { lost };

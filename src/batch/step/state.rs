@@ -1,33 +1,35 @@
-//! What the protocol remembers of one batch.
+//! The protocol's memory of one batch.
 
 use std::collections::BTreeSet;
 
 use super::{Decision, Effect, Hazard, Kind, Match, Refusal, Settled, Shape};
 
-/// Where a batch stands.
+/// The state of one batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) shape: Shape,
-    /// By entry.
+    /// The state of each entry, by entry.
     pub(super) progress: Vec<EntryState>,
     pub(super) phase: Phase,
-    /// The first thing that went wrong.
+    /// The reason of the first failure; `None` if nothing has failed.
     pub(super) failure: Option<Refusal>,
-    /// False after a crash: a recovered batch settles what was asked, and asks for nothing more.
+    /// False after a crash: a recovered batch settles the creates that were sent before, and sends no new ones.
     pub(super) may_create: bool,
-    /// By share.
+    /// True for each share whose table is unlocked.
     pub(super) unlocked: Vec<bool>,
-    /// By entry: whether a removal of it may still arrive.
+    /// The possibility that a removal still arrives, by entry.
     pub(super) leaving: Vec<LateRemoval>,
-    /// By entry: when undo gave it to a person, a create of it had got no clear answer.
+    /// True for each entry if a create of it had got no clear answer when undo last settled it, as a hazard for
+    /// example.
     pub(super) lost: Vec<bool>,
 }
 
-/// Whether a removal of ours may still arrive.
+/// The possibility that a removal of ours still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LateRemoval {
     No,
-    /// An earlier life may have sent one; what is found in its place may have been there long before.
+    /// An earlier life of the process may have sent one. A version that is found in its place may have been there long
+    /// before.
     Perhaps,
     /// One was sent, and it is not known to have been done.
     Yes,
@@ -41,87 +43,87 @@ pub(super) enum Phase {
     Intending,
     Preparing,
     Deciding(Decision),
-    /// After ABORT.
+    /// The undo after ABORT.
     Undoing,
-    /// After COMMIT.
+    /// The removals after COMMIT.
     Finishing,
     Closing,
     Ended,
 }
 
-/// One entry, as far as the batch knows. `lost`: a create got no clear answer, and may act yet.
+/// The state of one entry, as far as the batch knows. `lost` is true if a create got no clear answer and may still act.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryState {
-    /// Its time has not come: a removal before COMMIT; anything else before it was asked for.
+    /// Waiting, with nothing sent yet: a removal waits for COMMIT, a create for its turn.
     Pending,
-    /// A create got a definite no.
+    /// A create got a definite refusal.
     Refused,
-    /// A create is under way.
+    /// A create is in flight.
     Creating { lost: bool },
-    /// A create got no clear answer; the catalog is asked what is there.
+    /// A create got no clear answer; a lookup at the catalog is in flight.
     Resolving {
         lost: bool,
         refusal: Option<Refusal>,
     },
-    /// Proven created by us.
+    /// The version is proven to be created by us.
     Created { lost: bool },
-    /// A catalog said that it created it, and showed something else.
+    /// A catalog answered that it created the version, but showed a different one.
     Strange { lost: bool },
-    /// It may or may not exist, or be ours.
+    /// The version may or may not exist, and may or may not be ours.
     Uncertain { lost: bool },
-    /// Undo asks the catalog what is there.
+    /// The undo looks the version up at the catalog.
     Probing(RollbackProbe),
-    /// Undo is deleting it.
+    /// The undo is deleting the version.
     Deleting(RollbackProbe),
-    /// It is gone and its table unlocked; what may still arrive is watched for.
+    /// The version is gone and its table unlocked; a request that was sent may still arrive and is watched for.
     Watched,
-    /// Nothing that was sent can arrive any more, and that is being written.
+    /// No request that was sent can arrive any more, and that is being written to the log.
     Freeing(Settled),
-    /// A person has said to delete it.
+    /// An operator decided to delete the version.
     ForceDelete,
-    /// It is looked at again when what came after it has been.
+    /// The version is looked up again after the entries that come after it in the share.
     Recheck(RollbackProbe),
-    /// COMMIT is being carried out.
+    /// A removal of COMMIT is in flight.
     Removing,
-    /// The same, for the last time: a person has said that it may stay.
+    /// The last attempt of a removal, which is not retried: an operator decided that the version or name may stay.
     RemovingLast,
-    /// It is settled, and that is being written.
+    /// The entry is settled, and that is being written to the log.
     Noting(Settled),
-    /// It is settled, durably.
+    /// The entry is settled, durably.
     Settled(Settled),
 }
 
-/// How undo looks at an entry.
+/// The progress of the undo of one entry: the required evidence and the observations so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RollbackProbe {
     pub(super) belief: DeleteEvidence,
     pub(super) lost: bool,
-    /// A catalog answered that it was created.
+    /// True if a catalog answered that it created the version.
     pub(super) made: bool,
-    /// A delete has been asked for.
+    /// True if a delete was sent.
     pub(super) deleted: bool,
-    /// The last delete was answered with success.
+    /// True if the last delete was answered with success.
     pub(super) answered: bool,
-    /// What seems to be built on it has been looked for again.
+    /// True if the versions that seem to be built on it were looked up again.
     pub(super) rechecked: bool,
-    /// It was not there when it was looked for, although nothing had been deleted.
+    /// True if a lookup did not find the version although it was not known to be deleted.
     pub(super) missed: bool,
 }
 
-/// What it takes for a version to be deleted as ours.
+/// The evidence that allows undo to delete a version as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum DeleteEvidence {
-    /// Proof: a catalog said that somebody was there before us, or ours was seen for certain, no other
-    /// create of it went out, and a delete has.
+    /// Requires proof. Either a catalog reported that the version existed before our create; or ours was seen for
+    /// certain, no other create of it was sent, and a delete was.
     Doubted,
-    /// Everything that can be compared agrees: a create of ours went out, under the table's lock.
+    /// Requires that everything comparable agrees: a create of ours was sent under the table's lock.
     Likely,
-    /// That it does not differ: a person has looked.
+    /// Requires only that nothing differs: an operator has examined it.
     Told,
 }
 
 impl State {
-    /// A new batch.
+    /// Creates the state of a new batch.
     pub fn new(shape: Shape) -> Self {
         Self {
             progress: vec![EntryState::Pending; shape.kinds.len()],
@@ -135,9 +137,10 @@ impl State {
         }
     }
 
-    /// A batch read from the log, its tables locked and its versions hidden, and what is to be done first.
+    /// Restores a batch from the log, with its tables locked and its versions hidden. Returns the state and the first
+    /// effects to carry out.
     ///
-    /// `settled` holds what had been noted for each entry.
+    /// `settled` holds the final state that was noted for each entry; `None` if there was none.
     pub fn recovered(
         shape: Shape,
         decision: Option<Decision>,
@@ -159,8 +162,8 @@ impl State {
                 (None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },
                 (None, _) => EntryState::Pending,
             };
-            // A removal that an earlier life has sent may still be on its way: that of what landed late, too, and that of
-            // what became a hazard after it.
+            // A removal that an earlier life sent may still be on its way. This also holds for an entry that landed
+            // late, and for one that became a hazard after that.
             let sent = match decision {
                 Some(Decision::Abort) => made,
                 Some(Decision::Commit) => !made,
@@ -195,7 +198,7 @@ impl State {
         (state, effects)
     }
 
-    /// Where an entry stands, in a word for people.
+    /// The state of an entry in a word or two, for operators.
     pub fn stands(&self, entry: usize) -> &'static str {
         match &self.progress[entry] {
             EntryState::Pending => "waiting",
@@ -223,38 +226,39 @@ impl State {
         }
     }
 
-    /// The batch needs nothing more.
+    /// True if the batch is finished.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// All is settled and unlocked; only what was sent and may still arrive is watched for.
+    /// True if everything is settled and unlocked. Only requests that were sent and may still arrive are watched for.
     pub fn is_watching(&self) -> bool {
         let decided = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         decided && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
-    /// ABORT is durable, and what was made is being undone.
+    /// True if ABORT is durable and the batch is in its undo.
     pub fn is_undoing(&self) -> bool {
         self.phase == Phase::Undoing
     }
 
-    /// Something that was sent for this entry may still arrive, and is watched for.
+    /// True if a request that was sent for this entry may still arrive and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
         self.progress[entry] == EntryState::Watched
     }
 
-    /// It was made and committed, and another create of it may still act: its table keeps its name, and no other gets it.
+    /// True if the entry was made and committed, and another create of it may still act. Its table then keeps its name,
+    /// and no other table gets that name.
     pub fn is_kept(&self, entry: usize) -> bool {
         self.phase == Phase::Finishing && self.is_made(entry) && self.is_watched(entry)
     }
 
-    /// A removal of this entry was sent and may still arrive.
+    /// True if a removal of this entry may have been sent and may still arrive.
     pub fn is_leaving(&self, entry: usize) -> bool {
         self.leaving[entry] != LateRemoval::No
     }
 
-    /// A delete of something that it had made is under way, or got no answer and is tried again.
+    /// True if a delete of a version or name of this batch is in flight, or got no answer and is retried.
     pub fn is_deleting(&self) -> bool {
         let mut progress = self.progress.iter().enumerate();
         progress.any(|(entry, progress)| match progress {
@@ -266,12 +270,12 @@ impl State {
         })
     }
 
-    /// What went wrong first, if anything did.
+    /// The reason of the first failure; `None` if nothing has failed.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()
     }
 
-    /// The entries that wait for a person, and why.
+    /// The entries that wait for an operator, each with the reason.
     pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
         let progress = self.progress.iter().enumerate();
         progress.filter_map(|(entry, progress)| match progress {
@@ -280,7 +284,8 @@ impl State {
         })
     }
 
-    /// What was built on an entry may be the batch's own, landed since it was last looked for: it is looked for again.
+    /// Marks the later entries of the share that may have landed late, so that they are looked up again. The version
+    /// that was built on `entry` may be one of them. Returns true if there is any.
     pub(super) fn doubts_above(&mut self, entry: usize) -> bool {
         let share = &self.shape.shares[self.share_of(entry)];
         let above = share.iter().skip_while(|other| **other != entry).skip(1);
@@ -323,7 +328,7 @@ impl State {
 }
 
 impl Shape {
-    /// A shape of versions only, each created by itself.
+    /// Creates a shape of versions only, each created with a request of its own.
     pub fn versions(shares: Vec<Vec<usize>>) -> Self {
         let entries = shares.iter().map(Vec::len).sum();
         Self {
@@ -345,7 +350,7 @@ impl RollbackProbe {
         missed: false,
     };
 
-    /// The first look at what undo finds; `lost`: a create of ours got no answer.
+    /// The probe for an entry that may not exist or not be ours. `lost` is true if a create of ours got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
         let belief = if lost {
             DeleteEvidence::Likely
@@ -359,7 +364,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The look after a delete of what was found.
+    /// The probe after a delete is sent; `found` is the match of the version that is deleted.
     pub(super) fn deleting(self, found: Match) -> Self {
         let belief = match (found, self.belief) {
             (Match::Proven, DeleteEvidence::Likely) if !self.lost => DeleteEvidence::Doubted,
@@ -373,7 +378,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The look at what a person has said to delete.
+    /// The probe for a version that an operator decided to delete.
     pub(super) fn told(lost: bool) -> Self {
         Self {
             belief: DeleteEvidence::Told,
@@ -382,7 +387,7 @@ impl RollbackProbe {
         }
     }
 
-    /// The first look at what a catalog has said to be ours.
+    /// The probe for a version that a catalog has confirmed to be ours.
     pub(super) fn ours(lost: bool) -> Self {
         Self {
             lost,

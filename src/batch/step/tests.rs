@@ -5,7 +5,7 @@ use Effect::*;
 
 mod removals;
 
-/// A batch of two tables, brought to the point where both creates are under way.
+/// A batch of two tables, brought to the point where both creates are in flight.
 fn preparing() -> State {
     let (state, effects) = run(
         State::new(Shape::versions(vec![vec![0], vec![1]])),
@@ -175,7 +175,8 @@ fn a_clean_conflict_is_not_taken_for_ours_however_alike_it_looks() {
 
 #[test]
 fn a_refusal_after_a_lost_create_is_looked_into() {
-    // The first attempt was lost but acted, and consumed the staged manifest: the second is refused for want of it.
+    // The first attempt was lost but acted, and consumed the staged manifest. The second is refused because the
+    // manifest is missing.
     let events = [
         Event::Created(1),
         Event::Lost(0),
@@ -297,7 +298,7 @@ fn what_is_committed_keeps_its_name_while_another_create_of_it_may_act() {
     let answered = Answer(super::Answer::Committed);
     assert_eq!(effects, [Reveal, answered, Unlock(0), Watch(0), Unlock(1)]);
     assert!(state.is_kept(0) && !state.is_kept(1) && state.is_watching());
-    // It stays, whatever it is told.
+    // The version stays, even if its create lands again.
     let (state, effects) = step(state, Event::Landed(0));
     assert_eq!(effects, []);
     let (state, effects) = step(state, Event::WatchOver(0));
@@ -324,7 +325,7 @@ fn an_undecided_decision_is_told_as_unknown_and_asked_for_again() {
     assert_eq!(effects, expected);
 }
 
-/// A batch of one version and one removal in each of two tables, and one that only removes.
+/// A batch of three tables: one with a version and a removal, one with a version, one with a removal.
 fn mixed() -> Shape {
     use Kind::{Made, Removed};
     Shape {
@@ -429,7 +430,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     assert_eq!(effects, [Free(0), LogEnd], "free once that is durable");
 }
 
-/// A batch whose second table holds what may be somebody else's.
+/// A batch whose second table holds a version that another writer may have made.
 fn hazardous() -> State {
     let conflict = Event::Conflicted(1, no("exists"));
     let alike = Event::Found(1, present(Match::Alike, true));
@@ -528,7 +529,7 @@ fn once_seen_for_certain_what_only_looks_like_it_is_not_deleted() {
         Event::Decided(Decision::Abort),
         Event::Found(0, present(Match::Proven, true)),
         Event::Deleted(0),
-        // Ours is gone, and somebody behind the gateway's back has made that version since.
+        // Ours is gone, and a writer who bypasses the gateway has made that version since.
         Event::Found(0, present(Match::Alike, true)),
     ];
     let (_, effects) = run(preparing(), events);
@@ -556,7 +557,7 @@ fn recovery_watches_for_what_may_be_ours_or_anothers() {
     assert!(state.is_watching() && !state.is_ended());
 }
 
-/// The last of a chain lands while undo looks for the one before it.
+/// The last create of a chain lands while undo looks up the version before it.
 #[test]
 fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     let settled = [None, Some(Settled::Unseen)];

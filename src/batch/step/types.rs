@@ -1,30 +1,32 @@
-//! The words of the protocol: what happens to a batch, what is to be done, and how things are found.
+//! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
 use crate::error::code::Code;
 
-/// What a batch consists of. An *entry* is one change of one table.
+/// The composition of a batch. An *entry* is one change of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// For each line of versions its entries, in the order in which they are done: what is made before what is removed.
+    /// The entries of each table branch, in the order in which they are done. Entries that make something come before
+    /// those that remove something.
     pub shares: Vec<Vec<usize>>,
-    /// For each entry what it is.
+    /// The kind of each entry.
     pub kinds: Vec<Kind>,
-    /// For each entry the group that its catalog makes all or nothing, with one request, if it does.
+    /// The group of each entry that its catalog makes all or nothing with one request; `None` if the entry is sent by
+    /// itself.
     pub groups: Vec<Option<usize>>,
 }
 
-/// What an entry is, as far as the protocol is concerned.
+/// The kind of an entry, as far as the protocol is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Something that can be undone: a version created, a name declared or registered. Made before the decision,
-    /// hidden until it, undone after ABORT.
+    /// A change that can be undone: a version is created, a name is declared or registered. It is made before the
+    /// decision, hidden until then, and undone after ABORT.
     Made,
-    /// Something that cannot: a name deregistered, versions deleted. Done after COMMIT, again and again until it is
-    /// done.
+    /// A change that cannot be undone: a name is deregistered, versions are deleted. It is done after COMMIT and
+    /// retried until it succeeds.
     Removed,
 }
 
-/// How a batch ended, as the log knows it.
+/// The decision about a batch, as the log records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// Every version exists and is visible.
@@ -34,7 +36,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// As people are shown it.
+    /// The word for operators.
     pub fn name(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -43,242 +45,248 @@ impl Decision {
     }
 }
 
-/// Why a batch did not happen, in the contract's terms.
+/// The reason why a batch did not happen, in the contract's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Refusal {
-    /// HTTP status of the answer.
+    /// The HTTP status of the answer.
     pub status: u16,
     /// The contract's code.
     pub code: Code,
-    /// Words for the caller; they name the entry's index.
+    /// The text for the caller; it names the entry's index.
     pub message: String,
 }
 
-/// What the client of a batch is told.
+/// The answer to the client of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// COMMIT is durable.
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// The decision's own fate is not known yet.
+    /// The fate of the decision record is not known yet.
     Unknown,
 }
 
-/// How a version found in a catalog compares with what the entry staged.
+/// The comparison of a version found in a catalog with the one that the entry staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// It is the very object that a create of ours was answered with.
+    /// Proven to be ours: the very object that a catalog reported when it answered a create of ours.
     Proven,
-    /// Everything that can be compared agrees.
+    /// Equal in all properties that can be compared.
     Alike,
-    /// Something that can be compared differs: it is somebody else's.
+    /// Different in at least one property: another writer made it.
     Unlike,
-    /// There is nothing to compare.
+    /// No evidence either way: nothing can be compared.
     Incomparable,
 }
 
-/// What a catalog says of one version.
+/// A catalog's report about one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// It does not exist (now; a lost create may still land).
+    /// The version does not exist now; a lost create may still land.
     Absent,
-    /// It exists; `latest` if nothing was built on it.
+    /// The version exists.
     Present {
-        /// Whose it seems to be.
+        /// The comparison with the entry.
         likeness: Match,
-        /// No higher version exists.
+        /// True if no higher version exists.
         latest: bool,
     },
 }
 
-/// How one entry was settled after the decision.
+/// The final state of one entry after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// It does not exist (any more), and nothing that was sent about it can still arrive.
+    /// The version does not exist (any more), and no request that was sent about it can still arrive.
     Gone,
-    /// It does not exist, but a create of ours that got no answer may still land.
+    /// The version does not exist, but a create of ours that got no answer may still land.
     Unseen,
-    /// The same, and somebody else's create of it was let through: what appears there need not be ours.
+    /// A create of ours may still land, as with `Unseen`, and another writer's create of the version was let through: a
+    /// version that appears there need not be ours.
     Contested,
-    /// It does not exist, but a removal of ours that got no clear answer may still arrive, and so may a create: nobody
-    /// else may use its number, or its name.
+    /// The version does not exist, but a removal of ours that got no clear answer may still arrive, and so may a
+    /// create. No other writer may use its number or its name.
     Leaving,
-    /// The same, and somebody else's create of it was let through before that removal was sent.
+    /// A removal of ours may still arrive, as with `Leaving`, and another writer's create of the version was let
+    /// through before that removal was sent.
     LeavingContested,
-    /// Ours was never created: what is there, if anything, is somebody else's.
+    /// Our version was never created. If a version exists, another writer made it.
     Theirs,
-    /// A person said that what is there stays.
+    /// An operator decided that the existing version or name stays.
     Kept,
-    /// What was to be removed is removed.
+    /// The version or name that was to be removed is gone.
     Removed,
-    /// It exists and could not be removed safely: a person must look.
+    /// The version exists and could not be removed safely: an operator must decide.
     Hazard(Hazard),
 }
 
 impl Settled {
-    /// A create of ours may still land.
+    /// True if a create of ours may still land.
     pub fn may_land(self) -> bool {
         matches!(self, Self::Unseen | Self::Contested)
     }
 
-    /// Somebody else's create of it was let through.
+    /// True if another writer's create of it was let through.
     pub fn is_contested(self) -> bool {
         matches!(self, Self::Contested | Self::LeavingContested)
     }
 
-    /// A removal of ours may still arrive.
+    /// True if a removal of ours may still arrive.
     pub fn is_leaving(self) -> bool {
         matches!(self, Self::Leaving | Self::LeavingContested)
     }
 
-    /// Something that was sent may still arrive: a create, or a removal.
+    /// True if a create or a removal that was sent may still arrive.
     pub fn is_uncertain(self) -> bool {
         self.may_land() || self.is_leaving()
     }
 
-    /// The version does not exist, as far as the batch knows.
+    /// True if the version does not exist, as far as the batch knows.
     pub fn is_free(self) -> bool {
         self == Self::Gone || self.is_uncertain()
     }
 }
 
-/// Why a version was not deleted.
+/// The reason why a version was not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hazard {
-    /// A later version exists: something was built on it.
+    /// A later version exists: it was built on this one.
     BuiltOn,
-    /// It may be somebody else's.
+    /// Another writer may have made it.
     Unproven,
 }
 
-/// What happened, as told to the protocol.
+/// An input of the protocol: something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The batch was admitted.
     Begin,
-    /// All its tables are locked exclusively.
+    /// All tables of the batch are locked exclusively.
     Locked,
-    /// They were not to be had within the bound.
+    /// The locks could not be taken within the time limit.
     LockTimedOut(Refusal),
-    /// The share's table exists and its latest version is the one before the first entry; or why not.
+    /// The check of a share's table has finished. The share is valid if the table exists and its latest version is the
+    /// one before the first entry.
     Validated {
         /// Index of the share.
         share: usize,
-        /// `None`: valid.
+        /// The reason why the share is not valid; `None` if it is valid.
         refusal: Option<Refusal>,
     },
     /// INTENT is durable.
     IntentDurable,
-    /// INTENT could not be written, and nothing was.
+    /// INTENT could not be written, and nothing else was written either.
     IntentFailed(Refusal),
     /// The catalog answered that it created the version.
     Created(usize),
     /// The create was never sent, or the catalog was never reached.
     Unsent(usize, Refusal),
-    /// The catalog answered a definite no.
+    /// The catalog definitely refused the create.
     Refused(usize, Refusal),
-    /// The catalog made something, but not what was asked for.
+    /// The catalog made something, but not the version or name of the request.
     Spoiled(usize, Refusal),
-    /// The catalog answered that it created the version, and shows another one than was staged.
+    /// The catalog answered that it created the version, but shows a different one from the one that was staged.
     Strange(usize, Refusal),
-    /// The catalog answered 409: created by us before, or by somebody else.
+    /// The catalog answered 409: we created it before, or another writer did.
     Conflicted(usize, Refusal),
-    /// No answer, or one that does not say whether the catalog acted.
+    /// The create got no answer, or one that does not say whether the catalog acted.
     Lost(usize),
-    /// The catalog was asked for the version.
+    /// The catalog reported whether the version exists.
     Found(usize, Finding),
-    /// The catalog did not answer that question.
+    /// The catalog did not answer the lookup.
     Unanswered(usize),
     /// The catalog has the version, and did not say whether it is the latest.
     Glimpsed(usize),
-    /// The bound on prepare has passed.
+    /// The time limit of prepare has passed.
     PrepareTimedOut(Refusal),
     /// The decision is durable. The log's first decision wins, so it may be the other one.
     Decided(Decision),
-    /// Whether the decision was written is not known.
+    /// The log did not say whether the decision was written.
     DecisionUnknown,
-    /// The catalog answered that it deleted the version, or that there is none.
+    /// The catalog answered that it deleted the version, or that the version does not exist.
     Deleted(usize),
-    /// The catalog answered that it did not delete the version, or was never reached.
+    /// The catalog answered that it did not delete the version, or it was never reached.
     NotDeleted(usize),
-    /// A delete or a removal got no clear answer, or was not done although the catalog said so: it may still arrive.
+    /// A delete or a removal got no clear answer, or the catalog reported success but did not do it. It may still
+    /// arrive.
     RemovalLost(usize),
     /// A create that had got no answer landed after all; the table is locked again.
     Landed(usize),
-    /// Nothing has landed for as long as it was watched for, or somebody else has made that version since.
+    /// The watch has ended: nothing landed, or another writer has made that version since.
     WatchOver(usize),
-    /// What was to be removed is seen to be gone.
+    /// The version or name that was to be removed is seen to be gone.
     Removed(usize),
-    /// The catalog answered that it did not remove it, or was never reached.
+    /// The catalog answered that it did not remove it, or it was never reached.
     NotRemoved(usize),
-    /// What became of the entry is durable.
+    /// The final state of the entry is durable.
     Noted(usize),
-    /// A person decides: ABORT aborts what is undecided and has hazards deleted, COMMIT lets stand what undo or removal
-    /// cannot come to.
+    /// An operator decided. ABORT aborts an undecided batch and has hazards deleted. COMMIT keeps the versions and
+    /// names that the undo or the removal cannot finish with.
     Resolved(Decision),
     /// The end of the batch is durable.
     Ended,
 }
 
-/// What is to be done, in this order.
+/// An action for the driver of the protocol. Effects are carried out in the order in which they are returned. The
+/// events that may follow stand behind the arrow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Lock every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
     Lock,
-    /// Look at the share's table. → `Validated`
+    /// Check the share's table. → `Validated`
     Validate(usize),
     /// Write INTENT. → `IntentDurable`, `IntentFailed`
     LogIntent,
-    /// From now on readers do not see the versions of this batch.
+    /// Hide the versions of this batch from readers from now on.
     Hide,
-    /// Start the clock of prepare. → `PrepareTimedOut`
+    /// Start the timer of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Create the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`, `Strange`,
-    /// `Conflicted`, `Lost`
+    /// Create the version in its catalog; with `again`, after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// `Strange`, `Conflicted`, `Lost`
     Create {
         /// Index of the entry.
         entry: usize,
-        /// An earlier attempt got no clear answer.
+        /// True if an earlier attempt got no clear answer.
         again: bool,
     },
-    /// Ask the catalog for the version; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
+    /// Look the version up in its catalog; with `again`, after a pause. → `Found`, `Unanswered`, `Glimpsed`
     Find {
         /// Index of the entry.
         entry: usize,
-        /// The catalog did not answer last time.
+        /// True if an earlier lookup must be repeated after a pause.
         again: bool,
     },
     /// Write the decision; the first one written wins. → `Decided`, `DecisionUnknown`
     LogDecision(Decision),
-    /// In one step, all that was made becomes visible, and what is to be removed is not any more.
+    /// Make all created entries visible and hide all entries that are to be removed, in one step.
     Reveal,
-    /// Tell the client.
+    /// Answer the client.
     Answer(Answer),
-    /// Delete exactly this version; `again` after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
+    /// Delete exactly this version; with `again`, after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
     Delete {
         /// Index of the entry.
         entry: usize,
-        /// An earlier delete did not take.
+        /// True if an earlier delete had no effect.
         again: bool,
     },
-    /// The version is somebody else's: readers may see it.
+    /// Make the version visible: another writer made it, or an operator keeps it.
     Show(usize),
-    /// The version, or the name, is free as soon as the table is unlocked: at once where nothing that was sent can still
-    /// arrive, otherwise when that is over.
+    /// Free the version or the name as soon as the table is unlocked. If a request that was sent may still arrive, it
+    /// stays reserved until that is over.
     Reserve(usize),
-    /// Watch for what was sent and may still arrive; the version stays hidden meanwhile. → `Landed`, `WatchOver`
+    /// Watch for requests that were sent and may still arrive; the version stays hidden meanwhile. → `Landed`,
+    /// `WatchOver`
     Watch(usize),
-    /// The watch is over, durably: the version, or the name, is free.
+    /// Free the version or the name. The end of the watch is durable.
     Free(usize),
-    /// Remove what was to be removed; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
+    /// Remove the version or name; with `again`, after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
     Remove {
         /// Index of the entry.
         entry: usize,
-        /// It was tried before.
+        /// True if it was tried before.
         again: bool,
     },
-    /// Write what became of the entry. → `Noted`
+    /// Write the final state of the entry. → `Noted`
     Note(usize, Settled),
     /// Unlock the share's table.
     Unlock(usize),

@@ -1,6 +1,6 @@
-//! A batch whose backend is gone from the configuration: what it has not settled, or waits for a person with, stays
-//! locked and hidden, until the backend is back or a person lets the batch be. What it has let go rests, and what may
-//! still land there is not seen.
+//! Batches with a backend that is not configured any more. Their unsettled entries and hazards stay locked and hidden,
+//! until the backend is back or an operator ends the batch as it is. Freed numbers are in cool-down, and a version that
+//! lands late stays hidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct StrandedBatch {
 }
 
 impl StrandedBatch {
-    /// Locks and hides at once, and goes on in a task of its own.
+    /// Locks the tables and hides the entries at once, and continues in a task of its own.
     pub(super) async fn begin(
         coordinator: Arc<Coordinator>,
         record: Record,
@@ -68,7 +68,7 @@ impl StrandedBatch {
         tokio::select! {
             kept = self.coordinator.strand(*id, intent) => {
                 if kept.is_some() {
-                    // When the log cannot write, the process is about to end.
+                    // If the log cannot be written, the process is about to end.
                     let _ = let_be(&self.coordinator, &self.record).await;
                     if let Some(refusal) = let_be_verdict().refusal() {
                         let written = true;
@@ -81,7 +81,7 @@ impl StrandedBatch {
         }
     }
 
-    /// As if the process had begun with the backends of `plan`.
+    /// Continues the batch as if the process had started with the backends of `plan`.
     async fn go_on(self, plan: Plan) {
         let Self {
             coordinator,
@@ -101,12 +101,12 @@ impl StrandedBatch {
                 .known_as(planned.backend.name(), planned.backend.catalog());
         }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
-        // Hidden by the batch itself from now on.
+        // From now on the batch itself hides its entries.
         show(&coordinator, &entries, &fate);
     }
 }
 
-/// Waits for a configuration that has all backends of the batch.
+/// Waits for a configuration that has all backends of the batch, and plans the batch with it.
 async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Record) -> Plan {
     loop {
         if configured.changed().await.is_err() {
@@ -132,12 +132,12 @@ fn decision(record: &Record) -> Option<Decision> {
     record.verdict.as_ref().map(|verdict| verdict.decision())
 }
 
-/// The changes about which something is left to do.
+/// The entries with work left.
 fn unsettled(record: &Record) -> Vec<&IntentEntry> {
     let committed = decision(record) == Some(Decision::Commit);
     let entries = record.intent.entries.iter().zip(&record.settled);
     let left = entries.filter(|(entry, settled)| {
-        // What a COMMIT makes is there for all; what it removes may be still.
+        // Versions that a COMMIT made are visible to all. Those that it removes may still exist.
         let removes = matches!(
             entry.action,
             Action::DeleteVersions { .. } | Action::Deregister
@@ -155,7 +155,7 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &CommitFlag) 
     }
 }
 
-/// What the batch has let go rests as it would if it ran; what may still land is not seen.
+/// Puts freed numbers and names into cool-down, as a running batch does, and hides versions that may still land.
 fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     let visibility = &coordinator.visibility;
     let clean = Release::Clean(coordinator.pause());
@@ -164,7 +164,7 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        // What landed late may have been on its way to be deleted when the gateway stopped.
+        // A delete of a version that landed late may have been in flight when the gateway stopped.
         let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
         } else {
@@ -188,8 +188,8 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     }
 }
 
-/// The entries whose numbers somebody else has used since, or may have: the log was told so, or is before that is
-/// forgotten.
+/// The entries whose numbers another writer has used since, or may have used. The log knows this already, or will
+/// before it is forgotten.
 fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(usize, Settled)> {
     let visibility = &coordinator.visibility;
     let used = freed(record).filter_map(|(entry, (line, version))| {

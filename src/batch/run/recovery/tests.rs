@@ -10,7 +10,7 @@ use crate::batch::run::now_millis;
 use crate::config::BatchConfig;
 use crate::metrics::Metrics;
 
-/// Else a later batch would pass for an earlier one after the next start, and what it has made for what an earlier one
+/// Otherwise the next start would take a later batch for an earlier one, and its versions for those that an earlier one
 /// had undone.
 #[tokio::test]
 async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back() {
@@ -35,7 +35,7 @@ async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back()
     let finder = finder.finder(&[]);
     recover(&coordinator, &outcomes, &finder).await.unwrap();
     assert!(coordinator.ids.next() > in_an_hour);
-    // Else nobody would be told for an hour that it is old.
+    // Otherwise operators would not see for an hour that the batch is old.
     let open = coordinator.open.list();
     assert!(open[0].since_millis <= now_millis());
 }

@@ -1,10 +1,10 @@
-//! The catalogs of a walk: they lose answers, act late, refuse after they have acted, say that they did what they did
-//! not, answer from an old copy once, and conflict; and somebody else writes to them, too.
+//! The catalogs of a walk. They lose answers, act late, refuse after they have acted, falsely report success, answer
+//! once from an old copy, and conflict; other writers change them, too.
 
 use super::*;
 
 impl World {
-    /// The catalog takes a create: only the next version, only with a staged manifest.
+    /// Applies a create in the catalog: only of the next version, and only with a staged manifest.
     fn act(&mut self, entry: usize) -> Event {
         if self.catalog[entry] != Maker::Nobody || !self.is_next(entry) {
             return Event::Conflicted(entry, refusal());
@@ -17,7 +17,7 @@ impl World {
         Event::Created(entry)
     }
 
-    /// Everything below it in its line is there, and nothing above it.
+    /// True if every version below the entry's in its share exists, and none above it.
     pub(super) fn is_next(&self, entry: usize) -> bool {
         let exists = |other: &usize| self.catalog[*other] != Maker::Nobody;
         let mut others = self.share_of(entry).iter();
@@ -60,13 +60,13 @@ impl World {
         let there = self.catalog[entry] != Maker::Nobody;
         if self.faulty(5) {
             if there && self.random.below(2) == 0 {
-                // That was the truth: it may lie again.
+                // That was the truth, so the catalog may lie again.
                 self.lied[entry] = false;
                 return Event::Glimpsed(entry);
             }
             return Event::Unanswered(entry);
         }
-        // An answer from an old copy: once in a walk, and not of what the catalog has lied about.
+        // Answers from an old copy: once in a walk, and not about a version that the catalog has lied about.
         if there && !self.stale && !self.lied[entry] && self.faulty(8) {
             self.stale = true;
             self.seen_absent[entry] |= self.decision == Some(Decision::Abort);
@@ -97,7 +97,7 @@ impl World {
         if self.faulty(4) {
             return self.not_deleted(entry);
         }
-        // What looks alike and came after an answer of ours was lost cannot be told from ours by any gateway.
+        // A version that looks alike and came after a lost answer of ours cannot be told from ours by any gateway.
         assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
         assert!(!self.built_on[entry], "I5: something was built on it");
         self.deleted(entry);
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// It may act yet, or not; what is said of it is true, or not.
+    /// Fails a delete: it may still act later, and the answer may be true or false.
     fn not_deleted(&mut self, entry: usize) -> Event {
         let later = self.random.below(2) == 0;
         let lies = !self.stale && self.random.below(3) == 0;
@@ -126,7 +126,7 @@ impl World {
     }
 
     fn deleted(&mut self, entry: usize) {
-        // Nobody else loses by it what the gateway has told him to be his.
+        // No other writer loses a version that the gateway has confirmed to them.
         assert_ne!(self.catalog[entry], Maker::Writer, "I9: {entry}");
         self.catalog[entry] = Maker::Nobody;
     }
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// The watch outlives what may arrive.
+    /// Ends the watch only when no late request of the entry is left, because a real watch outlasts them.
     pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
         let over = self.taken[entry] || self.removals[entry].is_some();
         let aborted = self.decision == Some(Decision::Abort);
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// What was lost on its way acts after all.
+    /// Lets one of the lost requests act after all.
     pub(super) fn land(&mut self, state: &State) {
         let next = self.random.below(self.late.len() as u64) as usize;
         match self.late.remove(next) {
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// I9: what a removal may still hit is locked, or rests and is watched.
+    /// Checks I9: a version or name that a removal may still hit is either locked, or reserved and watched.
     pub(super) fn check_resting(&self, entry: usize, state: &State) {
         let share = self.shares.iter().position(|share| share.contains(&entry));
         let rests = state.is_leaving(entry) && state.is_watched(entry);
@@ -195,17 +195,17 @@ impl World {
         assert!(rests || locked, "I9: {entry} is free: {state:?}");
     }
 
-    /// Somebody behind the gateway's back builds on a version that is not decided yet.
+    /// A writer who bypasses the gateway builds on a version that is not decided yet.
     pub(super) fn build_on(&mut self) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let last = self.shares[share][self.shares[share].len() - 1];
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
-    /// Somebody's create that the gateway knows nothing of lands after the abort.
+    /// A create that the gateway knows nothing about lands after the abort.
     pub(super) fn intrude(&mut self) {
         let entry = self.random.below(self.catalog.len() as u64) as usize;
-        // Undo after a crash does not know what an earlier life has sent, before it has seen that nothing is there.
+        // After a crash, undo does not know the requests of the earlier life before it has seen that nothing is there.
         let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
         let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
         let free = free && !unknown;
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// A writer who goes through the gateway takes the next number of a table that is free for it.
+    /// A writer who uses the gateway takes the next number of a table, if it is free for them.
     pub(super) fn write(&mut self, state: &State) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let lost_to = |entry: &usize| self.removals[*entry].is_none() && self.is_next(*entry);
@@ -233,13 +233,13 @@ impl World {
             self.contested[entry] = true;
             self.settled[entry] = Some(Settled::Contested);
         }
-        // Ours may have come first: then the catalog refuses his.
+        // Our create may have come first; then the catalog refuses the writer's.
         self.catalog[entry] = Maker::Writer;
         self.taken[entry] = true;
         self.settled[entry] = Some(Settled::Theirs);
     }
 
-    /// A crash: nobody hears any more what comes of what was on its way to a catalog.
+    /// Simulates a crash: the answers of all requests in flight are lost, and some of the requests act later.
     pub(super) fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
         for waits in waiting {
             let late = match waits {
