@@ -1,7 +1,7 @@
-//! A request for a batch: admitted, run, answered.
+//! Handles requests for batches: admits, runs and answers them.
 //!
-//! `batch-create` and `batch-commit` are one path: a batch-create is a commit of versions only, and only the words of
-//! its answer differ.
+//! `batch-create` and `batch-commit` are one path: a batch-create is a commit of versions only, and only the wording
+//! of its answer differs.
 
 mod answer;
 pub mod outcomes;
@@ -33,13 +33,13 @@ use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::request::origin::Origin;
 
-/// One request for a batch, its body checked and without `identity`.
+/// One request for a batch, with its body checked and `identity` removed.
 pub struct BatchCall {
-    /// In whose words it was asked.
+    /// The contract's request that was used.
     pub form: Form,
-    /// What is to be done.
+    /// The operations, in request order.
     pub operations: Vec<CommitOperation>,
-    /// Who asks.
+    /// The caller of the batch.
     pub caller: Caller,
 }
 
@@ -52,11 +52,11 @@ pub enum Form {
     Commit,
 }
 
-/// Who asks for a batch.
+/// The caller of a batch.
 pub struct Caller {
-    /// Whatever distinguishes callers.
+    /// A name that distinguishes callers.
     pub name: String,
-    /// The `Idempotency-Key` header.
+    /// The `Idempotency-Key` header; `None` if there was none.
     pub idempotency_key: Option<String>,
     /// The caller's credentials.
     pub authority: Authority,
@@ -67,8 +67,8 @@ pub struct Caller {
 }
 
 impl Batches {
-    /// Does everything in a batch, or nothing. `route` finds a table's backend and the catalog's own identifier.
-    /// Errors name the operation's index.
+    /// Carries out all operations of a batch, or none. `route` returns a table's backend and the catalog's own
+    /// identifier. Errors name the operation's index.
     pub async fn commit(
         &self,
         call: BatchCall,
@@ -89,8 +89,8 @@ impl Batches {
         committed.map_err(|error: Error| error.reworded(|message| call.form.spell(message)))
     }
 
-    /// Begins a coordinated batch, or joins the one that is the same: the same key or, without one, the same
-    /// `fingerprint`, from the same caller. Only the first is planned. `tables`: that of each of its entries.
+    /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,
+    /// the same `fingerprint`. Only the first request is planned. `tables` has the table of each entry.
     pub(super) async fn coordinate(
         &self,
         caller: &Caller,
@@ -114,7 +114,7 @@ impl Batches {
             Ok(permit) => permit,
             Err(full) => {
                 let error = full.into_error();
-                // Whoever has joined meanwhile is told the same.
+                // Requests that have joined meanwhile get the same answer.
                 outcome.refuse(&error);
                 self.outcomes.finish(&key, has_key, &outcome).await;
                 return Err(error);
@@ -122,7 +122,7 @@ impl Batches {
         };
         let coordinator = Arc::clone(&self.coordinator);
         let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
-        // In a task of its own: a client that goes away stops nothing.
+        // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
             let plan = match plan.await {
                 Ok(plan) => plan,
@@ -145,7 +145,8 @@ impl Batches {
         tokio::spawn(async move {
             tokio::select! {
                 _ = finished.wait() => {}
-                // It panicked before there was a batch; one that runs answers before it ends, however it does.
+                // The task panicked before there was a batch. A batch that runs answers before it ends, however it
+                // ends.
                 Err(ended) = run => if ended.is_panic() { finished.give_up() },
             }
             outcomes.finish(&key, has_key, &finished).await;
@@ -153,7 +154,8 @@ impl Batches {
         Ok(outcome)
     }
 
-    /// Whether a catalog has, or may have, an atomic batch-create of its own. What is not known yet is found out by asking.
+    /// Returns true if a catalog has, or may have, an atomic batch-create of its own. The first request to it finds
+    /// out.
     fn may_be_atomic(&self, backend: &Backend) -> bool {
         match backend.batch_mode() {
             BatchMode::Atomic => true,
@@ -175,14 +177,14 @@ impl Batches {
     }
 }
 
-/// The answer to a key that came with something else before.
+/// Returns the answer to a key that was used before with other entries.
 pub(super) fn different() -> Error {
     let message = "this Idempotency-Key was used before, with other entries";
     Error::invalid(message).with_status(StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 impl Form {
-    /// A message about entries in the words of this request.
+    /// Returns a message about entries in the words of this request.
     fn spell(self, message: &str) -> String {
         match self {
             Self::Create => message.to_owned(),
@@ -191,7 +193,7 @@ impl Form {
     }
 }
 
-/// Routes every operation and puts its body into the catalog's terms.
+/// Routes every operation and converts its body into the catalog's terms.
 fn routed(
     call: &BatchCall,
     route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
@@ -216,7 +218,7 @@ fn routed(
     Ok(entries)
 }
 
-/// The branch and the change that an operation is about.
+/// Returns the branch that an operation is about, and the change.
 fn action(operation: &CommitOperation) -> Result<(Option<String>, Action), Error> {
     Ok(match operation {
         CommitOperation::DeclareTable(declare) => {
@@ -256,7 +258,7 @@ fn bounded(delete: &DeleteTableVersions) -> Result<Vec<VersionRange>, Error> {
     ranges.collect()
 }
 
-/// The same values have the same fingerprint, however the body spells them.
+/// Returns the fingerprint of a request: equal values have the same one, however the body spells them.
 fn fingerprint(call: &BatchCall) -> Fingerprint {
     let has_key = call.caller.idempotency_key.is_some();
     let mut canonical = Hasher::new(&SHA256);
@@ -265,7 +267,7 @@ fn fingerprint(call: &BatchCall) -> Fingerprint {
     for operation in &call.operations {
         let body = operation.body_for(operation.id());
         spelling.clear();
-        // It was JSON when it was parsed.
+        // The body was JSON when it was parsed, so nothing is lost here.
         canonical::write(&String::from_utf8_lossy(&body), &mut spelling);
         let texts = [spelling.as_slice(), &body];
         for (hasher, text) in std::iter::once(&mut canonical)

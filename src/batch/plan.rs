@@ -1,4 +1,4 @@
-//! From the entries of a request to the shares of a batch: which versions, in which tables, in which order. Pure.
+//! Plans a batch: sorts the entries of a request by table, version and order into shares. Pure.
 
 mod conflicts;
 mod rename;
@@ -18,27 +18,27 @@ use crate::error::Error;
 /// One change, routed.
 #[derive(Clone)]
 pub struct Entry {
-    /// Where it goes.
+    /// The backend that the change goes to.
     pub backend: Arc<Backend>,
-    /// The line of versions, or the table, that it changes.
+    /// The table branch that is changed.
     pub line: TableBranch,
-    /// What is done.
+    /// The change.
     pub action: Action,
     /// The request of the single operation in the catalog's terms; empty after a crash.
     pub body: Bytes,
 }
 
-/// A batch, admitted.
+/// An admitted batch.
 pub struct Plan {
     /// The changes, in request order.
     pub entries: Vec<Entry>,
-    /// What the protocol sees of them; lines in their global order.
+    /// The shape of the batch for the protocol, with the table branches in their global order.
     pub shape: Shape,
 }
 
 impl Plan {
-    /// Sorts entries into shares; refuses contradictions, duplicates, gaps, and version 0. `atomic`: whether a backend
-    /// makes all of its versions at once.
+    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `atomic` returns true for a
+    /// backend that makes all of its versions atomically.
     pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
         conflicts::check(&entries)?;
         let mut lines: BTreeMap<&TableBranch, Vec<usize>> = BTreeMap::new();
@@ -65,8 +65,8 @@ impl Plan {
         Ok(Self { entries, shape })
     }
 
-    /// A batch as the log knows it; `None` if one of its backends is not configured any more. `backend` is asked by the
-    /// identity of the catalog.
+    /// Returns the plan of a batch from the log; `None` if one of its backends is not configured any more. `backend`
+    /// finds a backend by the identity of its catalog.
     pub fn recovered(
         intent: &Intent,
         backend: impl Fn(&str) -> Option<Arc<Backend>>,
@@ -79,11 +79,11 @@ impl Plan {
                 body: Bytes::new(),
             })
         });
-        // Nothing is created any more, so nothing is created together.
+        // A recovered batch creates nothing any more, so it has no groups.
         Self::new(entries.collect::<Option<_>>()?, |_| false).ok()
     }
 
-    /// The entries as the log keeps them.
+    /// Returns the entries as the log keeps them.
     pub fn intent_entries(&self) -> Vec<IntentEntry> {
         self.entries
             .iter()
@@ -98,18 +98,18 @@ impl Plan {
             .collect()
     }
 
-    /// The state in which the batch begins.
+    /// Returns the state in which the batch begins.
     pub fn state(&self) -> State {
         State::new(self.shape.clone())
     }
 
-    /// The line of a share.
+    /// Returns the table branch of a share.
     pub fn line(&self, share: usize) -> &TableBranch {
         &self.entries[self.shape.shares[share][0]].line
     }
 
-    /// The entries of a share that must be looked at before anything is done: the first, whose state the others follow
-    /// from, and every removal of versions that were there before.
+    /// Returns the entries of a share that must be validated before anything is done: the first, from whose state the
+    /// others follow, and every removal of versions that existed before.
     pub fn to_validate(&self, share: usize) -> &[usize] {
         let share = &self.shape.shares[share];
         match self.entries[share[0]].action {
@@ -118,21 +118,21 @@ impl Plan {
         }
     }
 
-    /// The names of tables that it makes or removes.
+    /// Returns the names of tables that the batch makes or removes.
     pub fn names(&self) -> impl Iterator<Item = &TableKey> {
         let entries = self.entries.iter();
         let named = entries.filter(|entry| entry.action.is_about_name());
         named.map(|entry| &entry.line.table)
     }
 
-    /// Its tables, each once.
+    /// Returns the table of each share.
     pub fn tables(&self) -> impl Iterator<Item = TableKey> + '_ {
         (0..self.shape.shares.len()).map(|share| self.line(share).table.clone())
     }
 }
 
 impl IntentEntry {
-    /// The line of versions that the entry extends.
+    /// Returns the table branch that the entry changes.
     pub fn line(&self) -> TableBranch {
         TableBranch {
             table: TableKey {
@@ -143,21 +143,21 @@ impl IntentEntry {
         }
     }
 
-    /// The version that it creates, if it creates one.
+    /// Returns the version that the entry creates; `None` if it creates none.
     pub fn version(&self) -> Option<u64> {
         self.action.version()
     }
 }
 
 impl Entry {
-    /// The version that it creates, if it creates one.
+    /// Returns the version that the entry creates; `None` if it creates none.
     pub fn version(&self) -> Option<u64> {
         self.action.version()
     }
 }
 
 impl Action {
-    /// The version that it creates, if it creates one.
+    /// Returns the version that the change creates; `None` if it creates none.
     fn version(&self) -> Option<u64> {
         match self {
             Self::CreateVersion { version, .. } => Some(*version),
@@ -165,7 +165,7 @@ impl Action {
         }
     }
 
-    /// What others must leave alone while something that was sent for it may still arrive.
+    /// Returns what others must leave alone while a request that was sent for the change may still arrive.
     pub fn subject(&self, line: &TableBranch) -> Subject {
         match self {
             Self::CreateVersion { version, .. } => {
@@ -176,7 +176,7 @@ impl Action {
         }
     }
 
-    /// Whether it can be undone.
+    /// Returns the kind of the change, which says whether it can be undone.
     pub fn kind(&self) -> Kind {
         match self {
             Self::CreateVersion { .. } | Self::Declare { .. } | Self::Register { .. } => Kind::Made,
@@ -184,7 +184,7 @@ impl Action {
         }
     }
 
-    /// Whether it makes or removes a name, and not versions.
+    /// Returns true if the change makes or removes a name, and not versions.
     pub fn is_about_name(&self) -> bool {
         match self {
             Self::Declare { .. } | Self::Register { .. } | Self::Deregister => true,
@@ -192,7 +192,8 @@ impl Action {
         }
     }
 
-    /// Its place among the changes of one line: a name before its versions, what is made before what is removed.
+    /// Returns the rank among the changes of one table branch: a name comes before its versions, what is made before
+    /// what is removed.
     fn place(&self) -> (u8, u64) {
         match self {
             Self::Declare { .. } | Self::Register { .. } => (0, 0),
@@ -203,7 +204,7 @@ impl Action {
     }
 }
 
-/// Two versions or more in a catalog that makes them all or nothing are one group.
+/// Returns the group of each entry: two or more versions in a catalog that makes them atomically are one group.
 fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<usize>> {
     let mut first: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
     let versions = || {
@@ -223,12 +224,12 @@ fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<us
     groups
 }
 
-/// Whether one entry of a line may come after the other.
+/// Checks that an entry may come after another one of its table branch.
 fn follows(entries: &[Entry], one: usize, next: usize) -> Result<(), Error> {
     let created = (entries[one].version(), entries[next].version());
     let (version, after) = match created {
         (Some(version), Some(after)) => (version, after),
-        // A table that begins with the batch begins with version 1.
+        // The first version of a table that begins with the batch is 1.
         (None, Some(after)) => (0, after),
         _ => return Ok(()),
     };

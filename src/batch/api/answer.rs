@@ -27,7 +27,7 @@ struct Results {
     results: Vec<CommitResult>,
 }
 
-/// A `CommitTableResult`: of exactly one kind.
+/// A `CommitTableResult`, with exactly one field set.
 #[derive(Default, Serialize)]
 struct CommitResult {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ struct CommitResult {
     deregister_table: Option<Box<RawValue>>,
 }
 
-/// A `CreateTableVersionResponse`, as far as it is needed.
+/// The part of a `CreateTableVersionResponse` that is needed.
 #[derive(Serialize)]
 struct Created {
     version: Box<RawValue>,
@@ -54,7 +54,7 @@ struct Deregistered<'a> {
     table: Table,
 }
 
-/// What a describe said of a table that was deregistered since.
+/// The description of a table that was deregistered since.
 #[derive(Default, Serialize, Deserialize)]
 struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct Table {
 }
 
 impl BatchCall {
-    /// Waits for the batch and says how it ended.
+    /// Waits for the batch and returns the answer to its request.
     pub(super) async fn answer(&self, outcome: &Outcome) -> Result<Response<Body>, Error> {
         match &*outcome.wait().await {
             BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
@@ -76,7 +76,8 @@ impl BatchCall {
         }
     }
 
-    /// The answer to a batch that happened. `made` holds for each operation what catalogs said of it.
+    /// Returns the answer to a committed batch. `made` has the catalog's description for each
+    /// operation.
     fn committed(
         &self,
         transaction_id: Option<String>,
@@ -101,7 +102,7 @@ impl BatchCall {
     }
 }
 
-/// What one operation came to.
+/// Returns the result of one operation.
 fn result(operation: &CommitOperation, said: &RawValue) -> Result<CommitResult, Error> {
     let value = match operation {
         CommitOperation::DeclareTable(_) => Ok(said.to_owned()),
@@ -141,7 +142,7 @@ fn unwritable(error: serde_json::Error) -> Error {
     Error::internal("the answer cannot be written", error)
 }
 
-/// An answer in JSON.
+/// Returns a response with a JSON body.
 pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
     *response.status_mut() = status;

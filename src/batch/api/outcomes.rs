@@ -1,7 +1,7 @@
-//! What became of batches, for whoever asks again: the same request, or `transaction/{id}/describe`.
+//! The outcomes of batches, for repeated requests and for `transaction/{id}/describe`.
 //!
-//! The latest are in memory. All others are read from the log when somebody asks: a request with a key that is not in
-//! memory is the first only once the log does not know the key either.
+//! The latest are in memory. All others are read from the log on demand: a request with a key that is not in memory
+//! is the first only if the log does not know the key either.
 
 mod outcome;
 mod request_key;
@@ -21,53 +21,53 @@ use crate::batch::run::WallClock;
 pub use outcome::{BatchAnswer, Outcome};
 pub use request_key::{Fingerprint, RequestKey};
 
-/// Finished batches that are in memory; the least used leave it first.
+/// The most finished batches that are in memory; the least used are removed first.
 pub const REMEMBERED: usize = 100_000;
 
-/// What a request is to do.
+/// The way in which a request for a batch continues.
 pub enum Admission {
-    /// It is the first: run the batch and answer it.
+    /// The request is the first: run the batch and answer it.
     First(Arc<Outcome>),
-    /// Another one is running, or has run: wait for its answer.
+    /// Another request is running, or has run, the batch: wait for its answer.
     Join(Arc<Outcome>),
-    /// The same key came with other entries before.
+    /// The key was used before with other entries.
     Different,
 }
 
-/// The memory, and what it is read from.
+/// The outcomes in memory, and the log that others are read from.
 pub struct Outcomes {
     log: Arc<dyn Log>,
     clock: WallClock,
-    /// By request, while it is not answered.
+    /// The batches that are not answered, by request.
     running: DashMap<String, KeySlot>,
-    /// By request, when it is.
+    /// The batches that are answered, by request.
     finished: Cache<String, Arc<Outcome>>,
-    /// By batch, while it is not answered.
+    /// The batches that are not decided, by id.
     undecided: DashMap<BatchId, Arc<Outcome>>,
-    /// By batch, when it is.
+    /// The batches that are decided, by id.
     decided: Cache<BatchId, Arc<Outcome>>,
-    /// For how many milliseconds.
+    /// The number of milliseconds for which finished batches are remembered.
     remember: AtomicU64,
 }
 
-/// What is under way for a key.
+/// The work in progress for a key.
 enum KeySlot {
-    /// Somebody looks for it in the log; closed when that is over.
+    /// A request looks the key up in the log; the channel closes when that is over.
     Lookup(watch::Receiver<()>),
-    /// A batch.
+    /// The batch that runs for the key.
     Batch(Arc<Outcome>),
 }
 
-/// What memory says to a request.
+/// The result of looking a request up in memory.
 enum KeyLookup {
     Admission(Admission),
-    /// Another request looks for the key in the log: ask again when that is over.
+    /// Another request looks the key up in the log: repeat when that is over.
     Wait(watch::Receiver<()>),
-    /// It is this request's to look; until the sender is dropped all others wait.
+    /// The caller has to look the key up; all other requests wait until the sender is dropped.
     Look(watch::Sender<()>),
 }
 
-/// A look into the log, for as long as which nobody else begins a batch with its key.
+/// A lookup in the log, during which no other request starts a batch with its key.
 struct Lookup<'a> {
     outcomes: &'a Outcomes,
     key: &'a str,
@@ -75,7 +75,7 @@ struct Lookup<'a> {
 }
 
 impl Outcomes {
-    /// The outcomes in a log; finished batches are remembered for `remember`.
+    /// Returns the outcomes of a log; finished batches are remembered for `remember`.
     pub fn new(log: Arc<dyn Log>, clock: WallClock, remember: Duration) -> Self {
         Self {
             log,
@@ -88,7 +88,7 @@ impl Outcomes {
         }
     }
 
-    /// From now on, finished batches are remembered for `remember`, those that are finished already included.
+    /// Sets the time for which finished batches are remembered, including those that have finished already.
     pub fn remember_for(&self, remember: Duration) {
         self.remember.store(millis(remember), Ordering::Relaxed);
     }
@@ -97,8 +97,8 @@ impl Outcomes {
         Duration::from_millis(self.remember.load(Ordering::Relaxed))
     }
 
-    /// Finds out whether a request is the first of its kind, and names its batch if it is. Only what has a key is looked
-    /// for in the log.
+    /// Finds out whether a request is the first of its kind, and gives its batch an id if it is. Only a request with
+    /// a key is looked up in the log.
     pub async fn admit(
         &self,
         request: &RequestKey,
@@ -106,7 +106,8 @@ impl Outcomes {
         name: impl Fn() -> BatchId,
     ) -> Result<Admission, LogError> {
         let mut tables = Some(tables);
-        // Named while nobody else can begin: of two batches with one key the later one has the later name.
+        // The id is taken while no other request can begin: of two batches with one key, the later one has the later
+        // id.
         let mut begin = || {
             let tables = tables.take().unwrap_or_default();
             let fingerprint = request.fingerprint.canonical.clone();
@@ -116,7 +117,7 @@ impl Outcomes {
             match self.recall_key(request, &mut begin) {
                 KeyLookup::Admission(admission) => return Ok(admission),
                 KeyLookup::Wait(mut over) => {
-                    // It is only ever closed.
+                    // The channel is only ever closed.
                     let _ = over.changed().await;
                 }
                 KeyLookup::Look(over) => {
@@ -142,7 +143,7 @@ impl Outcomes {
         }
     }
 
-    /// Finds the batch that a request joins, and begins none; `None`: the request would be the first.
+    /// Returns the batch that a request joins, without starting one; `None` if the request would be the first.
     pub async fn known(&self, request: &RequestKey) -> Result<Option<Admission>, LogError> {
         loop {
             let running = self.running.get(&request.key);
@@ -155,7 +156,7 @@ impl Outcomes {
                 None => break,
             };
             drop(running);
-            // It is only ever closed.
+            // The channel is only ever closed.
             let _ = over.changed().await;
         }
         if !request.has_key {
@@ -171,7 +172,7 @@ impl Outcomes {
         Ok(holder.map(|outcome| request.join(&outcome)))
     }
 
-    /// What memory says to a request.
+    /// Looks a request up in memory. Starts its batch with `begin` if it is the first and the log need not be read.
     fn recall_key(
         &self,
         request: &RequestKey,
@@ -216,7 +217,7 @@ impl Outcomes {
         outcome.since.elapsed() < self.remember()
     }
 
-    /// The outcome of a batch in the log; `None` if it ended so long ago that it counts as forgotten.
+    /// Returns the outcome of a batch in the log; `None` if it ended so long ago that it counts as forgotten.
     fn recorded(&self, record: &Record) -> Option<Arc<Outcome>> {
         let outcome = Arc::new(Outcome::recorded(record, (self.clock)()));
         if outcome.get().is_none() {
@@ -225,8 +226,8 @@ impl Outcomes {
         (record.ended.is_none() || self.is_fresh(&outcome)).then_some(outcome)
     }
 
-    /// Lets go of a batch that was answered, and remembers its answer for the same request, if it holds its key. One whose
-    /// answer is not known yet keeps it until it is.
+    /// Waits for the answer of a batch, and then keeps it for repeated requests if it holds its key. A batch whose
+    /// answer is not known yet keeps its key until it is.
     pub async fn finish(&self, key: &str, has_key: bool, outcome: &Arc<Outcome>) {
         let running = |_: &String, slot: &KeySlot| match slot {
             KeySlot::Batch(running) => Arc::ptr_eq(running, outcome),
@@ -240,7 +241,7 @@ impl Outcomes {
         if has_key && answer.holds_key() {
             self.finished.insert(key.to_owned(), Arc::clone(outcome));
         }
-        // What was refused before anything was written is no batch that anybody can ask for.
+        // A request that was refused before anything was written is no batch that a client can look up.
         if !matches!(*answer, BatchAnswer::Refused { written: false, .. }) {
             self.decided.insert(outcome.id, Arc::clone(outcome));
         }
@@ -248,7 +249,7 @@ impl Outcomes {
         self.running.remove_if(key, running);
     }
 
-    /// Remembers a batch that the log knows.
+    /// Remembers a batch that is in the log.
     pub fn recall(self: &Arc<Self>, record: &Record) -> Arc<Outcome> {
         let outcome = Arc::new(Outcome::recorded(record, (self.clock)()));
         let key = record.intent.idempotency.clone();
@@ -273,26 +274,26 @@ impl Outcomes {
         outcome
     }
 
-    /// Forgets what has been remembered for long enough, but for batches that are not over.
+    /// Forgets what has been remembered for long enough, except unfinished batches.
     pub fn forget(&self, is_open: impl Fn(BatchId) -> bool) {
         let keep = |outcome: &Arc<Outcome>| self.is_fresh(outcome) || is_open(outcome.id);
         self.finished.retain(|_, outcome| keep(outcome));
         self.decided.retain(|_, outcome| keep(outcome));
     }
 
-    /// Batches that run or are in memory.
+    /// Returns the number of batches that are running or in memory.
     pub fn len(&self) -> usize {
         let batches = self.undecided.len() + self.decided.len();
         let requests = self.running.len().max(self.finished.len());
         batches.max(requests)
     }
 
-    /// None.
+    /// Returns true if no batch is running or in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The batch of this name, if memory or the log knows it.
+    /// Returns the batch with this id; `None` if neither memory nor the log knows it.
     pub async fn batch(&self, id: BatchId) -> Result<Option<Arc<Outcome>>, LogError> {
         if let Some(undecided) = self.undecided.get(&id) {
             return Ok(Some(Arc::clone(&undecided)));
@@ -300,7 +301,7 @@ impl Outcomes {
         if let Some(decided) = self.decided.get(&id) {
             return Ok(Some(decided));
         }
-        // Names of other versions are no batch's.
+        // An id of another version belongs to no batch.
         if id.get_version_num() != 7 {
             return Ok(None);
         }
@@ -316,7 +317,7 @@ impl Outcomes {
 }
 
 impl Lookup<'_> {
-    /// The log does not know the key: this batch is the first with it.
+    /// Starts the first batch with the key, which the log does not know.
     fn first(self, outcome: Arc<Outcome>) -> Admission {
         let outcome = self.outcomes.begun(outcome);
         let slot = KeySlot::Batch(Arc::clone(&outcome));
@@ -326,7 +327,7 @@ impl Lookup<'_> {
 }
 
 impl Drop for Lookup<'_> {
-    /// However it ended: who waits asks again.
+    /// Ends the lookup, however it went, so that waiting requests repeat it.
     fn drop(&mut self) {
         let looking = |_: &String, slot: &KeySlot| matches!(slot, KeySlot::Lookup(_));
         self.outcomes.running.remove_if(self.key, looking);

@@ -1,5 +1,5 @@
-//! A rename that no catalog does by itself: the table's place is registered under the new name before the decision,
-//! and the old name is deregistered after it. The data stay where they are.
+//! Renames a table that no catalog renames by itself: the table's location is registered under the new name before
+//! the decision, and the old name is deregistered after it. The data stay where they are.
 
 use std::sync::Arc;
 
@@ -24,38 +24,38 @@ use crate::protocol::identifier::Identifier;
 
 /// One request to rename a table.
 pub struct RenameCall {
-    /// The name that it has.
+    /// The present name.
     pub old: RenameEnd,
-    /// The name that it is to have.
+    /// The new name.
     pub new: RenameEnd,
-    /// Who asks.
+    /// The caller of the rename.
     pub caller: Caller,
 }
 
-/// A name, and who has a say in it.
+/// One of the two names of a rename, and its backend.
 #[derive(Clone)]
 pub struct RenameEnd {
-    /// The catalog.
+    /// The backend of the catalog that has the name.
     pub backend: Arc<Backend>,
-    /// As the catalog spells it.
+    /// The identifier as the catalog spells it.
     pub there: Identifier,
-    /// As the client does.
+    /// The identifier as the client spells it.
     pub asked: Identifier,
 }
 
 impl Batches {
-    /// Whether a catalog may have a rename of its own.
+    /// Returns true if a catalog may have a rename of its own.
     pub fn may_rename(&self, backend: &Backend) -> bool {
         !self.without_rename.contains(backend.name())
     }
 
-    /// A catalog has said that it has no rename.
+    /// Records that a catalog has no rename.
     pub fn cannot_rename(&self, backend: &Backend) {
         self.without_rename.insert(Arc::clone(backend.name()));
     }
 
-    /// Holds both names shared, while a catalog renames; refused (503) while something that a batch sent about one of them
-    /// may still arrive. Waits while a number of theirs rests.
+    /// Locks both names shared, while a catalog renames. Fails with 503 while a request that a batch sent about one
+    /// of them may still arrive; waits while a version number of theirs is in cool-down.
     pub async fn hold_both(&self, old: TableKey, new: TableKey) -> Result<Hold, Error> {
         let coordinator = &self.coordinator;
         let both = [old, new];
@@ -76,19 +76,20 @@ impl Batches {
         Ok(hold)
     }
 
-    /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the two.
+    /// Renames a table by registering it under its new name and deregistering the old one: readers see one of the
+    /// two.
     pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
         let RenameCall { old, new, caller } = call;
         let fingerprint = fingerprint(&old, &new);
         let asker = self.asker(&caller);
-        // One name is made and one removed.
+        // The batch has one entry for each name.
         let tables = vec![old.key(), new.key()];
         let planned = planned(old, new, asker);
         let outcome = self.coordinate(&caller, fingerprint, tables, planned);
         answer(&*outcome.await?).await
     }
 
-    /// The answer to a rename that the gateway has done before, or is doing, for the same request; `None`: there is none.
+    /// Returns the answer to the same rename, if it is running or was done before; `None` if there is none.
     pub async fn repeated_rename(
         &self,
         RenameCall { old, new, caller }: &RenameCall,
@@ -105,7 +106,7 @@ impl Batches {
     }
 }
 
-/// The answer to a rename, once there is one.
+/// Waits for the rename and returns the answer to its request.
 async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
     match &*outcome.wait().await {
         BatchAnswer::Committed(_) => {
@@ -124,7 +125,7 @@ async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
 }
 
 impl RenameEnd {
-    /// The table as the locks know it.
+    /// Returns the key by which the table is locked.
     pub fn key(&self) -> TableKey {
         TableKey {
             backend: Arc::clone(self.backend.catalog()),
@@ -137,7 +138,7 @@ impl RenameEnd {
     }
 }
 
-/// Looks at what is there, and makes the plan. Nothing has been written anywhere when this says no.
+/// Looks up what exists, and returns the plan. Nothing has been written anywhere when this fails.
 async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
     let other = async {
         if old.backend.name() == new.backend.name() {
@@ -192,7 +193,8 @@ async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result
         .map_err(|error| refused(error.status(), error.code(), error.message().to_owned()))
 }
 
-/// Directory catalogs find what is at their root by listing it, whatever has been deregistered.
+/// Returns true if the catalog finds a table by its directory: directory catalogs find what is at their root by
+/// listing it, whatever has been deregistered.
 fn is_found_by_its_directory(there: &Identifier, location: &str) -> bool {
     let directory = location.trim_end_matches('/').rsplit('/').next();
     let name = directory.and_then(|directory| directory.strip_suffix(".lance"));
@@ -211,7 +213,7 @@ fn refused(status: StatusCode, code: Code, message: String) -> Refusal {
     }
 }
 
-/// A message without the number of an entry, which the request does not have.
+/// Returns a message without the index of an entry, which the request does not have.
 fn unnumbered(message: &str) -> &str {
     let rest = message.strip_prefix("entries[");
     let rest = rest.and_then(|rest| rest.split_once("]: "));

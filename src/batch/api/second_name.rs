@@ -1,4 +1,4 @@
-//! A second name for the place of a table: through it readers would see what is hidden under the first one.
+//! Guards against second names for a table's location, through which readers would see what the first one hides.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::batch::visibility::names::Place;
 use crate::batch::{Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
 use crate::error::Error;
 
-/// Tables of one catalog that are looked at before a place gets a name; beyond it 503.
+/// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.
 const LOOKED_AT: usize = 64;
 
 impl Batches {
-    /// Refuses a name for the place of another table of the catalog while versions of that one are hidden or watched
-    /// for: 503 with `Retry-After`.
+    /// Refuses a name for the location of another table of the catalog while versions of that table are hidden or
+    /// watched for: 503 with `Retry-After`.
     pub async fn may_name(
         &self,
         backend: &Backend,
@@ -45,7 +45,7 @@ impl Batches {
         }
         let mut asker = self.asker(caller);
         if backend.has_service_credentials() {
-            // The caller need not be allowed to see the other tables.
+            // The caller need not have permission to see the other tables.
             asker.authority = backend.service_authority();
         }
         let found = tables.into_iter().map(|table| at(backend, table, &asker));
@@ -63,8 +63,8 @@ impl Batches {
         Ok(())
     }
 
-    /// Refuses (503) to destroy a table, or to give it another name, while a batch gives its place a second name that is
-    /// not decided or may come back. To be asked while the table is held.
+    /// Refuses (503) to destroy a table, or to give it another name, while a batch gives its location a second name
+    /// that is not decided or may come back. Must be called while the table is locked.
     pub async fn may_leave(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
         let visibility = &self.coordinator.visibility;
         let left = visibility.may_leave(|place| place.origin.as_ref() == Some(table));
@@ -73,7 +73,7 @@ impl Batches {
         if visibility.names.second_name(is_near).is_none() {
             return Ok(());
         }
-        // It may be another name of that place.
+        // The table may be another name of that location.
         let found = at(backend, table.clone(), &CallerContext::service(READ_WAIT)).await?;
         let Some(location) = found else {
             return Ok(());
@@ -82,7 +82,7 @@ impl Batches {
         left.map_err(Refusal::into_error)
     }
 
-    /// The same for the names that a batch declares.
+    /// Does the same as [`may_name`](Self::may_name) for the names that a batch declares.
     pub(in crate::batch) async fn may_declare(
         &self,
         plan: &Plan,
@@ -103,7 +103,7 @@ impl Batches {
     }
 }
 
-/// Where a table is; `None`: it does not exist, or its catalog does not say.
+/// Returns the location of a table; `None` if the table does not exist or its catalog does not say.
 async fn at(
     backend: &Backend,
     table: TableKey,
@@ -119,14 +119,14 @@ async fn at(
     Ok(found.and_then(|found| found.proof.location))
 }
 
-/// Whether two locations may be one. Some catalogs take what a location is below their root.
+/// Returns true if two locations may be one. Some catalogs interpret a location relative to their root.
 fn are_alike(one: &str, other: &str) -> bool {
     let (one, other) = (parts(one), parts(other));
     let of_both = one.iter().rev().zip(other.iter().rev());
     !one.is_empty() && !other.is_empty() && of_both.into_iter().all(|(one, other)| one == other)
 }
 
-/// The names in a location, without its scheme.
+/// Returns the names in a location, without its scheme.
 fn parts(location: &str) -> Vec<Arc<str>> {
     let path = location
         .split_once("://")

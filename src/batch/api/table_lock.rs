@@ -1,5 +1,5 @@
-//! What requests hold while their catalogs work on them, what they are refused on account of batches, and what batches
-//! learn of how they ended.
+//! Locks tables for requests while catalogs work on them, refuses requests because of batches, and tells batches how
+//! the requests ended.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 
 impl Batches {
-    /// Holds a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
-    /// `batch.lock_timeout`; then 503 with `Retry-After`.
+    /// Locks a table shared while its catalog reads or changes it. Waits for a batch on it: reads 2 s, changes
+    /// `batch.lock_timeout`; then fails with 503 and `Retry-After`.
     pub async fn hold(&self, table: TableKey, access: Access) -> Result<Hold, Error> {
         let wait = match access {
             Access::Read => READ_WAIT,
@@ -28,8 +28,8 @@ impl Batches {
         hold.map_err(in_batch)
     }
 
-    /// Holds a table for a change of which its catalog chooses the version by itself; refused (503) while something that
-    /// a batch sent about the table may still arrive there.
+    /// Locks a table shared for a change whose version the catalog chooses. Fails with 503 while a request that a
+    /// batch sent about the table may still arrive there.
     pub async fn hold_for_change(&self, table: TableKey) -> Result<Hold, Error> {
         let hold = self.hold_at_rest(&table, None).await?;
         let allowed = self.coordinator.visibility.may_change(&table);
@@ -37,8 +37,8 @@ impl Batches {
         Ok(hold)
     }
 
-    /// Holds a table shared for a change that makes this version, or one that the catalog chooses, or gives the table to
-    /// another name (`None`). Waits, besides, while a number rests that may be made by then.
+    /// Locks a table shared for a change that makes this version; `None` if the catalog chooses the version or the
+    /// table gets another name. Also waits while a number that the change may make is in cool-down.
     async fn hold_at_rest(
         &self,
         table: &TableKey,
@@ -51,8 +51,8 @@ impl Batches {
         hold.map_err(in_batch)
     }
 
-    /// Holds a table while a name of it is given, taken away or given to another; refused (503) while something that a
-    /// batch sent about it may still arrive.
+    /// Locks a table shared while its name is given, taken away or given to another. Fails with 503 while a request
+    /// that a batch sent about the table may still arrive.
     pub async fn hold_for_name(&self, table: TableKey) -> Result<Hold, Error> {
         let hold = self.hold_at_rest(&table, None).await?;
         let allowed = self.coordinator.visibility.may_rename(&table);
@@ -63,7 +63,7 @@ impl Batches {
         Ok(hold)
     }
 
-    /// Holds a namespace while its catalog drops it: waits for batches on tables below it.
+    /// Locks a namespace while its catalog drops it, and waits for batches on tables below it.
     pub async fn hold_namespace(
         &self,
         backend: &Backend,
@@ -90,8 +90,8 @@ impl Batches {
         Ok(hold)
     }
 
-    /// Holds a table for the create of one version: refuses one that a removal of ours may still hit (503), or that was
-    /// built on a version that is gone (409, code 14).
+    /// Locks a table shared for the create of one version. Refuses a version that a removal by a batch may still hit
+    /// (503), or that was built on a version that is gone (409, code 14).
     pub async fn hold_for_create(&self, line: &TableBranch, version: u64) -> Result<Hold, Error> {
         let came = Instant::now();
         let hold = self
@@ -115,28 +115,29 @@ impl Batches {
         Ok(hold)
     }
 
-    /// A create that was held for has succeeded: that version is its writer's.
+    /// Records that a create under this lock has succeeded: the version is its writer's.
     pub async fn created(&self, line: &TableBranch, version: u64) {
         self.coordinator.taken(line, version).await;
     }
 
-    /// A create of this version that was held for, or a change of which the catalog chose the version (`None`), has ended
-    /// without having made that version for certain.
+    /// Records that a create under this lock, or a change whose version the catalog chose (`None`), has ended without
+    /// having made that version for certain.
     pub async fn attempted(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         if !self.coordinator.visibility.is_empty() {
             self.coordinator.attempted(table, version).await;
         }
     }
 
-    /// A change that held `table` has ended, and whether its catalog has acted on it, or yet will, is not known: it may
-    /// still land, for as long as requests are under way. `version`: the one that it was to create; `None`: its catalog
-    /// chooses it, or it has another effect.
+    /// Records that a change under the lock of `table` has ended without a known result: it may still land for as
+    /// long as requests are in flight. `version` is the one that it was to create; `None` if its catalog chooses it,
+    /// or if it has another effect.
     pub fn unanswered(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         self.coordinator.unanswered(table, version);
     }
 
-    /// Whether the answer of a catalog that chose the version by itself may be shown: no create of an aborted batch has
-    /// landed meanwhile. To be asked while the table is held, once the catalog has answered.
+    /// Checks whether the answer of a catalog that chose the version by itself may be shown: fails with 503 if a
+    /// create of an aborted batch may have landed meanwhile. Must be called while the table is locked, once the
+    /// catalog has answered.
     pub async fn check_latest(&self, backend: &Backend, table: &TableKey) -> Result<(), Error> {
         let visibility = &self.coordinator.visibility;
         if visibility.is_empty() {
@@ -160,7 +161,7 @@ fn in_batch(error: LockError) -> Error {
 }
 
 impl Forbidden {
-    /// The answer to a change of the table, or of its name.
+    /// Returns the answer to a change of the table, or of its name.
     pub(in crate::batch) fn unchangeable(self, table: &TableKey) -> Error {
         let error = self.of_name(&table.table).into_error();
         error.retry_after(self.seconds())

@@ -1,4 +1,4 @@
-//! What cannot be in one batch, because the changes would contradict each other.
+//! Refuses changes that cannot be in one batch, because they would contradict each other.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::batch::log::{Action, VersionRange};
 use crate::batch::visibility::TableBranch;
 use crate::error::Error;
 
-/// 400, code 13, naming the later of two entries that contradict each other.
+/// Fails with 400, code 13, and names the later of two entries that contradict each other.
 pub(super) fn check(entries: &[Entry]) -> Result<(), Error> {
     names(entries)?;
     deletes(entries)
 }
 
-/// A name is declared or deregistered once. Of a table that goes nothing else can change, and one that begins with the
-/// batch has no versions that could be deleted.
+/// Checks that a name is declared or deregistered once, that a table that is deregistered has no other change, and
+/// that no version is deleted of a table that begins with the batch.
 fn names(entries: &[Entry]) -> Result<(), Error> {
     let mut tables: BTreeMap<&TableKey, Vec<usize>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -53,7 +53,7 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
     Ok(())
 }
 
-/// No version is deleted twice, and none that the batch itself creates.
+/// Checks that no version is deleted twice, and none that the batch itself creates.
 fn deletes(entries: &[Entry]) -> Result<(), Error> {
     let mut lines: BTreeMap<&TableBranch, Vec<(VersionRange, usize)>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {

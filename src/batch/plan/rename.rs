@@ -1,4 +1,4 @@
-//! What the two entries of a rename have to do with each other.
+//! The relation between the two entries of a rename.
 
 use http::StatusCode;
 
@@ -9,7 +9,8 @@ use crate::batch::step::Refusal;
 use crate::error::code::Code;
 
 impl Plan {
-    /// The entry whose table an entry registers under another name.
+    /// Returns the entry whose table this entry registers under another name; `None` if it
+    /// registers none.
     pub fn origin(&self, entry: usize) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         match self.entries[entry].action {
@@ -18,7 +19,8 @@ impl Plan {
         }
     }
 
-    /// Refuses a rename whose table is not where it was any more when its names are locked.
+    /// Returns a refusal if the table of a rename has moved by the time its names are locked;
+    /// `None` otherwise.
     pub fn moved(&self, entry: usize, found: Option<&CatalogDescription>) -> Option<Refusal> {
         if self.entries[entry].action != Action::Deregister {
             return None;

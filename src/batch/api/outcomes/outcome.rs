@@ -1,4 +1,4 @@
-//! What became of one batch.
+//! The outcome of one batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::batch::step::Refusal;
 use crate::error::Error;
 use crate::error::code::Code;
 
-/// How a batch was answered.
+/// The answer to a batch.
 #[derive(Clone, Debug)]
 pub enum BatchAnswer {
-    /// COMMIT is durable; the `TableVersion`s in request order.
+    /// COMMIT is durable; holds the `TableVersion`s in request order.
     Committed(Vec<Box<RawValue>>),
-    /// It did not happen; `written` if an INTENT had been.
+    /// The batch did not happen.
     Refused {
-        /// Why.
+        /// The reason.
         refusal: Refusal,
-        /// Whether there was an INTENT.
+        /// True if an INTENT was written.
         written: bool,
     },
-    /// Not known yet.
+    /// The answer is not known yet.
     Unknown,
 }
 
 /// One batch and its answer, once there is one.
 pub struct Outcome {
-    /// The batch.
+    /// The id of the batch.
     pub id: BatchId,
-    /// The tables that it is about.
+    /// The tables that the batch changes, each once.
     pub tables: Box<[TableKey]>,
     pub(super) fingerprint: String,
     answer: watch::Sender<Option<Arc<BatchAnswer>>>,
@@ -41,7 +41,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A batch without an answer.
+    /// Returns a batch without an answer.
     pub fn new(id: BatchId, fingerprint: String, mut tables: Vec<TableKey>) -> Self {
         tables.sort();
         tables.dedup();
@@ -54,7 +54,8 @@ impl Outcome {
         }
     }
 
-    /// A batch as the log knows it, `now` in milliseconds since the epoch. Without a decision it has no answer.
+    /// Returns a batch from the log; `now` is in milliseconds since the epoch. Without a decision the batch has no
+    /// answer.
     pub(super) fn recorded(record: &Record, now: u64) -> Self {
         let entries = record.intent.entries.iter();
         let tables = entries.map(|entry| entry.line().table).collect();
@@ -77,7 +78,7 @@ impl Outcome {
         outcome
     }
 
-    /// Gives the answer to everyone who waits. Only `Unknown` can be followed by another.
+    /// Gives the answer to all requests that wait for it. Only `Unknown` can be replaced by another answer.
     pub fn set(&self, answered: BatchAnswer) {
         self.answer.send_if_modified(|answer| {
             let open = matches!(answer.as_deref(), None | Some(BatchAnswer::Unknown));
@@ -88,7 +89,7 @@ impl Outcome {
         });
     }
 
-    /// Nothing was written: the request is refused with this.
+    /// Answers with a refusal; nothing was written.
     pub fn refuse(&self, error: &Error) {
         let refusal = Refusal {
             status: error.status().as_u16(),
@@ -99,7 +100,7 @@ impl Outcome {
         self.set(BatchAnswer::Refused { refusal, written });
     }
 
-    /// Nothing was written, and there will be no answer but this.
+    /// Answers with an internal error if there is no answer: nothing was written, and no other answer will come.
     pub fn give_up(&self) {
         if self.get().is_none() {
             let refusal = Refusal {
@@ -112,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// The answer, if there is one.
+    /// Returns the answer; `None` if there is none yet.
     pub fn get(&self) -> Option<Arc<BatchAnswer>> {
         self.answer.borrow().clone()
     }
@@ -122,7 +123,7 @@ impl Outcome {
         self.wait_for(Option::is_some).await
     }
 
-    /// Waits for the answer that no other can follow.
+    /// Waits for the definite answer, which no other can replace.
     pub async fn wait_for_decision(&self) -> Arc<BatchAnswer> {
         let definite = |answer: &Option<Arc<BatchAnswer>>| {
             answer.as_deref().is_some_and(BatchAnswer::is_definite)
@@ -145,8 +146,8 @@ impl Outcome {
         self.get().is_some_and(|answer| answer.is_definite())
     }
 
-    /// Whether it is what a request with its key, or a request that is the same, is answered with. An undecided batch
-    /// always is.
+    /// Returns true if this is the answer to a request with the same key or, without a key, to the same request. That
+    /// is always so for an undecided batch.
     pub(super) fn holds_key(&self, has_key: bool) -> bool {
         match self.get().as_deref() {
             None | Some(BatchAnswer::Unknown) => true,
@@ -160,8 +161,8 @@ impl BatchAnswer {
         !matches!(self, Self::Unknown)
     }
 
-    /// Whether a request with the same key gets this answer, too. What was refused before anything was written, or for a
-    /// reason that passes, may be tried again.
+    /// Returns true if a request with the same key gets this answer, too. A request that was refused before anything
+    /// was written, or for a temporary reason, may be retried.
     pub(super) fn holds_key(&self) -> bool {
         match self {
             Self::Committed(_) | Self::Unknown => true,
@@ -170,7 +171,7 @@ impl BatchAnswer {
     }
 }
 
-/// Whether the reason for an answer with this status passes: the same request may do better later.
+/// Returns true if the reason for an answer with this status is temporary, so that a retry may succeed.
 fn passes(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..)
 }

@@ -12,7 +12,7 @@ const REMEMBER: Duration = Duration::from_secs(60);
 /// The time of day in these tests, in milliseconds.
 const NOW: u64 = 1_000_000;
 
-/// A log that holds what it was given, and answers when it may.
+/// A log that holds the records it was given, and answers only while it has permits.
 struct Shelf {
     records: Mutex<Vec<Record>>,
     answers: Semaphore,
@@ -200,7 +200,7 @@ async fn nothing_is_left_of_a_batch_that_is_over_and_old() {
     assert!(outcomes.is_empty());
 }
 
-/// The same entries once more, right after the answer: they are tried again.
+/// Entries that are sent again right after the answer run as a new batch.
 #[tokio::test]
 async fn without_a_key_only_what_is_running_is_joined_and_the_log_is_not_asked() {
     let log = Shelf::new();
@@ -250,7 +250,7 @@ async fn a_reason_that_passes_frees_the_key_at_once_and_a_definite_one_does_not(
                 old.get().as_deref(),
                 Some(BatchAnswer::Refused { .. })
             ));
-            // Also for the one that begins after a restart.
+            // The same holds for the batch when the gateway has restarted.
             let outcomes = self::outcomes(&log);
             assert_eq!(
                 joined(&outcomes, &request).await.is_none(),
@@ -285,7 +285,7 @@ async fn what_is_not_in_memory_is_read_from_the_log() {
     ] {
         let found = joined(&outcomes, &keyed(key)).await.unwrap();
         assert_eq!(found.id, id, "{key}");
-        // Nobody waits for what no task here will answer.
+        // A batch that no task here will answer is `Unknown`, so that no request waits for it.
         let expected = if key == "undecided" {
             "Unknown"
         } else {
@@ -304,10 +304,10 @@ async fn what_is_not_in_memory_is_read_from_the_log() {
     let looks = log.looks();
     assert!(joined(&outcomes, &keyed("committed")).await.is_some());
     assert_eq!(log.looks(), looks, "it is in memory now");
-    // A name that no batch has is not looked for.
+    // An id that no batch has is not looked up.
     assert!(outcomes.batch(BatchId::nil()).await.unwrap().is_none());
     assert_eq!(log.looks(), looks);
-    // It is not remembered for longer because it was asked for.
+    // A lookup does not extend the time for which an outcome is remembered.
     tokio::time::advance(Duration::from_millis(1)).await;
     outcomes.forget(|_| false);
     assert!(!outcomes.finished.contains_key(&keyed("committed").key));
@@ -327,7 +327,7 @@ async fn of_requests_with_one_key_only_one_begins_and_only_after_the_log_was_ask
         tokio::task::yield_now().await;
     }
     assert!(!gone.is_finished() && others.iter().all(|it| !it.is_finished()));
-    // The one that looks goes away: another one looks.
+    // The request that looks the key up is cancelled: another one looks it up.
     gone.abort();
     assert!(gone.await.is_err());
     while log.looks() == 1 {
@@ -381,7 +381,7 @@ fn an_abort_of_an_older_version_is_a_conflict() {
     assert_eq!(told(Some(answer)).code, Code::InvalidInput);
 }
 
-/// Versions before this one wrote a fingerprint of the entries as they were spelled.
+/// Older versions of the gateway wrote a fingerprint of the entries as they were spelled.
 #[tokio::test]
 async fn the_same_spelling_joins_a_batch_of_an_older_version() {
     let log = Shelf::new();
