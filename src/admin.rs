@@ -1,7 +1,7 @@
 //! The pages for operators and scrapers, on an address of their own.
 //!
-//! `/metrics`, `/live`, `/ready` and the empty status page are for everybody who reaches the address; the others ask
-//! for the configured token.
+//! `/metrics`, `/live`, `/ready` and the empty status page are open to every caller who reaches the address; the
+//! others need the configured token.
 
 mod batches;
 mod host;
@@ -41,21 +41,21 @@ const JSON: &str = "application/json";
 /// The text exposition format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the pages show.
+/// The state that the pages show.
 pub struct AdminState {
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Whether requests can be served.
+    /// The readiness to serve requests.
     pub readiness: Arc<Readiness>,
-    /// The batches that are not over.
+    /// The batches, of which the pages show the unfinished ones.
     pub batches: Arc<Batches>,
-    /// The configuration in use.
+    /// The active configuration.
     pub current: Arc<ArcSwap<CurrentConfig>>,
-    /// Who reads it again.
+    /// The queue of requests for a reload, and the last result.
     pub reloads: Arc<Reloads>,
 }
 
-/// What the pages show of the configuration in use.
+/// The parts of the active configuration that the pages show.
 pub struct CurrentConfig {
     /// The configuration without its secrets.
     pub config: Value,
@@ -63,13 +63,13 @@ pub struct CurrentConfig {
     pub world: Arc<RoutingSnapshot>,
     /// The issuers' keys.
     pub keys: Arc<Keys>,
-    /// What guards the pages that are not for everybody.
+    /// The token that the guarded pages need; `None` if they need none.
     pub token: Option<Secret>,
-    /// With which everything can be read and nothing changed.
+    /// The token with which everything can be read and nothing changed; `None` if there is none.
     pub read_token: Option<Secret>,
 }
 
-/// The service. Cheap to clone.
+/// The admin service. Cheap to clone.
 #[derive(Clone)]
 pub struct Admin(Arc<AdminState>);
 
@@ -77,12 +77,12 @@ struct Page {
     status: StatusCode,
     kind: &'static str,
     body: String,
-    /// What a browser must know of it.
+    /// Headers for browsers; `None` if the page needs none.
     headers: Option<&'static HeaderMap>,
 }
 
 impl Admin {
-    /// Shows what it is given.
+    /// Creates the service that shows `shown`.
     pub fn new(shown: AdminState) -> Self {
         Self(Arc::new(shown))
     }
@@ -146,7 +146,7 @@ impl Admin {
         response
     }
 
-    /// Whether a request may be answered that only `reads`, or may change something.
+    /// True if a request with these headers is permitted. `reads` is true for a request that changes nothing.
     fn may_see(&self, headers: &HeaderMap, reads: bool) -> bool {
         let current = self.0.current.load();
         let Some(token) = &current.token else {

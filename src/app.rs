@@ -1,6 +1,6 @@
 //! The composition root: builds everything from a [`Config`], binds before it serves, drains, ends.
 //!
-//! It alone sees the whole configuration and may import everything.
+//! Only this module sees the whole configuration, and it may import everything.
 
 mod active;
 mod build;
@@ -40,10 +40,10 @@ use workers::Workers;
 const RECOVERING: &str = "the batches of the last run are being taken over";
 const DRAINING: &str = "the gateway is stopping";
 
-/// Why the gateway did not start, or could not go on.
+/// The reason why the gateway did not start, or could not go on.
 #[derive(Debug)]
 pub enum Failure {
-    /// The configuration asks for what cannot be had: an address, a certificate, a folder.
+    /// The configuration names something that is not available: an address, a certificate, a folder.
     Configuration(String),
     /// The batch log cannot be read or written.
     BatchLog(LogError),
@@ -76,8 +76,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes everything that a configuration asks for and that can be made without reaching anybody: certificates and keys
-/// are read and fitted to each other, and so are key sets in files. A catalog in a directory is not opened.
+/// Builds everything in a configuration that can be built without contacting another system: reads certificates and
+/// keys and checks that they fit each other, and also key sets in files. A catalog in a directory is not opened.
 ///
 /// # Errors
 /// Every problem, a line each.
@@ -91,7 +91,8 @@ pub fn check(loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// What keeps the gateway from starting on this machine, though it may start where the configuration is meant for.
+/// Returns the problem that keeps the gateway from starting on this machine, though it may start on the machine that
+/// the configuration is for; `None` if there is none.
 pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
     let batch = &loaded.config.batch;
     let missing = disk::missing_folder(&batch.log).filter(|_| !batch.create_folder)?;
@@ -102,13 +103,13 @@ pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
     })
 }
 
-/// Serves what was read from the file at `path` until SIGTERM or SIGINT, then drains; a second signal ends the drain.
-/// The file is read again on SIGHUP, when somebody asks for it, and when it or a file that it names has changed.
+/// Serves the configuration that was read from `path` until SIGTERM or SIGINT, then drains; a second signal ends the
+/// drain. The file is read again on SIGHUP, on request, and when it or a file that it names has changed.
 ///
 /// # Errors
-/// It cannot start, or the batch log fails while it runs.
+/// The gateway cannot start, or the batch log fails while it runs.
 pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure> {
-    // An error means that the process has a provider already.
+    // An error only means that the process has a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = telemetry::start(&loaded.config.telemetry);
     let _last_lines = LastLines(log.clone());
@@ -116,12 +117,12 @@ pub fn run(path: &Path, loaded: Loaded, digests: Digests) -> Result<(), Failure>
         .map_err(|error| Failure::Configuration(format!("cannot start threads: {error}")))?;
     let serving = serve(path.to_owned(), loaded, digests, log, workers.handles());
     let result = workers.block_on(serving);
-    // What still runs here is not worth waiting for: every answer has been given or given up.
+    // Nothing that still runs here is worth waiting for: every response has been sent or abandoned.
     workers.end();
     result
 }
 
-/// Writes what was logged last, also when this thread panics.
+/// Writes the last log lines, also when this thread panics.
 struct LastLines(Log);
 
 impl Drop for LastLines {
@@ -148,7 +149,7 @@ async fn serve(
     let lasting = ProcessState::open(&config, log, log_failed)?;
     let snapshot = Snapshot::build(&lasting, config, digests, None).await;
     let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
-    // The place of each key in a long file is much to hold on to.
+    // The place of each key in a long file takes much memory.
     drop(origin);
     let in_use = Arc::new(ActiveConfig::new(lasting, snapshot));
     in_use.start();
@@ -196,8 +197,8 @@ async fn serve(
         let deadline = Instant::now() + in_use.snapshot().config.listen.drain_timeout;
         let drained = async {
             let left = (&mut serving).await;
-            // Whoever was told of an abort is gone; its undo goes on. One that is cut off in the middle would keep its
-            // versions from everybody for minutes after the next start.
+            // The client that was told of an abort is gone, but its rollback goes on. One that is cut off in the
+            // middle would hide its versions from all readers for minutes after the next start.
             let _ = timeout_at(deadline, in_use.lasting.batches.at_rest()).await;
             left
         };
@@ -232,7 +233,7 @@ async fn bind(key: &str, address: SocketAddr) -> Result<Listener, Failure> {
     })
 }
 
-/// Locks and hides what the last run left unfinished, before anything is served.
+/// Locks and hides the batches that the last run left unfinished, before anything is served.
 async fn recover(in_use: &ActiveConfig) -> Result<(), Failure> {
     let world = Arc::clone(&in_use.snapshot().world);
     let recovered = in_use.lasting.batches.recover(&world.backends).await;
@@ -257,11 +258,11 @@ fn admin(in_use: &ActiveConfig, readiness: &Arc<Readiness>, reloads: &Arc<Reload
 }
 
 async fn raised(mut flag: watch::Receiver<bool>) {
-    // Whoever could raise it being gone is a stop, too.
+    // A sender that is gone counts as a stop, too.
     let _ = flag.wait_for(|raised| *raised).await;
 }
 
-/// Says it on standard error whatever the log's level and form: scripts wait for these lines.
+/// Writes a line to standard error, whatever the log's level and format: scripts wait for these lines.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

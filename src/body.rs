@@ -1,6 +1,6 @@
-//! The one body type of requests and responses: empty, in memory, from a connection, or any other stream.
+//! The body type of all requests and responses: empty, in memory, from a connection, or any other stream.
 //!
-//! It streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
+//! A body streams with backpressure and holds at most one frame. An [`Observer`] sees its length and its end.
 
 mod kept;
 mod opening;
@@ -32,53 +32,53 @@ pub struct Body {
     observer: Option<BodyObserver>,
 }
 
-/// Sees a body go by, without touching it.
+/// Observes a body without changing it.
 pub trait Observer: Send {
-    /// `length` bytes went by.
+    /// Notes that `length` more bytes have passed.
     fn data(&mut self, length: usize) {
         let _ = length;
     }
 
-    /// It is over. Called exactly once.
+    /// Notes the end of the body. Called exactly once.
     fn end(&mut self, how: End);
 }
 
-/// Sees both bodies of an exchange go by. Shared, so that to be seen costs them no memory.
+/// Observes both bodies of an exchange. It is shared, so that observing them allocates nothing.
 pub trait Meter: Send + Sync {
-    /// `length` bytes of this one went by.
+    /// Notes that `length` more bytes of the body of `side` have passed.
     fn data(&self, side: Side, length: usize);
 
-    /// This one is over. Called exactly once for each that is metered.
+    /// Notes the end of the body of `side`. Called exactly once for each body that is metered.
     fn end(&self, side: Side, how: End);
 }
 
-/// Whose body it is.
+/// The message that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The request's.
+    /// The request.
     Request,
-    /// The response's.
+    /// The response.
     Response,
 }
 
-/// How a body ended.
+/// The way in which a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// To its last byte.
+    /// The body was read to its last byte.
     Complete,
-    /// It broke.
+    /// Reading the body failed.
     Broken,
-    /// Its reader went away.
+    /// The reader dropped the body before its end.
     Aborted,
 }
 
-/// Why a body could not be read whole.
+/// The reason why a body could not be read whole.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// It is longer than allowed.
+    /// The body is longer than allowed.
     #[error("the body is too large")]
     TooLarge,
-    /// It broke off.
+    /// The body broke off.
     #[error("the body broke off")]
     Broken(#[source] BoxError),
 }
@@ -88,19 +88,19 @@ pub enum CollectError {
 pub struct Collect {
     body: Body,
     limit: usize,
-    /// What came, as long as it was one piece.
+    /// The bytes so far, while they are one piece.
     first: Bytes,
-    /// What came, once it was more.
+    /// The bytes so far, once they are several pieces.
     all: BytesMut,
 }
 
 impl Body {
-    /// No body.
+    /// Creates a body without bytes.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// `bytes`, in memory.
+    /// Creates a body of `bytes` in memory.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.is_empty() {
@@ -109,12 +109,12 @@ impl Body {
         Source::Full(bytes).into()
     }
 
-    /// What comes in over a connection.
+    /// Creates a body from one that comes in over a connection.
     pub fn incoming(body: Incoming) -> Self {
         Source::Incoming(body).into()
     }
 
-    /// Any stream.
+    /// Creates a body from any stream.
     pub fn stream<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -123,7 +123,7 @@ impl Body {
         Source::Stream(Box::pin(body.map_err(Into::into))).into()
     }
 
-    /// The same body once more, if it is in memory. Without its observer.
+    /// Copies the body without its observer; `None` if it is not in memory.
     pub fn copy(&self) -> Option<Self> {
         match &self.source {
             Source::Empty => Some(Self::empty()),
@@ -133,7 +133,7 @@ impl Body {
         }
     }
 
-    /// Takes all of it, if it is in memory. Whoever watches it sees it go.
+    /// Takes all of the body, and reports it to its observer; `None` if the body is not in memory.
     pub fn take_whole(&mut self) -> Option<Bytes> {
         let bytes = match &mut self.source {
             Source::Empty => Bytes::new(),
@@ -148,19 +148,19 @@ impl Body {
         Some(bytes)
     }
 
-    /// Whether nothing of it is still to come from somewhere else.
+    /// True if the body is in memory or at its end, so that nothing of it is still to come.
     pub fn is_whole(&self) -> bool {
         matches!(self.source, Source::Empty | Source::Full(_)) || self.is_end_stream()
     }
 
-    /// Lets `observer` see it go by, after any that already does.
+    /// Adds an observer, which is called after an earlier one.
     #[must_use]
     pub fn observe(mut self, observer: Box<dyn Observer>) -> Self {
         self.seen_by(BodyObserver::Own(observer));
         self
     }
 
-    /// Lets `meter` see it go by, after any observer.
+    /// Adds a shared observer, which is called after an earlier one.
     pub fn meter(&mut self, side: Side, meter: Arc<dyn Meter>) {
         self.seen_by(BodyObserver::Shared(side, meter));
     }
@@ -172,11 +172,11 @@ impl Body {
         });
     }
 
-    /// A body of the same bytes that breaks off where it turns out to be a JSON object. To look costs nothing after its first
-    /// frame.
+    /// Returns a body of the same bytes that fails where it turns out to be a JSON object. The check costs nothing
+    /// after the first frame.
     ///
     /// # Errors
-    /// It is here, and it is one.
+    /// The body is in memory, and is a JSON object.
     pub fn unless_json(mut self) -> Result<Self, IsJson> {
         let source = take(&mut self.source);
         self.source = match source {
@@ -188,12 +188,12 @@ impl Body {
         Ok(self)
     }
 
-    /// Reads it whole, `limit` bytes at most. Trailers are dropped.
+    /// Reads the body whole, at most `limit` bytes. Drops trailers.
     pub fn collect_up_to(self, limit: usize) -> Collect {
         self.collect_after(Bytes::new(), limit)
     }
 
-    /// The same, where `first` was read of it already.
+    /// Reads the rest of a body of which `first` was read already; otherwise the same as [`Body::collect_up_to`].
     pub fn collect_after(self, first: Bytes, limit: usize) -> Collect {
         Collect {
             body: self,
@@ -234,7 +234,7 @@ impl Future for Collect {
         if known > this.limit as u64 {
             return Poll::Ready(Err(CollectError::TooLarge));
         }
-        // Whoever knows the end need not ask for it.
+        // A body that knows its end need not be polled for it.
         while !this.body.is_end_stream() {
             let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
                 break;
@@ -248,7 +248,7 @@ impl Future for Collect {
     }
 }
 
-/// Its kind; never what is in it.
+/// Shows the kind of the body, never its contents.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.source {
@@ -284,7 +284,7 @@ impl http_body::Body for Body {
                     if let Some(data) = frame.data_ref() {
                         observer.data(data.len());
                     }
-                    // A reader need not ask again once it knows the end.
+                    // A reader that knows the end need not poll again, so the end is reported here.
                     self.source.is_end_stream().then_some(End::Complete)
                 }
                 Some(Err(_)) => Some(End::Broken),
@@ -317,7 +317,7 @@ impl Body {
 impl Drop for Body {
     fn drop(&mut self) {
         if self.observer.is_some() {
-            // A body that was never more than empty is complete without being read.
+            // A body that was empty from the start is complete without being read.
             let complete = self.source.is_end_stream();
             self.finish(if complete {
                 End::Complete
@@ -328,7 +328,7 @@ impl Drop for Body {
     }
 }
 
-/// Whoever sees a body.
+/// An observer, owned or shared.
 enum BodyObserver {
     Own(Box<dyn Observer>),
     Shared(Side, Arc<dyn Meter>),

@@ -1,7 +1,7 @@
-//! The validated configuration: what exists here has been checked, one section a module.
+//! The validated configuration, one section a module.
 //!
-//! A value of these types is complete: defaults are filled in, paths are absolute where a file named them
-//! relative to itself, secrets are wrapped. Nothing here reads a file or the environment.
+//! A value of these types has been checked and is complete: defaults are filled in, paths are absolute where a
+//! file named them relative to itself, secrets are wrapped. The types themselves read no file and no environment.
 
 pub mod auth;
 pub mod backend;
@@ -36,33 +36,33 @@ pub use telemetry::{LogFormat, LogLevel, Telemetry};
 use keys::{Keys as Table, Section};
 use kind::{backend_name, list, map, maybe, shaped, table};
 
-/// Everything an operator can set. [`Config::default`] has no backend, no mount and no issuer: a start for tests.
+/// All settings of an operator. [`Config::default`] has no backend, no mount and no issuer: a start for tests.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// The address clients connect to.
+    /// The address that clients connect to.
     pub listen: Listen,
-    /// The address operators and scrapers connect to.
+    /// The address that operators and scrapers connect to.
     pub admin: Admin,
-    /// Bounds on connections, requests, bodies and waits.
+    /// The limits on connections, requests, bodies and waits.
     pub limits: Limits,
-    /// Who may come in.
+    /// The authentication of callers.
     pub auth: Auth,
-    /// Which headers are request context, and how much of it there may be.
+    /// The headers that are request context, and the limits on it.
     pub context: ContextConfig,
     /// The catalogs, by name.
     pub backends: BTreeMap<String, BackendConfig>,
-    /// Which namespace prefix belongs to which backend, in file order; no namespace occurs twice.
+    /// The backend of each namespace prefix, in file order; no namespace occurs twice.
     pub mounts: Vec<Mount>,
-    /// Who may do what below which prefix. `None`: any authenticated caller may do anything.
+    /// The permissions that callers need below each prefix; `None` lets every authenticated caller do everything.
     pub authorization: Option<Vec<AuthorizationRule>>,
-    /// The coordinated batch: log, bounds and waits.
+    /// The coordinated batch: log, limits and timeouts.
     pub batch: BatchConfig,
     /// Logs and traces.
     pub telemetry: Telemetry,
 }
 
 impl Config {
-    /// The effective configuration in the shape of the file, secrets as `***`: what `GET /config` answers.
+    /// Returns the effective configuration in the form of the file, with secrets as `***`, for `GET /config`.
     #[must_use]
     pub fn redacted(&self) -> serde_json::Value {
         keys::show(&mut self.clone())

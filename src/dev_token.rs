@@ -1,4 +1,4 @@
-//! Tokens for trying things out: a key pair and `jwks.json` in a folder, made once, and signed tokens.
+//! Tokens for trials: a key pair and `jwks.json` in a folder, made once, and signed tokens.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,48 +13,48 @@ use serde_json::{Map, Value, json};
 
 const KEY: &str = "dev-key.pkcs8";
 const JWKS: &str = "jwks.json";
-/// The longest life of a token.
+/// The longest lifetime of a token.
 const MAX_TTL: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Claims that have an option of their own, or that no option may set.
 const OWN: [&str; 7] = ["iss", "aud", "sub", "scope", "exp", "iat", "nbf"];
 
-/// What the token says.
+/// The contents of a token, and the folder of its key.
 #[derive(Clone, Debug)]
 pub struct DevToken {
     /// The folder of the key pair and of `jwks.json`.
     pub dir: PathBuf,
-    /// `iss`.
+    /// The claim `iss`.
     pub issuer: String,
-    /// `aud`.
+    /// The claim `aud`.
     pub audience: String,
-    /// `sub`.
+    /// The claim `sub`.
     pub subject: String,
-    /// `scope`, words separated by spaces.
+    /// The claim `scope`, words separated by spaces; `None` for a token without it.
     pub scope: Option<String>,
-    /// Further claims; a value that is JSON is taken as JSON, any other as text.
+    /// Further claims. A value that is JSON is taken as JSON, any other as text.
     pub claims: Vec<(String, String)>,
-    /// Until it expires.
+    /// The lifetime of the token.
     pub ttl: Duration,
 }
 
-/// Why there is no token.
+/// The reason why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub enum DevTokenError {
     /// A file or folder cannot be read or written.
     #[error("{path}: {cause}")]
     File {
-        /// Which.
+        /// The path of the file or folder.
         path: String,
-        /// What is wrong with it.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// The key file holds something else.
+    /// The key file does not hold a P-256 key.
     #[error("{0} is not a P-256 key that this command made; remove it, and a new one is made")]
     Key(String),
-    /// A claim that has an option of its own.
+    /// A claim has an option of its own, or is set by the command.
     #[error("--claim {0}: this claim has an option of its own, or is set by the command")]
     Claim(String),
-    /// No time at all, or too much.
+    /// The lifetime is less than 1 second or more than 366 days.
     #[error("--ttl: a token lives for 1 second to 366 days")]
     Ttl,
     /// The random number generator or the signature failed.
@@ -62,10 +62,10 @@ pub enum DevTokenError {
     Signing,
 }
 
-/// Makes the key pair and `jwks.json` if they are not there, and answers with a signed token.
+/// Makes the key pair and `jwks.json` if they are missing, and returns a signed token.
 ///
 /// # Errors
-/// Files that cannot be read or written, options that make no sense.
+/// A file cannot be read or written, or an option has a wrong value.
 pub fn run(args: &DevToken) -> Result<String, DevTokenError> {
     if args.ttl < Duration::from_secs(1) || args.ttl > MAX_TTL {
         return Err(DevTokenError::Ttl);
@@ -103,7 +103,7 @@ fn claims(args: &DevToken) -> Result<Value, DevTokenError> {
     Ok(Value::Object(claims))
 }
 
-/// The key pair of the folder; `jwks.json` is written whenever it is missing.
+/// Reads or makes the key pair of the folder. Writes `jwks.json` if it is missing or differs.
 fn key(dir: &Path) -> Result<EcdsaKeyPair, DevTokenError> {
     let path = dir.join(KEY);
     let file = |path: &Path, cause| DevTokenError::File {
@@ -128,7 +128,7 @@ fn key(dir: &Path) -> Result<EcdsaKeyPair, DevTokenError> {
     Ok(key)
 }
 
-/// Only the owner may read it.
+/// Writes a new file that only its owner may read.
 fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -137,7 +137,7 @@ fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-/// The public key as RFC 7518, section 6.2 has it.
+/// Returns the public key as a JWK (RFC 7518, section 6.2).
 fn jwk(key: &EcdsaKeyPair) -> Value {
     // SEC 1 uncompressed: 0x04, then x and y of 32 bytes each.
     let (x, y) = key.public_key().as_ref()[1..].split_at(32);
@@ -147,7 +147,8 @@ fn jwk(key: &EcdsaKeyPair) -> Value {
     })
 }
 
-/// Named for the public key, so that a new key is never taken for an old one.
+/// Returns a key id that is derived from the public key, so that a new key is never taken for an old
+/// one.
 fn kid(key: &EcdsaKeyPair) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.public_key().as_ref());
     format!("dev-{}", URL_SAFE_NO_PAD.encode(&digest.as_ref()[..6]))

@@ -1,7 +1,7 @@
-//! The one error that reaches a client: what the caller is told, and apart from it what the log is told.
+//! The error type that reaches clients: a message for the caller, and a separate cause for the log.
 //!
-//! Parts have error types of their own where they arise and convert into this one at their edge;
-//! only the `rescue` layer turns it into a response.
+//! Modules have error types of their own and convert them into this one at their edge; only the `rescue`
+//! layer turns it into a response.
 
 pub mod cause;
 pub mod code;
@@ -13,10 +13,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::error::code::Code;
 
-/// Any error, for the log.
+/// Any error, as a cause for the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A refusal or failure of one request. Small to move: everything is behind one pointer.
+/// A refusal or failure of one request. Small to move, because everything is behind one pointer.
 pub struct Error(Box<Parts>);
 
 struct Parts {
@@ -31,7 +31,7 @@ struct Parts {
 }
 
 impl Error {
-    /// An error with the contract's status for `code`; `message` is for the caller.
+    /// Creates an error with the contract's status for `code`; `message` is for the caller.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
             code,
@@ -45,71 +45,72 @@ impl Error {
         }))
     }
 
-    /// 400, code 13.
+    /// Creates an error with status 400 and code 13.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidInput, message)
     }
 
-    /// 503, code 17.
+    /// Creates an error with status 503 and code 17.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ServiceUnavailable, message)
     }
 
-    /// 500, code 18, with a cause that only the log sees.
+    /// Creates an error with status 500 and code 18, and with a cause that only the log shows.
     pub fn internal(message: impl Into<String>, cause: impl Into<BoxError>) -> Self {
         Self::new(Code::Internal, message).with_cause(cause)
     }
 
-    /// Answers with another status than the code's own, e.g. 413 with code 13.
+    /// Sets another status than the code's own, e.g. 413 with code 13.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.0.status = status;
         self
     }
 
-    /// Says in one of a few fixed words why, for the log alone.
+    /// Sets the reason for the log, one of a few fixed words.
     #[must_use]
     pub fn because(mut self, reason: &'static str) -> Self {
         self.0.reason = Some(reason);
         self
     }
 
-    /// Adds a second sentence for the caller. Never a secret, an internal address or a stack trace.
+    /// Adds a second sentence for the caller. It must not hold a secret, an internal address or a stack
+    /// trace.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
         self
     }
 
-    /// Says which part of the request the error is about, e.g. `entries[3]`.
+    /// Names the part of the request that the error is about, e.g. `entries[3]`.
     #[must_use]
     pub fn within(mut self, part: &str) -> Self {
         self.0.message = format!("{part}: {}", self.0.message);
         self
     }
 
-    /// Says the same in other words.
+    /// Replaces the message with one that is made from it.
     #[must_use]
     pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
         self.0.message = words(&self.0.message);
         self
     }
 
-    /// Names the batch whose fate `transaction/{id}/describe` tells.
+    /// Names the batch whose outcome `transaction/{id}/describe` reports.
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {
         self.0.transaction = Some(id.into());
         self
     }
 
-    /// Adds what only the log may know.
+    /// Adds a cause that only the log shows.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
         self.0.cause = Some(cause.into());
         self
     }
 
-    /// Says `Retry-After` in seconds (RFC 9110, section 10.2.3), instead of what was said before.
+    /// Sets `Retry-After` in seconds (RFC 9110, section 10.2.3), and replaces an earlier value.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.0.headers.retain(|(name, _)| name != RETRY_AFTER);
@@ -117,7 +118,8 @@ impl Error {
         self
     }
 
-    /// Says `Retry-After` with the seconds that the message names, as `in 900 s`; 1 where it names none.
+    /// Sets `Retry-After` to the seconds that the message names, as in `in 900 s`; to 1 if it names
+    /// none.
     #[must_use]
     pub fn retry_after_as_said(self) -> Self {
         let seconds = seconds_in(&self.0.message).unwrap_or(1);
@@ -131,7 +133,7 @@ impl Error {
         self
     }
 
-    /// Adds `Allow`: the methods that the route has (RFC 9110, section 10.2.1).
+    /// Adds `Allow` with the methods of the route (RFC 9110, section 10.2.1).
     #[must_use]
     pub fn allow(mut self, methods: &'static str) -> Self {
         self.0
@@ -145,38 +147,39 @@ impl Error {
         self.0.code
     }
 
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
-    /// The word that the log has for it.
+    /// The reason for the log; `None` if none was set.
     pub fn reason(&self) -> Option<&'static str> {
         self.0.reason
     }
 
-    /// What the caller is told.
+    /// The message for the caller.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The second sentence for the caller.
+    /// The second sentence for the caller; `None` if there is none.
     pub fn detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
     }
 
-    /// The batch whose fate is told elsewhere.
+    /// The batch whose outcome is reported elsewhere; `None` if the error is about no batch.
     pub fn transaction(&self) -> Option<&str> {
         self.0.transaction.as_deref()
     }
 
-    /// Headers that the answer carries beside the common ones.
+    /// The headers that the response carries besides the common ones.
     pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.0.headers
     }
 }
 
-/// The seconds after which something is possible, as a message names them.
+/// Returns the seconds after which something is possible, as a message names them; `None` if it names
+/// none.
 fn seconds_in(message: &str) -> Option<u64> {
     let mut words = message.split([' ', ',', ';', ':']);
     while words.by_ref().any(|word| word == "in") {

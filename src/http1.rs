@@ -1,14 +1,14 @@
-//! HTTP/1.1 as nearly every message speaks it: in one piece, in memory, and its length is said. The rules that tell it.
+//! The rules for HTTP/1.1 messages that need no hyper: in one piece, in memory, and with a stated length.
 //!
-//! Such an exchange needs no machine that runs beside it: the task that reads such a message, or writes it, does so by
-//! itself (`connection::plain` with clients, `backend::plain` with catalogs). All others are hyper's, and so is every
-//! message whose meaning leaves room for doubt.
+//! Nearly every message is of this kind. It needs no state machine beside it: the task that reads or writes it does so
+//! by itself (`connection::plain` with clients, `backend::transport::http1` with catalogs). All other messages are
+//! hyper's, and so is every message whose meaning is open to doubt.
 
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
 
-/// Changes how the rest is to be read.
+/// True for headers that change how the rest of the message is to be read.
 #[inline]
 pub(crate) fn affects_framing(name: &str) -> bool {
     match name.len() {
@@ -21,7 +21,7 @@ pub(crate) fn affects_framing(name: &str) -> bool {
     }
 }
 
-/// Its length is what `content-length` says (RFC 9112, section 6.3).
+/// True if a response with this status has a body, of the length in `content-length` (RFC 9112, section 6.3).
 pub(crate) fn has_body(status: StatusCode) -> bool {
     let none = status.is_informational()
         || status == StatusCode::NO_CONTENT
@@ -29,7 +29,7 @@ pub(crate) fn has_body(status: StatusCode) -> bool {
     !none
 }
 
-/// Whether the connection stays open; `None`: it says something else.
+/// Returns true if the connection stays open, and false if it closes; `None` for any other value.
 pub(crate) fn is_keep_alive(value: &[u8]) -> Option<bool> {
     if value.eq_ignore_ascii_case(b"keep-alive") {
         return Some(true);
@@ -37,18 +37,18 @@ pub(crate) fn is_keep_alive(value: &[u8]) -> Option<bool> {
     value.eq_ignore_ascii_case(b"close").then_some(false)
 }
 
-/// Digits and nothing else.
+/// Parses a number that consists of digits only; `None` for anything else, or if it is too large.
 pub(crate) fn number(digits: &[u8]) -> Option<usize> {
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// Notes the length that `digits` say; `None`: they say none, or one is noted already.
+/// Sets the length to the number in `digits`; `None` if they are no number, or a length is already set.
 pub(crate) fn note_length(length: &mut Option<usize>, digits: &[u8]) -> Option<()> {
     length.replace(number(digits)?).is_none().then_some(())
 }
 
-/// Appends a header.
+/// Appends a header line.
 pub(crate) fn write_header(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     out.extend_from_slice(name.as_str().as_bytes());
     out.extend_from_slice(b": ");
@@ -56,7 +56,7 @@ pub(crate) fn write_header(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderV
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends its digits.
+/// Appends the decimal digits of `number`.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
     if number >= 10 {
         write_number(out, number / 10);
@@ -65,26 +65,27 @@ pub(crate) fn write_number(out: &mut Vec<u8>, number: usize) {
     out.push(b'0' + (number % 10) as u8);
 }
 
-/// The fields of one message of a connection, which those that follow nearly repeat: what was understood once need not
-/// be again. It keeps that message's bytes in memory, and no other's.
+/// Caches the parsed headers of the last message, because the next one on a connection usually repeats them. It keeps
+/// that message's bytes in memory, and no other's.
 #[derive(Default)]
 pub(crate) struct HeaderCache {
     known: Vec<CachedHeader>,
-    /// All of them are there.
+    /// True if all headers of the cached message are in `known`.
     complete: bool,
-    /// Those of a later message that were not known.
+    /// The number of headers of a later message that were not in the cache.
     others: usize,
 }
 
 struct CachedHeader {
-    /// As it was written.
+    /// The name as it was written.
     spelled: Bytes,
     name: HeaderName,
     value: HeaderValue,
 }
 
 impl HeaderCache {
-    /// Reads the field at `index`, of which `name` and `value` are all, both in `message`.
+    /// Returns the parsed header at `index`, whose `name` and `value` are slices of `message`; `None` if it is not
+    /// valid.
     pub(crate) fn read(
         &mut self,
         index: usize,
@@ -116,7 +117,7 @@ impl HeaderCache {
         Some((name, value))
     }
 
-    /// Of a message that was given up before its end nothing is kept.
+    /// Discards the entries of a message whose parsing was abandoned.
     fn begin(&mut self) {
         self.others = 0;
         if !self.complete {
@@ -124,7 +125,7 @@ impl HeaderCache {
         }
     }
 
-    /// A message is over. After one that was mostly different, the next is the one to know.
+    /// Ends a message. If most of its headers were not in the cache, the next message replaces it.
     pub(crate) fn end(&mut self) {
         self.complete = std::mem::take(&mut self.others) <= self.known.len() / 2;
         if !self.complete {

@@ -1,8 +1,10 @@
-//! The middlewares, one file each. They do not know each other: what one learns reaches the next in the request's
-//! [`Learned`](crate::request::context::RequestContext) or in the [`Exchange`](crate::request::RequestRecord). Their order is in
-//! [`stack`](crate::stack).
+//! The middlewares, one file each.
 //!
-//! Most of them look at a request and let it in or refuse it: a [`guard::Guard`] each.
+//! Layers do not know each other: one passes on what it learns in the request's
+//! [`RequestContext`](crate::request::context::RequestContext) or [`RequestRecord`](crate::request::RequestRecord).
+//! Their order is in [`stack`](crate::stack).
+//!
+//! A [`guard::Guard`] is a layer that inspects a request and admits or refuses it, as most layers do.
 
 pub mod authenticate;
 pub mod authorize;

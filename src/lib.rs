@@ -1,6 +1,6 @@
 //! nsgate: one front door for many table catalogs that speak the namespace REST contract.
 //!
-//! This page is the map. A request goes down it; so do imports, and never up.
+//! Requests pass the modules of this map from top to bottom. Imports go the same way, never upwards.
 //!
 //! ```text
 //! client ── server ── stack ── gateway ── backend ── catalog
@@ -13,7 +13,7 @@
 //!      · authorize      ┘
 //! ```
 //!
-//! In the order of imports: a module may import those below it, never one above.
+//! The table is in the order of imports: a module may import those below it, never one above.
 //! `tests/layers.rs` checks that.
 //!
 //! | module | role |
@@ -25,7 +25,7 @@
 //! | [`layer`] | one middleware a file; layers do not import each other |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches |
 //! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure |
-//! | [`backend`] | the connection to one catalog; says exactly whether a catalog can have acted |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted |
 //! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
@@ -40,15 +40,15 @@
 //! | [`util`] | helpers that know nothing of catalogs or HTTP |
 //! | [`dev_token`] | keys and tokens for trying things out; used by the program only |
 //!
-//! What holds throughout:
+//! Rules that hold everywhere:
 //!
 //! - A configuration makes a whole new stack ([`stack::Current`]); a request stays in the one that it entered, and
 //!   keeps its routes ([`gateway::RoutingSnapshot`]).
-//! - What one layer learns reaches the next in the request's [`request::context::RequestContext`] or in the
+//! - Layers pass on what they learn in the request's [`request::context::RequestContext`] or in the
 //!   [`request::RequestRecord`], never as a header.
-//! - Parts fail with their own error types, which become [`error::Error`] at their edge and a response in
+//! - Modules fail with their own error types, which become [`error::Error`] at their edge and a response in
 //!   [`layer::rescue`], nowhere else.
-//! - Bodies stream; only JSON that must be looked at is held, and never more than `limits.json_body` of it.
+//! - Bodies stream; only JSON that must be inspected is held in memory, and never more than `limits.json_body` of it.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 //!
 //! [`decisions`] says why it is built like this.
@@ -58,14 +58,14 @@
 //! - **mount**: a prefix of names that clients see, and the backend that serves everything below it.
 //! - **batch**: changes of several tables that happen together or not at all.
 //! - **reveal**: all versions of a committed batch become visible to readers in one step.
-//! - **rest**, or cool-down: the time after a rollback in which nobody makes the same version number again.
-//! - **watch**: looking for a create or a removal that got no clear answer and may still arrive, for 15 minutes.
+//! - **cool-down**, or rest: the time after a rollback in which the same version number is not created again.
+//! - **watch**: checking, for 15 minutes, for a create or a delete that got no clear answer and may still arrive.
 //! - **hazard**: a version that cannot be proven to be the batch's own; it stays hidden and locked for an operator.
 //! - **stranded**: a batch whose backend is no longer in the configuration.
-//! - **contested**: a version number that somebody else has asked for, too; only its e_tag proves whose it is.
-//! - **share**: the entries of a batch that concern one line of versions, in their order.
-//! - **outcome**: what a batch came to, kept for requests that repeat its `Idempotency-Key`.
-//! - **breaker**: stops sending to an address of a catalog after failures in a row.
+//! - **contested**: a version number that another writer has requested, too; only its e_tag proves whose it is.
+//! - **share**: the entries of a batch that concern one branch of one table, in their order.
+//! - **outcome**: the result of a batch, kept for requests that repeat its `Idempotency-Key`.
+//! - **breaker**: stops requests to an address of a catalog after consecutive failures.
 //! - **context**: the `x-ns-ctx-*` headers of a request, as string pairs.
 
 pub mod admin;

@@ -1,4 +1,4 @@
-//! Certificates, keys and authorities out of PEM files; what cannot be used is said with the file and the cure.
+//! Certificates, keys and authorities in PEM files. Errors name the file and the remedy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,28 +13,29 @@ use rustls::sign::CertifiedKey;
 use x509_cert::Certificate;
 use x509_cert::der::{DateTime, Decode as _};
 
-/// Why a file, or what is in it, cannot be used; what would be right. Never holds anything of a private key.
+/// The reason why a file or its contents cannot be used, and what would be right. It never holds a part of a private
+/// key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(String);
 
-/// Until when a certificate is good.
+/// The validity of a certificate at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// Its time is over, since then.
+    /// The certificate expired at that time.
     Over(DateTime),
-    /// Its time has not begun before then.
+    /// The certificate is not valid before that time.
     Ahead(DateTime),
-    /// It is good for so long yet, until then.
+    /// The certificate is valid for that long, until that time.
     Good(Duration, DateTime),
 }
 
-/// The one provider of cryptography.
+/// Returns the cryptography that all TLS uses.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(default_provider())
 }
 
-/// The certificates of `file`, at least one.
+/// Reads the certificates of `file`, at least one.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
     let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let wrong = match all {
@@ -48,7 +49,7 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Unusabl
     )))
 }
 
-/// The authorities of `file`, at least one.
+/// Reads the authorities of `file`, at least one.
 pub fn authorities(file: &Path) -> Result<RootCertStore, Unusable> {
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(file)? {
@@ -62,7 +63,7 @@ pub fn authorities(file: &Path) -> Result<RootCertStore, Unusable> {
     Ok(authorities)
 }
 
-/// A certificate chain, leaf first, with the private key of its leaf.
+/// Reads a certificate chain, leaf first, with the private key of its leaf.
 pub fn identity(certificate: &Path, private_key: &Path) -> Result<CertifiedKey, Unusable> {
     let chain = certificates(certificate)?;
     let key = key(private_key)?;
@@ -77,10 +78,10 @@ pub fn identity(certificate: &Path, private_key: &Path) -> Result<CertifiedKey, 
     })
 }
 
-/// The private key of `file`.
+/// Reads the private key of `file`.
 pub fn key(file: &Path) -> Result<PrivateKeyDer<'static>, Unusable> {
     PrivateKeyDer::from_pem_file(file).map_err(|error| {
-        // What is wrong inside is left out: it could be a part of the key.
+        // Details of the contents are left out: they could be a part of the key.
         let wrong = match error {
             pem::Error::Io(error) => format!("cannot be read ({error})"),
             pem::Error::NoItemsFound => "holds no private key, or an encrypted one".to_owned(),
@@ -93,7 +94,7 @@ pub fn key(file: &Path) -> Result<PrivateKeyDer<'static>, Unusable> {
     })
 }
 
-/// How `certificate` stands at `now`; `None` for one that is not made as RFC 5280 has it.
+/// Returns the validity of `certificate` at `now`; `None` if it is not formed as RFC 5280 requires.
 pub fn validity(certificate: &CertificateDer<'_>, now: SystemTime) -> Option<Validity> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let validity = certificate.tbs_certificate().validity();
@@ -111,19 +112,19 @@ pub fn validity(certificate: &CertificateDer<'_>, now: SystemTime) -> Option<Val
     })
 }
 
-/// When `certificate` ends; `None` for one that is not made as RFC 5280 has it.
+/// Returns the time at which `certificate` expires; `None` if it is not formed as RFC 5280 requires.
 pub fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let validity = certificate.tbs_certificate().validity();
     Some(validity.not_after.to_system_time())
 }
 
-/// The subject of `certificate` as RFC 4514 writes it, such as `CN=loader,O=Acme`; empty where it has none, `None` for
-/// one that is not made as RFC 5280 has it.
+/// Returns the subject of `certificate` as RFC 4514 writes it, such as `CN=loader,O=Acme`; empty if it has none,
+/// `None` if it is not formed as RFC 5280 requires.
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let mut subject = certificate.tbs_certificate().subject().to_string();
-    // The same by RFC 4514, section 2.4, and survives being sent as a header.
+    // By RFC 4514, section 2.4, this means the same as an escaped space, and it survives being sent as a header.
     if subject.ends_with("\\ ") {
         subject.pop();
         subject.push_str("20");

@@ -1,8 +1,9 @@
-//! What is known about one request and its answer while it goes through the stack, and who is told at its end.
+//! The record of one request and its response, and the observers of its end.
 //!
-//! One record a request, made by the outermost layer and found by the others in [`crate::request::context::RequestContext`]. A fact is
-//! written once, by the part that learns it. The end comes exactly once: when the response's body ended, or when nobody
-//! is left who could answer.
+//! The outermost layer creates one record for each request; the other layers find it in
+//! [`crate::request::context::RequestContext`]. A fact is written once, by the part that learns it. The end comes
+//! exactly once: when the response's body has ended, or when the record is dropped because no response can come any
+//! more.
 
 pub mod caller;
 pub mod context;
@@ -29,30 +30,30 @@ use crate::request::context::RequestContext;
 pub use head::RequestHead;
 use waits::WaitClock;
 
-/// Of a context entry so many bytes are shown.
+/// The most bytes that are shown of a context entry.
 const MAX_SHOWN: usize = 256;
 
-/// A request on its way.
+/// The record of a request.
 pub struct RequestRecord {
     began: Instant,
-    /// `None` only where no layer has read one.
+    /// The facts from the head; `None` only if no layer has read it.
     head: Option<RequestHead>,
     watchers: CompletionObservers,
-    /// As a byte; 0 until it is known.
+    /// The operation as a byte; 0 until it is known.
     operation: AtomicU8,
-    /// It has one of the places among those that are served.
+    /// True if it has one of the places of requests that are served.
     served: AtomicBool,
-    /// Where its caller's share of them is counted, counted from 1; 0: nowhere.
+    /// The slot in which its place counts toward its caller's share, plus 1; 0 if it does not count.
     share: AtomicU16,
     mount: OnceLock<Identifier>,
     backend: OnceLock<Arc<metrics::Backend>>,
     caller: OnceLock<Principal>,
     context: Mutex<Vec<(String, String)>>,
-    /// Why the gateway itself refused or failed: the contract's code, and a word for the log.
+    /// The refusal or failure of the gateway itself: the contract's code, and a word for the log.
     failure: OnceLock<(Code, Option<&'static str>)>,
-    /// 0 until there is a response.
+    /// The status; 0 until there is a response.
     status: AtomicU16,
-    /// When there was one.
+    /// The age at which the response began.
     answered: OnceLock<Duration>,
     waits: WaitClock,
     request_bytes: AtomicU64,
@@ -60,28 +61,28 @@ pub struct RequestRecord {
     over: AtomicBool,
 }
 
-/// A catalog is waited for, as long as this lives.
+/// A wait for a catalog, which lasts until this is dropped.
 pub struct CatalogWait(Arc<RequestRecord>);
 
-/// Wants to know when an exchange is over.
+/// Observes the ends of requests.
 pub trait CompletionObserver: Send + Sync {
-    /// It is over. Called once for each.
+    /// Notes that a request is over. Called once for each.
     fn over(&self, exchange: &RequestRecord, how: End);
 }
 
-/// Those that are told of every exchange. Shared by all, so that none need be registered for each.
+/// The observers of every request. All requests share them, so that none is registered for each.
 #[derive(Clone, Default)]
 pub struct CompletionObservers(Arc<[Arc<dyn CompletionObserver>]>);
 
 impl RequestRecord {
-    /// The exchange that a request belongs to; it begins where there is none yet.
+    /// Returns the record of a request; creates it if there is none yet.
     pub fn of<B>(request: &mut Request<B>) -> &Arc<Self> {
         let learned = RequestContext::more(request.extensions_mut());
         let begin = || Self::begin(None, CompletionObservers::default());
         learned.exchange.get_or_insert_with(begin)
     }
 
-    /// One that begins now; `watchers` are told when it is over.
+    /// Creates a record that begins now; `watchers` are told when it is over.
     pub fn begin(head: Option<RequestHead>, watchers: CompletionObservers) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
@@ -111,46 +112,46 @@ impl RequestRecord {
         }
     }
 
-    /// Counts the response's body as it is sent; its end is the exchange's.
+    /// Counts the response's body as it is sent; its end is the end of the request.
     pub fn observe_response(self: Arc<Self>, body: &mut Body) {
         body.meter(Side::Response, self);
     }
 
-    /// It was recognized.
+    /// Notes the operation.
     pub fn recognized(&self, operation: Operation) {
         self.operation.store(operation.byte(), Ordering::Relaxed);
     }
 
-    /// It was given one of the places among those that are served.
+    /// Notes that it has one of the places of requests that are served.
     pub fn served(&self) {
         self.served.store(true, Ordering::Relaxed);
     }
 
-    /// Its place is counted to its caller, in this slot.
+    /// Notes the slot in which its place counts toward its caller's share.
     fn shares(&self, slot: usize) {
         let slot = u16::try_from(slot + 1).unwrap_or(0);
         self.share.store(slot, Ordering::Relaxed);
     }
 
-    /// Where its place is counted to its caller, if it is.
+    /// Returns the slot in which its place counts toward its caller's share; `None` if it does not count.
     fn share(&self) -> Option<usize> {
         usize::from(self.share.load(Ordering::Relaxed)).checked_sub(1)
     }
 
-    /// This mount owns what it names.
+    /// Notes the mount that owns the name in the request.
     pub fn routed(&self, mount: &Identifier) {
-        // All requests of a mount share its name: not even its count is touched where nobody asks.
+        // All requests of a mount share its name: not even its reference count is touched if it is not needed.
         if self.is_told() {
             let _ = self.mount.set(mount.clone());
         }
     }
 
-    /// This backend has the last word on it, and counts it.
+    /// Notes the backend that has the last word on it, and counts it.
     pub fn served_by(&self, backend: &Arc<metrics::Backend>) {
         let _ = self.backend.set(Arc::clone(backend));
     }
 
-    /// A catalog is waited for until what this returns is dropped; `None` where nobody asks how long.
+    /// Begins a wait for a catalog, which lasts until the returned value is dropped; `None` if waits are not recorded.
     #[must_use]
     pub fn waiting(self: &Arc<Self>) -> Option<CatalogWait> {
         if !self.is_told() {
@@ -160,15 +161,15 @@ impl RequestRecord {
         Some(CatalogWait(Arc::clone(self)))
     }
 
-    /// Its caller is known.
+    /// Notes the caller.
     pub fn authenticated(&self, caller: &Principal) {
         if self.is_told() {
             let _ = self.caller.set(caller.clone());
         }
     }
 
-    /// Entries of its context that the access log shows; those of the body come later than the others. Long values
-    /// are cut.
+    /// Adds context entries that the access log shows; those of the body come later than the others. Long values are
+    /// cut.
     pub fn described(&self, entries: impl IntoIterator<Item = (String, String)>) {
         let cut = entries.into_iter().map(|(key, mut value)| {
             value.truncate(value.floor_char_boundary(MAX_SHOWN));
@@ -177,22 +178,22 @@ impl RequestRecord {
         self.entries().extend(cut);
     }
 
-    /// The gateway itself refused it, or failed on it, for a reason that has a word or not.
+    /// Notes that the gateway itself refused it or failed on it; `reason` is a word for the log.
     pub fn failed(&self, code: Code, reason: Option<&'static str>) {
         let _ = self.failure.set((code, reason));
     }
 
-    /// It is answered with this status.
+    /// Notes the status of the response.
     pub fn answered(&self, status: StatusCode) {
         self.status.store(status.as_u16(), Ordering::Relaxed);
     }
 
-    /// Its response begins now, for whoever wants to know how long that took.
+    /// Notes that the response begins now, for an observer that needs the time.
     pub fn timed(&self) {
         let _ = self.answered.set(self.age());
     }
 
-    /// What its head says.
+    /// The facts from the head; `None` if no layer has read it.
     pub fn head(&self) -> Option<&RequestHead> {
         self.head.as_ref()
     }
@@ -202,32 +203,33 @@ impl RequestRecord {
         self.head().map_or("", RequestHead::id)
     }
 
-    /// What was asked.
+    /// The operation; `None` until it is known.
     pub fn operation(&self) -> Option<Operation> {
         Operation::from_byte(self.operation.load(Ordering::Relaxed))
     }
 
-    /// Whether it has one of the places among those that are served, until its end.
+    /// True if it has, until its end, one of the places of requests that are served.
     pub fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Whose namespace it is about, as clients spell it; `None`: nobody's, or several'.
+    /// The mount that the request is about, as clients spell its namespace; `None` if there is none or more than one,
+    /// or if it is not recorded.
     pub fn mount(&self) -> Option<&Identifier> {
         self.mount.get()
     }
 
-    /// Which backend served it; `None`: the gateway alone.
+    /// The backend that served it; `None` if the gateway answered alone.
     pub fn backend(&self) -> Option<&metrics::Backend> {
         self.backend.get().map(|backend| &**backend)
     }
 
-    /// Who asked, where somebody wants to know.
+    /// The caller; `None` if it is not known or not recorded.
     pub fn caller(&self) -> Option<&Principal> {
         self.caller.get()
     }
 
-    /// The entries of its context to show.
+    /// The context entries to show.
     pub fn context(&self) -> Vec<(String, String)> {
         self.entries().clone()
     }
@@ -236,12 +238,13 @@ impl RequestRecord {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the gateway said was wrong; `None` where nothing was, or a catalog said it.
+    /// The contract's code of the gateway's own refusal or failure; `None` if there was none, or a catalog sent the
+    /// error.
     pub fn code(&self) -> Option<Code> {
         self.failure.get().map(|(code, _)| *code)
     }
 
-    /// The word for why the gateway refused it, where there is one.
+    /// The word for the gateway's refusal; `None` if there is none.
     pub fn reason(&self) -> Option<&'static str> {
         self.failure.get()?.1
     }
@@ -251,39 +254,39 @@ impl RequestRecord {
         StatusCode::from_u16(self.status.load(Ordering::Relaxed)).ok()
     }
 
-    /// Since its headers came in.
+    /// The time since its headers came in.
     pub fn age(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// How old it was when its response began, if anybody noted that.
+    /// The age at which its response began; `None` if that was not noted.
     pub fn timed_at(&self) -> Option<Duration> {
         self.answered.get().copied()
     }
 
-    /// How long catalogs were waited for, those that were asked side by side once, until `age`; nothing where nobody
-    /// wanted to know.
+    /// The time spent waiting for catalogs until `age`; waits side by side count once. Zero if waits are not recorded.
     pub fn upstream(&self, age: Duration) -> Duration {
         self.waits.total(age)
     }
 
-    /// Bytes of the request's body that were read.
+    /// The number of bytes of the request's body that were read.
     pub fn request_bytes(&self) -> u64 {
         self.request_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the response's body that were sent.
+    /// The number of bytes of the response's body that were sent.
     pub fn response_bytes(&self) -> u64 {
         self.response_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody wants to know more than is counted.
+    /// True if an observer needs more than the counters.
     fn is_told(&self) -> bool {
         self.head().is_some_and(|head| head.told)
     }
 
     fn finish(&self, how: End) {
-        // One response's body ends once, and nobody has the record any more when it is dropped: no two come at once.
+        // Two calls never come at once: a response's body ends once, and no reference is left when the record is
+        // dropped.
         if self.over.load(Ordering::Relaxed) {
             return;
         }
@@ -318,7 +321,7 @@ impl Meter for RequestRecord {
             Side::Request => &self.request_bytes,
             Side::Response => &self.response_bytes,
         };
-        // A body has one reader, so nothing is lost between the two, and nothing need be locked.
+        // A body has one reader, so no count is lost between the two, and no lock is needed.
         let before = counter.load(Ordering::Relaxed);
         counter.store(before + length as u64, Ordering::Relaxed);
     }

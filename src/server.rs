@@ -1,4 +1,5 @@
-//! The front side: accepts connections, speaks HTTP/1.1 and HTTP/2, and hands each request to the stack.
+//! The client side of the gateway: accepts connections, speaks HTTP/1.1 and HTTP/2, and hands each
+//! request to the stack.
 
 pub mod connection;
 pub mod listener;

@@ -1,4 +1,4 @@
-//! THE list of layers that every request goes through, outermost first.
+//! The list of layers that every request goes through, outermost first.
 
 mod current;
 
@@ -23,27 +23,27 @@ use crate::request::span::Recorder;
 use crate::telemetry::Log;
 pub use current::Current;
 
-/// The whole stack. A concrete type: no layer costs an allocation for being one.
+/// The whole stack. It is a concrete type, so that no layer costs an allocation.
 pub type Stack =
     Trace<Metrics<Rescue<Limits<Recognize<Authenticate<Rate<TakeContext<Authorize<Gateway>>>>>>>>>;
 
-/// What the layers are made of.
+/// The parts from which the layers are made.
 pub struct Parts {
-    /// Where requests are counted.
+    /// The counters of requests.
     pub requests: Arc<Requests>,
-    /// Where each request gets a line; `None`: nowhere.
+    /// The access log, with a line for each request; `None` if it is off.
     pub access_log: Option<Log>,
-    /// Where its spans go; `None`: nowhere.
+    /// The receiver of each request's spans; `None` if there is none.
     pub spans: Option<Arc<dyn Recorder>>,
-    /// Requests served at a time.
+    /// The limits on requests that are served at a time.
     pub limits: LimitsLayer,
-    /// Who may come in.
+    /// The verifier of callers' tokens.
     pub verifier: Arc<Verifier>,
-    /// How often a caller may ask; `None`: as often as it likes.
+    /// The limits on each caller's request rate; `None` if there are none.
     pub rates: Option<Arc<Rates>>,
-    /// What accompanies a request.
+    /// The layer that collects the context of a request.
     pub context: TakeContextLayer,
-    /// Who may do what; `None`: everyone everything.
+    /// The access rules; `None` if every caller may do everything.
     pub rules: Option<Arc<Rules>>,
 }
 
@@ -53,24 +53,24 @@ pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let places = Arc::clone(parts.limits.places());
     let told = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
-        // Before anything can fail, so that every answer carries the request's id.
+        // First, before anything can fail, so that every response carries the request's id.
         .layer(TraceLayer::new(parts.access_log, parts.spans, told))
-        // Outside of rescue, so that answers which the gateway makes up are counted like any other.
+        // Outside of `rescue`, so that responses which the gateway itself makes are counted like any other.
         .layer(metrics)
-        // Everything further in may fail; nothing further out can.
+        // Every layer further in may fail; no layer further out can.
         .layer(RescueLayer)
-        // Before any work is done for a request that is too many.
+        // Before any work is done for a request beyond the limit.
         .layer(parts.limits)
-        // Before authentication: who has no token learns which routes exist, and nothing else.
+        // Before authentication: a caller without a token learns which routes exist, and nothing else.
         .layer(RecognizeLayer)
         // Before anything that depends on the caller.
         .layer(AuthenticateLayer::new(parts.verifier))
-        // As soon as it is known whose request it is: who asks too often, or takes more than its share of the places,
-        // must not keep others out.
+        // As soon as the caller is known: one that sends too many requests, or takes more than its share of the
+        // places, must not keep others out.
         .layer(RateLayer::new(parts.rates).sharing(places))
         // After authentication, because claims win over headers.
         .layer(parts.context)
-        // Last: a denial is about what is known by now, and nothing that it denies has been begun.
+        // Last: a denial rests on everything known by now, and nothing of the denied request has been started.
         .layer(AuthorizeLayer::new(parts.rules))
         .service(gateway)
 }

@@ -1,7 +1,7 @@
 //! Logging: one writer for the program's own records and for the access log, which never makes a request wait.
 //!
-//! Lines go through a bounded queue to a thread that writes them to standard error. If nobody reads there fast
-//! enough, lines are lost and counted; a request is never held up.
+//! Lines go through a bounded queue to a thread that writes them to standard error. If that is read too slowly, lines
+//! are lost and counted; a request is never held up.
 
 mod level;
 #[cfg(feature = "otlp")]
@@ -27,25 +27,25 @@ pub use time::rfc3339;
 
 use crate::config::{LogFormat, Telemetry};
 
-/// Lines that wait to be written; beyond it they are lost.
+/// The most lines that wait to be written; further ones are lost.
 const QUEUE: usize = 8192;
-/// How much is written at once.
+/// The number of bytes after which lines are written.
 const CHUNK: usize = 64 << 10;
-/// How long a line may wait for others to be written with: waking the writer for each costs more than the line.
+/// The time that a line may wait for others to be written with: waking the writer for each costs more than the line.
 const LINGER: Duration = Duration::from_millis(10);
-/// How long the end of the program waits for the last lines.
+/// The longest time that the end of the program waits for the last lines.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Where lines go. Cheap to clone.
+/// The log. Cheap to clone.
 #[derive(Clone)]
 pub struct Log {
     queue: SyncSender<Entry>,
     lost: Arc<AtomicU64>,
 }
 
-/// What becomes a line on the log's own thread.
+/// A record that becomes a line on the log's own thread.
 pub trait Record: Send {
-    /// Adds the line, its end included.
+    /// Appends the line, its end included.
     fn write(&self, format: LogFormat, to: &mut Vec<u8>);
 }
 
@@ -59,7 +59,7 @@ enum Entry {
 pub fn start(settings: &Telemetry) -> Log {
     let log = Log::to(io::stderr(), settings.log);
     let subscriber = tracing_subscriber::fmt()
-        // The filter decides.
+        // The filter decides about levels.
         .with_max_level(Level::TRACE)
         .with_target(false)
         .with_timer(time::Now)
@@ -87,7 +87,7 @@ pub fn start(settings: &Telemetry) -> Log {
     log
 }
 
-/// A panic is a record like any other: the standard hook writes past the log, and waits where nobody reads.
+/// Logs a panic as a record like any other. The standard hook writes past the log, and waits if its output is not read.
 fn say_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(ToString::to_string);
     let location = location.unwrap_or_default();
@@ -96,7 +96,7 @@ fn say_panic(panic: &PanicHookInfo<'_>) {
 }
 
 impl Log {
-    /// A log that writes to `sink` from a thread of its own.
+    /// Creates a log that writes to `sink` from a thread of its own.
     pub fn to(sink: impl io::Write + Send + 'static, format: LogFormat) -> Self {
         let (queue, entries) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
@@ -108,12 +108,12 @@ impl Log {
         Self { queue, lost }
     }
 
-    /// Writes a line, its end included, soon.
+    /// Queues a line, its end included.
     pub fn line(&self, line: Vec<u8>) {
         self.queue(Entry::Line(line));
     }
 
-    /// Writes the line that `record` becomes, soon.
+    /// Queues a record, which becomes a line later.
     pub fn record(&self, record: Box<dyn Record>) {
         self.queue(Entry::Record(record));
     }
@@ -148,8 +148,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// A record arrives in one piece. It is one line: whoever has chosen a part of it, such as a table's name, does not end
-/// it and write the next.
+/// Takes a record in one piece and makes it one line. A client that has chosen a part of it, such as a table's name,
+/// cannot end it and write the next.
 impl io::Write for Log {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let mut line = record.to_vec();
@@ -189,7 +189,7 @@ fn write(mut sink: impl io::Write, format: LogFormat, entries: &Receiver<Entry>,
         if lost > 0 {
             chunk.extend_from_slice(losses(lost, format).as_bytes());
         }
-        // Nobody can be told that standard error is gone.
+        // A failure of standard error cannot be reported anywhere.
         let _ = sink.write_all(&chunk).and_then(|()| sink.flush());
         chunk.clear();
         if let Some(done) = flushed {
@@ -198,7 +198,7 @@ fn write(mut sink: impl io::Write, format: LogFormat, entries: &Receiver<Entry>,
     }
 }
 
-/// Says that lines are missing here.
+/// Returns the line that reports lost lines.
 fn losses(lost: u64, format: LogFormat) -> String {
     let now = rfc3339(SystemTime::now());
     let message = "log lines were lost: nobody read them fast enough";

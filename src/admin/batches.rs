@@ -1,4 +1,4 @@
-//! The batches that are not over: the pages `/batches` and `/batches/ID`.
+//! The pages `/batches` and `/batches/ID`: the unfinished batches.
 
 mod words;
 
@@ -12,10 +12,11 @@ use crate::error::code::Code;
 use crate::metrics::BatchState;
 use words::Remedy;
 
-/// About so many entries are on the page of all batches; the batches beyond them are only counted.
+/// The number of entries at which the page of all batches ends; the batches beyond it are only
+/// counted.
 const LISTED: usize = 20_000;
 
-/// A batch as both pages show it.
+/// A batch as the page of all batches shows it.
 #[derive(Serialize)]
 struct BatchSummary<'a> {
     #[serde(flatten)]
@@ -53,7 +54,7 @@ struct ResolutionDetail<'a> {
     seconds_ago: u64,
 }
 
-/// `/batches`: those that wait for a person first, the oldest first.
+/// Makes `/batches`: batches that wait for an operator first, the oldest first.
 pub(super) fn list(shown: &AdminState) -> Value {
     let mut open = shown.batches.open();
     open.sort_by_key(|batch| !matches!(batch.state, BatchState::Hazard | BatchState::Stranded));
@@ -72,7 +73,7 @@ pub(super) fn list(shown: &AdminState) -> Value {
     json!({ "more": open.len() - listed.len(), "batches": listed })
 }
 
-/// `/batches/ID`.
+/// Makes `/batches/ID`.
 pub(super) async fn show(shown: &AdminState, id: &str) -> Page {
     let Some((batch, look)) = shown.batches.look(id).await else {
         return unknown(&shown.batches, id)
@@ -109,7 +110,7 @@ fn configured(shown: &AdminState) -> Vec<std::sync::Arc<str>> {
     names.collect()
 }
 
-/// No open batch has this name.
+/// Returns the response for an id that no open batch has.
 pub(super) async fn unknown(batches: &Batches, id: &str) -> Problem {
     let batch = match batches.transaction(id).await {
         Ok(batch) => batch,

@@ -1,8 +1,8 @@
-//! Which name the admin address was asked by.
+//! Checks the name by which the admin address was called.
 //!
-//! Without a token, being on this machine is what lets one in. A web site that somebody on this machine looks at is not
-//! let in by that: it could have its own name resolve to this machine, and read the pages as if they were its own. The
-//! browser then names that site as the host.
+//! A gateway without an admin token permits a caller because it is on this machine. A web site that is open in a
+//! browser on this machine must not be permitted by that: it could have its own name resolve to this machine, and read
+//! the pages as if they were its own. The browser then names that site as the host.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri};
 
-/// Whether the host is a number or `localhost`; true where none is named, which no browser does.
+/// True if the host is a number or `localhost`, or if none is named, which no browser does.
 pub(super) fn is_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(host) = uri.host() {
         return is_own(host);
@@ -26,8 +26,8 @@ pub(super) fn is_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether no browser says that a request comes from a page of another site. A form of any site can make one; the
-/// browser then names the site in `Origin`, and in `Sec-Fetch-Site` how near it is. Programs name neither.
+/// True unless a browser says that the request comes from a page of another site. A form on any site can make such a
+/// request; the browser then names the site in `Origin`, and in `Sec-Fetch-Site` how near it is. Programs name neither.
 pub(super) fn is_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     if !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none")) {

@@ -1,4 +1,4 @@
-//! What stands on each page.
+//! The contents of each page.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -35,7 +35,8 @@ pub(super) fn ready(shown: &AdminState) -> Page {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let mut page = json!({ "ready": missing.is_empty(), "missing": missing });
-    // An unsound file in use nowhere is no reason to stop serving with what is.
+    // A file with errors is not in use: it is no reason to stop serving with the active
+    // configuration.
     if let Some(last) = shown.reloads.last() {
         page["last_reload"] = reload::summary(&last);
     }

@@ -1,4 +1,4 @@
-//! What is answered instead of a page: the contract's one error shape, so that one reader of errors does for all.
+//! The errors of the pages, in the contract's one error format, so that clients need only one parser.
 
 use http::StatusCode;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Page;
 use crate::error::code::Code;
 
-/// A no, and why.
+/// An error and its explanation.
 pub(super) struct Problem {
     code: Code,
     status: StatusCode,
@@ -15,7 +15,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Answered with the code's own status.
+    /// Creates an error with the code's own status.
     pub(super) fn new(code: Code, words: impl Into<String>) -> Self {
         Self {
             code,
@@ -25,7 +25,7 @@ impl Problem {
         }
     }
 
-    /// Answered with another status.
+    /// Sets another status.
     pub(super) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
@@ -37,7 +37,7 @@ impl Problem {
         self
     }
 
-    /// The answer to a request for `path`.
+    /// Makes the response to a request for `path`.
     pub(super) fn at(&self, path: &str) -> Page {
         let body = json!({
             "error": self.words,

@@ -1,30 +1,31 @@
-//! Whether requests can be served, and if not, why.
+//! The readiness to serve requests, and the reasons against it.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::auth::keys::Keys;
 
-/// What stands in the way of serving. Empty: ready.
+/// The reasons why requests cannot be served yet. The gateway is ready if there are none and all
+/// keys have come.
 #[derive(Default)]
 pub struct Readiness {
-    /// Set and lifted by the composition root.
+    /// The reasons that the composition root has set and not lifted.
     reasons: Mutex<Vec<&'static str>>,
 }
 
 impl Readiness {
-    /// Not ready from now on, for this reason.
+    /// Makes the gateway not ready, for this reason.
     pub fn hold(&self, reason: &'static str) {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         reasons.push(reason);
     }
 
-    /// The reason is gone.
+    /// Removes the reason.
     pub fn lift(&self, reason: &'static str) {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         reasons.retain(|held| *held != reason);
     }
 
-    /// Everything that is missing, in words for an operator.
+    /// Returns everything that is missing, in words for an operator.
     pub fn missing(&self, keys: &Keys) -> Vec<String> {
         let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         let held = reasons.iter().map(|reason| (*reason).to_owned());

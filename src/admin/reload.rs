@@ -1,4 +1,4 @@
-//! `POST /reload`, and what became of the last reload, whoever asked for it.
+//! `POST /reload`, and the result of the last reload, whatever triggered it.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use crate::body::Body;
 use crate::config::reload::Report;
 use crate::error::code::Code;
 
-/// Who may wait for a reload at a time.
+/// The most callers that may wait for a reload at a time.
 const WAITING: usize = 64;
-/// Where everybody may look, no more problems than these are shown.
+/// The most problems that are shown on a page that needs no token.
 const SHOWN: usize = 10;
 
-/// The way to whoever reloads.
+/// The queue of requests for a reload, and the result of the last one.
 pub struct Reloads {
     ask: mpsc::Sender<Waiting>,
     last: ArcSwapOption<Report>,
 }
 
-/// Somebody who is told what becomes of the next reload that begins.
+/// A caller that waits for the result of the next reload that begins.
 pub type Waiting = oneshot::Sender<Arc<Report>>;
 
 impl Reloads {
-    /// Who wants a reload comes out at the receiver.
+    /// Creates the queue. The receiver yields the callers that request a reload.
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Waiting>) {
         let (ask, asked) = mpsc::channel(WAITING);
         let last = ArcSwapOption::empty();
         (Arc::new(Self { ask, last }), asked)
     }
 
-    /// What became of the last one; `None`: there was none yet.
+    /// The result of the last reload; `None` if there was none yet.
     pub fn last(&self) -> Option<Arc<Report>> {
         self.last.load_full()
     }
 
-    /// This has become of one.
+    /// Stores the result of a reload.
     pub fn over(&self, report: Arc<Report>) {
         self.last.store(Some(report));
     }
@@ -52,7 +52,7 @@ impl Reloads {
     }
 }
 
-/// The answer to `POST /reload`.
+/// Handles `/reload`; the response is the result of the reload.
 pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body> {
     if method != Method::POST {
         let words = "a reload is asked for with POST";
@@ -100,7 +100,7 @@ fn told(report: &Report) -> Page {
     }
 }
 
-/// The last reload as `/ready` tells of it.
+/// Returns the last reload in the form that `/ready` shows.
 pub(super) fn summary(report: &Report) -> Value {
     let mut summary = json!({ "at": report.at, "trigger": report.trigger });
     match &report.outcome {

@@ -1,4 +1,4 @@
-//! `POST /batches/ID/resolve`: a person's decision, checked for being one and handed to the batch.
+//! `POST /batches/ID/resolve`: reads an operator's decision and passes it to the batch.
 
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -12,7 +12,7 @@ use crate::batch::{Batches, ResolveError, Resolver};
 use crate::body::Body;
 use crate::error::code::Code;
 
-/// The longest body, in bytes, and the longest of its texts: both are kept in the log.
+/// The longest body, in bytes. This and the limit of its texts bound what is kept in the log.
 const MAX_BODY: usize = 16 << 10;
 const MAX_TEXT: usize = 2 << 10;
 const SHAPE: &str =
@@ -35,13 +35,14 @@ enum Word {
     Abort,
 }
 
-/// The batch that a path of this shape names.
+/// Returns the batch that a path of this shape names; `None` for other paths.
 pub(super) fn batch_of(path: &str) -> Option<&str> {
     let id = path.strip_prefix("/batches/")?.strip_suffix("/resolve")?;
     (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
-/// Answers 200 once the decision is in the log; it is carried out after that.
+/// Handles the request. The response is 200 once the decision is in the log; it is carried out
+/// after that.
 pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     if request.method() != Method::POST {
@@ -86,7 +87,7 @@ async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<P
 
 async fn read(request: Request<Body>) -> Result<ResolveRequest, Problem> {
     let bad = |words: String| Problem::new(Code::InvalidInput, words).with_detail(SHAPE);
-    // A page of another site that a browser shows can send no such type unasked.
+    // A page of another site in a browser cannot send this type without asking first.
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none");
     let essence = kind.split(';').next().unwrap_or(kind).trim();

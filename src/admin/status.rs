@@ -1,8 +1,8 @@
-//! The status page: `/`, for people with a browser.
+//! The status page `/`, for operators with a browser.
 //!
-//! It holds nothing of the gateway but itself: its script reads `/metrics`, `/ready`, `/backends` and `/batches` as any
-//! other client does, and asks for the admin token where there is one. So it is open as they are, and this process
-//! keeps no history for it.
+//! The page holds no data of the gateway: its script reads `/metrics`, `/ready`, `/backends` and `/batches` as any
+//! other client does, and asks for the admin token if there is one. So the page itself is open, and this process keeps
+//! no history for it.
 
 use std::sync::LazyLock;
 
@@ -20,15 +20,15 @@ const STYLE: &str = include_str!("status/style.css");
 const SCRIPT: &str = include_str!("status/script.js");
 const HTML: &str = "text/html; charset=utf-8";
 
-/// The whole page: nothing is fetched for it but what it shows.
+/// The whole page. It fetches nothing but the data that it shows.
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     let page = include_str!("status/page.html");
     let page = page.replace("/*STYLE*/", STYLE);
     page.replace("/*SCRIPT*/", SCRIPT)
 });
 
-/// Lets the page's own style and script run, by their digests, and nothing else: markup that came in by a name that
-/// somebody chose would be dead.
+/// Headers that let only the page's own style and script run, by their digests. Markup in a name that a client chose
+/// would have no effect.
 static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     let policy = format!(

@@ -9,8 +9,8 @@ use crate::config::{Auth, BackendConfig, BatchConfig, Issuer, Limits};
 use crate::protocol::identifier::Identifier;
 use crate::route::{Mount, Table};
 
-/// A catalog that nobody has asked yet, mounted at `[prod]`.
-/// Trusts these issuers, whose keys have not come.
+/// Creates the admin pages over a catalog that has had no request, mounted at `[prod]`, and over issuers whose
+/// keys have not come.
 async fn admin(token: Option<&str>, issuers: &[&str]) -> Admin {
     let metrics = Arc::new(Metrics::new());
     let lake = BackendConfig::rest(
@@ -126,7 +126,8 @@ async fn what_stands_in_the_way_of_serving_is_said() {
     );
 }
 
-/// A browser refuses a script whose digest is not the policy's, so this is about what else it lets in: nothing.
+/// Checks that the policy permits nothing besides the page's own script. A browser refuses a script whose
+/// digest is another.
 #[tokio::test]
 async fn the_status_page_is_one_file_that_lets_nothing_else_in() {
     let admin = admin(Some("sesame"), &[]).await;
@@ -307,7 +308,7 @@ async fn an_error_has_the_contracts_shape() {
     }
 }
 
-/// A form of any site can make a request that changes something, if nobody looks at where it comes from.
+/// Checks the origin of requests: without that, a form on any site could make one that changes something.
 #[tokio::test]
 async fn another_sites_page_changes_nothing() {
     let admin = admin(None, &[]).await;

@@ -1,4 +1,4 @@
-//! The configuration in use, wherever something follows it.
+//! The active configuration, and everything that follows it.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry;
 
-/// What lasts, and the snapshot that is in use with it.
+/// The state of the process, and the snapshot that is active with it.
 pub(super) struct ActiveConfig {
     pub(super) lasting: ProcessState,
-    /// Replaced by one reload at a time.
+    /// The active snapshot. Only one reload at a time replaces it.
     snapshot: ArcSwap<Snapshot>,
     stack: Arc<ArcSwap<Stack>>,
     serving: Arc<ArcSwap<Serving>>,
@@ -24,7 +24,7 @@ pub(super) struct ActiveConfig {
 }
 
 impl ActiveConfig {
-    /// Nothing goes on besides requests before [`ActiveConfig::start`].
+    /// Creates it. No background task runs before [`ActiveConfig::start`].
     pub(super) fn new(lasting: ProcessState, snapshot: Snapshot) -> Self {
         config_metrics::tell(&lasting.metrics, &snapshot.config);
         Self {
@@ -37,7 +37,7 @@ impl ActiveConfig {
         }
     }
 
-    /// Begins what goes on besides requests.
+    /// Starts the background tasks.
     pub(super) fn start(&self) {
         let batches = Arc::clone(&self.lasting.batches);
         tokio::spawn(async move { batches.forget_old().await });
@@ -45,12 +45,13 @@ impl ActiveConfig {
         self.lasting.metrics.config_in_use();
     }
 
-    /// The snapshot in use.
+    /// The active snapshot.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// From now on this one: for requests that come, connections that are opened, pages that are asked for.
+    /// Activates `snapshot` for the requests that come, the connections that are opened and the admin
+    /// pages.
     pub(super) fn replace(&self, snapshot: Snapshot) {
         let config = &snapshot.config;
         let limits = &config.limits;
@@ -72,27 +73,27 @@ impl ActiveConfig {
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    /// What was made for a configuration that did not come into use is shown in no metric.
+    /// Removes the metrics of a configuration that was rejected.
     pub(super) fn forget_others(&self) {
         config_metrics::tell(&self.lasting.metrics, &self.snapshot.load().config);
     }
 
-    /// For the listener: a service that follows.
+    /// The service for the listener; it follows the active configuration.
     pub(super) fn stack(&self) -> stack::Current<Stack> {
         stack::Current::of(Arc::clone(&self.stack))
     }
 
-    /// For the listener.
+    /// The settings of the listener for clients.
     pub(super) fn serving(&self) -> Arc<ArcSwap<Serving>> {
         Arc::clone(&self.serving)
     }
 
-    /// For the listener of operators.
+    /// The settings of the listener for operators.
     pub(super) fn serving_admin(&self) -> Arc<ArcSwap<Serving>> {
         Arc::clone(&self.serving_admin)
     }
 
-    /// For the pages.
+    /// The state that the admin pages show.
     pub(super) fn shown(&self) -> Arc<ArcSwap<CurrentConfig>> {
         Arc::clone(&self.shown)
     }

@@ -1,4 +1,4 @@
-//! From a [`Config`] to the parts that a [`Snapshot`](super::snapshot::Snapshot) is made of.
+//! Builds the parts of a [`Snapshot`](super::snapshot::Snapshot) from a [`Config`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,15 +23,15 @@ use crate::server::connection::Protocols;
 use crate::server::listener::Serving;
 use crate::server::tls;
 
-/// Connections to the admin address at a time.
+/// The most connections to the admin address at a time.
 const ADMIN_CONNECTIONS: usize = 64;
-/// What is asked of the admin address is over in no time.
+/// The time that admin requests have after the stop; they are short.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
-/// Why a part could not be made.
+/// The reason why a part could not be built.
 #[derive(Debug)]
 pub(super) struct BuildError {
-    /// The key that it is made from.
+    /// The configuration key that the part is built from.
     pub(super) key: String,
     pub(super) message: String,
 }
@@ -45,10 +45,10 @@ impl BuildError {
     }
 }
 
-/// The route table of a configuration. Backends are counted in the order of their names.
+/// Builds the route table of a configuration. Backends are numbered in the order of their names.
 ///
 /// # Errors
-/// A mount's namespace is no identifier, which a loaded configuration does not have.
+/// A mount's namespace is no identifier; a loaded configuration has no such mount.
 pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
     let names = config.backends.keys().enumerate();
     let backends: HashMap<&str, (usize, Arc<str>)> = names
@@ -56,7 +56,8 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
         .collect();
     let mount = |mount: &Mount| {
         let backend = backends.get(&*mount.backend).cloned();
-        // One that there is not, which a loaded configuration does not name, is none of them.
+        // A backend that does not exist, which a loaded configuration does not name, gets a number that no backend
+        // has.
         let (backend, backend_name) =
             backend.unwrap_or((backends.len(), Arc::from(&*mount.backend)));
         let namespace = Identifier::from_names(&mount.namespace)?;
@@ -76,9 +77,9 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
     Ok(route::Table::new(mounts.collect::<Result<_, _>>()?))
 }
 
-/// Routes and backends. A backend of which nothing has changed is taken from `before` with its connections, its health
-/// and all that it has learned; `same` tells whether a file is what it was.
-/// `identities` knows the catalogs under the names that they had.
+/// Builds routes and backends. An unchanged backend is taken from `before`, with its connections, its health and all
+/// that it has learned. `same` is true for a file that has not changed. `identities` knows the catalogs under their
+/// earlier names.
 pub(super) async fn world(
     config: &Config,
     metrics: &Metrics,
@@ -119,7 +120,7 @@ pub(super) async fn world(
     }
 }
 
-/// Everything that cannot be made.
+/// Returns every problem that keeps the configuration from being built.
 pub(super) async fn check(config: &Config) -> Vec<BuildError> {
     let mut reachable = config.clone();
     let rest = |backend: &BackendConfig| matches!(backend.implementation, Implementation::Rest(_));
@@ -144,7 +145,7 @@ pub(super) async fn check(config: &Config) -> Vec<BuildError> {
         .collect()
 }
 
-/// What is wrong with the files that hold keys of issuers.
+/// Returns the problems of the files that hold keys of issuers.
 pub(super) async fn unsound_keys(keys: &Keys) -> Vec<BuildError> {
     let mut problems = Vec::new();
     for (index, issuer) in keys.issuers().iter().enumerate() {
@@ -156,7 +157,7 @@ pub(super) async fn unsound_keys(keys: &Keys) -> Vec<BuildError> {
     problems
 }
 
-/// What of the limits a backend is made with.
+/// The limits that a backend is built with.
 fn waits(config: &Config) -> (Duration, Duration) {
     (config.limits.response_timeout, config.limits.data_timeout)
 }
@@ -174,7 +175,7 @@ fn files(backend: &BackendConfig) -> impl Iterator<Item = &Path> {
     files.map(|path| path.as_path())
 }
 
-/// Who may do what; `None`: everyone everything.
+/// Builds the access rules; `None` if every caller may do everything.
 pub(super) fn rules(config: &Config) -> Result<Option<Arc<Rules>>, Vec<BuildError>> {
     let rules = config.authorization.as_deref().map(Rules::new).transpose();
     let rules = rules.map_err(|error| vec![BuildError::new("authorization", error)])?;
@@ -187,8 +188,8 @@ pub(super) fn context(config: &Config) -> TakeContextLayer {
     TakeContextLayer::new(rules.showing(config.telemetry.access_log_context.clone()))
 }
 
-/// What clients are met with before HTTP. Where nothing of it has changed, it is the one from `before`: sessions that
-/// clients have with it can be resumed.
+/// Builds the TLS settings towards clients; `None` if they connect without TLS. Unchanged settings are taken from
+/// `before`, so that clients can resume their sessions.
 pub(super) fn tls(
     config: &Config,
     before: Option<(&Config, &Serving)>,
@@ -198,7 +199,7 @@ pub(super) fn tls(
     tls_of("listen.tls", of, config, before, same)
 }
 
-/// TLS towards operators; like [`tls`], the one from `before` where nothing of it has changed.
+/// Builds the TLS settings towards operators. Like in [`tls`], unchanged settings are taken from `before`.
 pub(super) fn admin_tls(
     config: &Config,
     before: Option<(&Config, &Serving)>,
@@ -230,7 +231,7 @@ fn tls_of(
     Ok(Some(made))
 }
 
-/// How clients are served.
+/// Builds the settings of the listener for clients.
 pub(super) fn serving(
     config: &Config,
     metrics: &Metrics,
@@ -240,7 +241,7 @@ pub(super) fn serving(
     Serving {
         connections: limits.connections,
         header_timeout: limits.header_timeout,
-        // Longer than the gateway itself keeps a client waiting for a catalog.
+        // This is longer than the gateway itself keeps a client waiting for a catalog.
         stall_timeout: limits.data_timeout + limits.response_timeout,
         drain_timeout: config.listen.drain_timeout,
         tls,
@@ -249,7 +250,7 @@ pub(super) fn serving(
     }
 }
 
-/// How operators are served.
+/// Builds the settings of the listener for operators.
 pub(super) fn serving_admin(
     config: &Config,
     metrics: &Metrics,

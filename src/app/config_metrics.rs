@@ -1,4 +1,4 @@
-//! What the metrics are told of the configuration in use.
+//! Sets the metrics that depend on the active configuration.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ pub(super) fn tell(metrics: &Metrics, config: &Config) {
     metrics.certificates(ends);
 }
 
-/// The certificates that the gateway shows: to clients, and to catalogs.
+/// Returns the certificates that the gateway presents: to clients, operators and catalogs.
 fn certificates(config: &Config) -> Vec<(String, &Path)> {
     let own = config.listen.tls.as_ref();
     let own = own.map(|tls| ("listen".to_owned(), &*tls.certificate));
@@ -34,8 +34,8 @@ fn certificates(config: &Config) -> Vec<(String, &Path)> {
     own.into_iter().chain(admin).chain(backends).collect()
 }
 
-/// When the first certificate of a chain ends. It was sound a moment ago; if it is not any more, the reload that
-/// follows says so.
+/// Returns the time at which the first certificate of a chain expires; `None` if the file has become invalid a
+/// moment ago, which the next reload reports.
 fn end(file: &Path) -> Option<SystemTime> {
     pem::end(pem::certificates(file).ok()?.first()?)
 }

@@ -1,4 +1,4 @@
-//! What lasts as long as the process, whatever the configuration becomes.
+//! The state that lasts as long as the process, whatever the configuration becomes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::request::places::Places;
 use crate::telemetry::Log;
 
-/// Made once.
+/// The state of the process, created once.
 pub(super) struct ProcessState {
     pub(super) metrics: Arc<Metrics>,
     pub(super) batches: Arc<Batches>,
@@ -26,7 +26,7 @@ pub(super) struct ProcessState {
 }
 
 impl ProcessState {
-    /// Opens the batch log; `log_failed` is told when it cannot be written any more.
+    /// Opens the batch log. `log_failed` gets the error if the log can no longer be written.
     pub(super) fn open(
         config: &Config,
         log: Log,

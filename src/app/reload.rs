@@ -1,4 +1,4 @@
-//! Reads the configuration again when asked, and puts it into use if all of it is sound.
+//! Reloads the configuration on request, and activates it if all of it is valid.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use crate::config::load::{Loaded, Problems};
 use crate::config::reload::{Applied, Difference, Digests, Reading, Report, Trigger};
 use crate::telemetry::rfc3339;
 
-/// How often files are looked at. A change counts once the file has stayed the same from one look to the next.
+/// The interval in which files are checked. A change counts once the file has stayed the same from one check
+/// to the next.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reloads one after the other; whoever asks while one is under way is served by the next.
+/// Reloads one after the other; a request that comes during a reload is served by the next.
 pub(super) struct Reloader {
     path: PathBuf,
     in_use: Arc<ActiveConfig>,
     reloads: Arc<Reloads>,
     asked: mpsc::Receiver<Waiting>,
     hangups: Hangups,
-    /// What was in the files when they were last read, whatever became of it.
+    /// The digests of the files when they were last read, whether that configuration was activated or not.
     tried: Digests,
-    /// What was found in them since, and may not be all yet.
+    /// The digests of changed files, which may still be changing; `None` if no file has changed.
     seen: Option<Digests>,
 }
 
@@ -65,7 +66,7 @@ impl Reloader {
                 }
                 _ = looks.tick() => if self.files_changed().await { Trigger::File } else { continue },
             };
-            // All of them asked before anything is read.
+            // All of these callers sent their request before anything is read.
             while let Ok(more) = self.asked.try_recv() {
                 waiting.push(more);
             }
@@ -76,7 +77,7 @@ impl Reloader {
         }
     }
 
-    /// Whether files are not what they were, and do not go on changing.
+    /// True if files have changed since they were last read, and are no longer changing.
     async fn files_changed(&mut self) -> bool {
         let tried = self.tried.clone();
         let Ok(now) = tokio::task::spawn_blocking(move || tried.again()).await else {
@@ -111,7 +112,7 @@ impl Reloader {
         let before = self.in_use.snapshot();
         self.seen = None;
         self.tried = digests.clone();
-        // Unless it is replaced, what is in use is watched as well.
+        // As long as it is active, the files of the old configuration are checked as well.
         self.tried.keep(&before.digests);
         let loaded = loaded.map_err(|problems: Problems| lines(&problems.errors))?;
         let Loaded {
@@ -135,7 +136,7 @@ impl Reloader {
             Err(unbuilt) => Err(unbuilt),
         };
         let snapshot = snapshot.map_err(|unbuilt| {
-            // What was made in vain leaves nothing behind.
+            // A configuration that was rejected leaves no metrics behind.
             self.in_use.forget_others();
             let unbuilt = unbuilt.into_iter();
             let problems = unbuilt.map(|part| origin.problem(&part.key, part.message).to_string());
@@ -150,7 +151,7 @@ impl Reloader {
     }
 }
 
-/// What is said of batches that go on with backends as they were.
+/// Returns the warnings about unfinished batches that continue with backends as they were.
 fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let open = batches.open();
     let left = before.world.backends.iter().filter(|old| !after.has(old));
@@ -187,7 +188,7 @@ fn lines(problems: &[impl ToString]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// Into the log.
+/// Logs the result of a reload.
 fn tell(report: &Report) {
     let trigger = report.trigger;
     match &report.outcome {

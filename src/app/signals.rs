@@ -1,11 +1,11 @@
-//! SIGTERM and SIGINT, SIGHUP, and SIGXFSZ.
+//! The signals: SIGTERM and SIGINT, SIGHUP, and SIGXFSZ.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGXFSZ, on Linux and macOS. It comes with a write beyond the size that files may have (`ulimit -f`), and would end
-/// the process without a word; where somebody listens, the write fails as on a full disk.
+/// The number of SIGXFSZ on Linux and macOS. It comes with a write beyond the size that files may have (`ulimit -f`),
+/// and would end the process without a message. With a listener, the write fails as on a full disk.
 const FILE_TOO_LARGE: i32 = 25;
 
 /// The signals that ask the process to stop.
@@ -15,7 +15,7 @@ pub(super) struct Signals {
     _too_large: Signal,
 }
 
-/// The signal that asks it to read its configuration again.
+/// The signal that asks the process to read its configuration again.
 pub(super) struct Hangups(Signal);
 
 impl Hangups {
@@ -23,7 +23,7 @@ impl Hangups {
         Ok(Self(signal(SignalKind::hangup())?))
     }
 
-    /// Waits for the next one; several that came meanwhile are one.
+    /// Waits for the next signal; several that came meanwhile count as one.
     pub(super) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending().await
@@ -40,7 +40,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,4 +1,6 @@
-//! What a configuration makes. It is built whole or not at all, put into use at once, and gone when nothing uses it.
+//! The parts that are built from one configuration.
+//!
+//! A snapshot is built whole or not at all, activated at once, and dropped when nothing uses it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +21,10 @@ use crate::server::listener::Serving;
 use crate::stack::{self, Stack};
 use crate::telemetry::Spans;
 
-/// Everything that another configuration replaces.
+/// The state that another configuration replaces.
 pub(super) struct Snapshot {
     pub(super) config: Config,
-    /// What was in the files that the configuration names.
+    /// The digests of the files that the configuration names.
     pub(super) digests: Digests,
     pub(super) world: Arc<RoutingSnapshot>,
     pub(super) keys: Arc<Keys>,
@@ -35,8 +37,8 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Makes everything `config` asks for; contacts nobody, starts nothing. What has not changed since `before` is
-    /// taken from there.
+    /// Builds everything in `config`; contacts no other system and starts no task. Parts that have not changed since
+    /// `before` are taken from there.
     pub(super) async fn build(
         lasting: &ProcessState,
         config: Config,
@@ -102,8 +104,8 @@ impl Snapshot {
         })
     }
 
-    /// Itself, if the files that hold keys of issuers can be used. A gateway that begins waits for them; one that
-    /// serves goes on with those that it has.
+    /// Returns itself if the files that hold keys of issuers can be used. A gateway that starts waits for such files;
+    /// one that serves keeps the keys that it has.
     pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<BuildError>> {
         let problems = build::unsound_keys(&self.keys).await;
         if problems.is_empty() {
@@ -113,7 +115,7 @@ impl Snapshot {
         }
     }
 
-    /// Issuers whose keys are in files have them at once.
+    /// Reads the keys of issuers that are in files.
     pub(super) async fn read_key_files(&self) {
         for issuer in self.keys.issuers() {
             if issuer.has_file() {
@@ -122,8 +124,8 @@ impl Snapshot {
         }
     }
 
-    /// Begins what goes on besides requests, for what was not in `before`. Each ends by itself when what it looks after
-    /// is gone: a backend that batches still work on is looked after until they are over.
+    /// Starts the background tasks for backends and issuers that are not in `before`. Each ends by itself when its
+    /// object is gone: a backend that batches still use is checked until they are finished.
     pub(super) fn start(&self, before: Option<&Self>) {
         for backend in &self.world.backends {
             if !before.is_some_and(|before| before.has(backend)) {
@@ -137,19 +139,20 @@ impl Snapshot {
         }
     }
 
-    /// Whether this very backend is of it, and not only one of the same name.
+    /// True if this very backend object is part of it, and not only one of the same name.
     pub(super) fn has(&self, backend: &Arc<Backend>) -> bool {
         let mut backends = self.world.backends.iter();
         backends.any(|known| Arc::ptr_eq(known, backend))
     }
 
-    /// What operators may see of its configuration.
+    /// The configuration as operators may see it.
     pub(super) fn redacted(&self) -> Value {
         self.config.redacted()
     }
 }
 
-/// Remembered tokens are believed as long as nothing about who may come in has changed.
+/// Creates the verifier. The one of `before` is kept, with its cached tokens, if nothing about authentication has
+/// changed.
 fn verifier(
     lasting: &ProcessState,
     config: &Config,
@@ -171,7 +174,8 @@ fn verifier(
     })
 }
 
-/// The way to the collector, as long as it is the same one.
+/// Opens the export to the collector; `None` if none is configured. The one of `before` is kept if the address is the
+/// same.
 fn spans(config: &Config, before: Option<&Snapshot>) -> Result<Option<Spans>, BuildError> {
     let Some(uri) = &config.telemetry.otlp else {
         return Ok(None);

@@ -1,5 +1,6 @@
-//! The threads that serve. Each has a scheduler of its own: nothing that a request does wakes or waits for another
-//! processor.
+//! The threads that serve.
+//!
+//! Each has a scheduler of its own: nothing that a request does wakes or waits for another processor.
 
 use std::io;
 
@@ -8,16 +9,16 @@ use tokio::sync::oneshot;
 
 use crate::util::worker;
 
-/// All of them. The first is the thread that made them, as long as it is in [`Workers::block_on`].
+/// The worker threads. The first is the thread that made them, as long as it is in [`Workers::block_on`].
 pub(super) struct Workers {
     first: Runtime,
     handles: Vec<Handle>,
-    /// Dropped to end the others.
+    /// Senders that end the other threads when they are dropped.
     _others: Vec<oneshot::Sender<()>>,
 }
 
 impl Workers {
-    /// As many as `listen.workers` says; 0: one for each processor.
+    /// Starts as many workers as `listen.workers` says; 0 stands for one for each processor.
     pub(super) fn start(workers: usize) -> io::Result<Self> {
         let workers = match workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -46,23 +47,23 @@ impl Workers {
         })
     }
 
-    /// Where connections can be served.
+    /// The runtimes on which connections can be served.
     pub(super) fn handles(&self) -> &[Handle] {
         &self.handles
     }
 
-    /// Runs `main` here, among what this thread serves.
+    /// Runs `main` on this thread, besides the connections that it serves.
     pub(super) fn block_on<T>(&self, main: impl Future<Output = T>) -> T {
         self.first.block_on(main)
     }
 
-    /// Ends them. What still runs is not waited for.
+    /// Ends the workers, without waiting for what still runs.
     pub(super) fn end(self) {
         self.first.shutdown_background();
     }
 }
 
-/// For one thread.
+/// Creates the runtime of one thread.
 pub(super) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .thread_name("blocking")

@@ -1,12 +1,12 @@
-//! Who may do what: the rules of `authorization`. Immutable and pure.
+//! The access rules of `authorization`: immutable and pure.
 //!
-//! The rule with the longest prefix of names decides; where none covers a name, it is denied. A write reaches what is
-//! below, so it needs the leave of every rule there, too. Deciding allocates nothing where the answer is yes; how the
-//! rule is found, whatever their number: [`Prefixes`].
+//! The rule with the longest prefix of names decides; a name that no rule covers is denied. A write reaches what is
+//! below, so it needs the permission of every rule there, too. A decision to allow allocates nothing. [`Prefixes`]
+//! finds the rule, however many there are.
 //!
-//! There are catalogs that keep an identifier as one text, its names joined by `$`: to them `["prod","hr$t"]` is
-//! `["prod","hr","t"]`. Only the catalog knows, so whoever asks for one needs leave for the other, too, unless the rule
-//! itself names what holds the `$`.
+//! Some catalogs keep an identifier as one text, its names joined by `$`: to them `["prod","hr$t"]` is
+//! `["prod","hr","t"]`. Only the catalog knows, so a caller needs permission for both, unless the rule itself names the
+//! part that holds the `$`.
 
 mod denial;
 
@@ -22,20 +22,20 @@ use crate::protocol::query::DEFAULT_DELIMITER;
 
 pub use denial::Denial;
 
-/// What callers need at `namespace` and below it, where no longer rule says otherwise.
+/// The permissions that callers need at `namespace` and below it, where no longer rule decides.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The prefix it covers.
+    /// The prefix that the rule covers.
     pub namespace: Identifier,
-    /// To read.
+    /// The permission that a read needs.
     pub read: Need,
-    /// To write.
+    /// The permission that a write needs.
     pub write: Need,
-    /// The reach of an operation that the contract does not have, where one is given.
+    /// The reach of operations that the contract does not list; `None` if the rule states none.
     pub unlisted: Option<Unlisted>,
 }
 
-/// All rules.
+/// The rules of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Prefixes<Rule>);
 
@@ -53,10 +53,11 @@ pub struct Rights {
 }
 
 impl Rules {
-    /// The rules of a configuration. Of two for the same namespace, which configuration refuses, one is lost.
+    /// Creates the rules of a configuration. If two are for the same namespace, which the configuration refuses, one is
+    /// lost.
     ///
     /// # Errors
-    /// A namespace is no identifier, which a loaded configuration does not have.
+    /// A namespace is no identifier; a loaded configuration has no such namespace.
     pub fn new(rules: &[AuthorizationRule]) -> Result<Self, IdentifierError> {
         let rule = |rule: &AuthorizationRule| {
             Ok(Rule {
@@ -70,20 +71,20 @@ impl Rules {
         Ok(Self(Prefixes::new(rules)))
     }
 
-    /// The rule that decides about `id`: the one with the longest prefix of its names.
+    /// Returns the rule that decides about `id`: the one with the longest prefix of its names.
     pub fn find(&self, id: &Identifier) -> Option<&Rule> {
         self.0.find(id)
     }
 
-    /// The rules strictly below `id`, sorted by namespace.
+    /// Returns the rules strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Rule> {
         self.0.below(id).iter()
     }
 
-    /// Whether `caller` may do at `id` what an operation of this access does there.
+    /// Decides whether `caller` may use an operation with this access at `id`.
     ///
     /// # Errors
-    /// The rule that says no, or that there is none.
+    /// The rule that denies it, or that there is none.
     pub fn decide(
         &self,
         caller: &Principal,
@@ -93,10 +94,10 @@ impl Rules {
         self.decide_as(caller, access, id, access == Access::Write)
     }
 
-    /// Decides on what reaches nothing below `id`, such as the creation of a namespace.
+    /// Decides about an operation that reaches nothing below `id`, such as the creation of a namespace.
     ///
     /// # Errors
-    /// As of [`Rules::decide`].
+    /// The errors of [`Rules::decide`].
     pub fn decide_at(
         &self,
         caller: &Principal,
@@ -136,13 +137,13 @@ impl Rules {
         if !self.below(id).any(|rule| refuses(&rule)) {
             return Ok(());
         }
-        // Who may not see that there is such a name does not learn it here.
+        // A caller who may not see that the name exists does not learn it here.
         let mut told = self.below(id).filter(refuses);
         let told = told.find(|rule| self.shows(caller, &rule.namespace));
         Err(Denial::below(access, told))
     }
 
-    /// Whether `caller` has this access at `id` and everywhere below it.
+    /// True if `caller` has this access at `id` and everywhere below it.
     pub fn allows_all(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
         let all = |id: &_| {
             self.decide(caller, access, id).is_ok() && self.decide_below(caller, access, id).is_ok()
@@ -151,23 +152,24 @@ impl Rules {
         all(id) && other.is_none_or(|other| all(&other))
     }
 
-    /// Whether a rule denies anything to everybody at `id` or below it.
+    /// True if a rule at `id` or below it denies something to every caller.
     pub fn denies_in(&self, id: &Identifier) -> bool {
         let denies = |rule: &Rule| rule.read == Need::Deny || rule.write == Need::Deny;
         self.find(id).is_some_and(denies) || self.below(id).any(denies)
     }
 
-    /// Whether `caller` may know of `id`: may read it, or something below it.
+    /// True if `caller` may know of `id`: may read it, or something below it.
     pub fn shows(&self, caller: &Principal, id: &Identifier) -> bool {
         self.leads_to(caller, Access::Read, id)
     }
 
-    /// Whether `caller` has this access at `id` or somewhere below it, lack of leave further down notwithstanding.
+    /// True if `caller` has this access at `id` or somewhere below it, even if permission is missing further down.
     pub fn leads_to(&self, caller: &Principal, access: Access, id: &Identifier) -> bool {
         self.leads_to_one(caller, access, id, |_| true)
     }
 
-    /// The same, where only places that `count` do: `id`, and the namespaces of the rules below it.
+    /// Checks as [`Rules::leads_to`] does, but only at the places that `counts` accepts: `id`, and the namespaces of
+    /// the rules below it.
     fn leads_to_one(
         &self,
         caller: &Principal,
@@ -195,19 +197,19 @@ impl Rule {
         }
     }
 
-    /// What `id`, which this rule covers, is to a catalog that keeps joined names, where that is something else. Whatever
-    /// rule covers that, there is no third.
+    /// Returns the identifier that `id`, which this rule covers, has in a catalog that keeps joined names; `None` if it
+    /// is the same. Whatever rule covers the other one, there is no third.
     fn other(&self, id: &Identifier) -> Option<Identifier> {
         id.split_below(&self.namespace, DEFAULT_DELIMITER)
     }
 
-    /// The namespace as the configuration writes it.
+    /// Returns the namespace as the configuration writes it.
     pub fn spelled(&self) -> String {
         let names: Vec<&str> = self.namespace.names().collect();
         format!("[{}]", names.join(", "))
     }
 
-    /// What a caller needs for this access.
+    /// Returns the permission that this access needs.
     pub fn need(&self, access: Access) -> &Need {
         match access {
             Access::Read => &self.read,
@@ -217,43 +219,43 @@ impl Rule {
 }
 
 impl Rights {
-    /// What `rules` leave to `caller`.
+    /// Binds `rules` to `caller`.
     pub fn new(rules: Arc<Rules>, caller: Principal) -> Self {
         Self { rules, caller }
     }
 
-    /// As [`Rules::decide`]; the error is the answer: 403, code 15.
+    /// Decides as [`Rules::decide`] does; the error is the response: 403, code 15.
     pub fn decide(&self, access: Access, id: &Identifier) -> Result<(), Error> {
         Ok(self.rules.decide(&self.caller, access, id)?)
     }
 
-    /// The reach that the rule for `id` gives to operations outside of the contract.
+    /// Returns the reach that the rule for `id` gives to operations outside of the contract; `None` if it states none.
     pub fn unlisted(&self, id: &Identifier) -> Option<Unlisted> {
         self.rules.find(id).and_then(|rule| rule.unlisted)
     }
 
-    /// As [`Rules::denies_in`].
+    /// Checks as [`Rules::denies_in`] does.
     pub fn denies_in(&self, id: &Identifier) -> bool {
         self.rules.denies_in(id)
     }
 
-    /// As [`Rules::allows_all`].
+    /// Checks as [`Rules::allows_all`] does.
     pub fn allow_all(&self, access: Access, id: &Identifier) -> bool {
         self.rules.allows_all(&self.caller, access, id)
     }
 
-    /// Whether the caller may read `id`.
+    /// True if the caller may read `id`.
     pub fn read(&self, id: &Identifier) -> bool {
         self.rules.decide(&self.caller, Access::Read, id).is_ok()
     }
 
-    /// As [`Rules::shows`].
+    /// Checks as [`Rules::shows`] does.
     pub fn show(&self, id: &Identifier) -> bool {
         self.rules.shows(&self.caller, id)
     }
 
-    /// Whether the caller may read something at `id` or below it in one of the places that `count`: `id`, and the
-    /// namespaces of the rules below it.
+    /// True if the caller may read something at `id` or below it, at one of the places that `counts` accepts: `id`, and
+    /// the namespaces of the rules below it.
     pub fn show_in(&self, id: &Identifier, counts: impl Fn(&Identifier) -> bool) -> bool {
         self.rules
             .leads_to_one(&self.caller, Access::Read, id, counts)

@@ -1,8 +1,8 @@
-//! The issuers' keys: fetched at start, kept fresh in the background, looked for again when a token names one
-//! that is not known.
+//! The keys of the issuers.
 //!
-//! A failed fetch never takes keys away; a key that an issuer no longer publishes is retired, and what was
-//! verified with it is believed no more.
+//! Keys are fetched at start, refreshed in the background, and fetched again when a token names one that is not
+//! known. A failed fetch never removes keys. A key that its issuer no longer publishes is retired, and tokens that
+//! were verified with it are no longer accepted.
 
 mod clock;
 mod fetch;
@@ -30,10 +30,10 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// No keys yet: nothing is fetched before [`Keys::keep_fresh`].
+    /// Creates the issuers without keys: nothing is fetched before [`Keys::keep_fresh`].
     ///
     /// # Errors
-    /// An issuer's `ca` that cannot be read, or holds no certificate.
+    /// An issuer's `ca` cannot be read, or holds no certificate.
     pub fn new(
         auth: &config::Auth,
         clock: &Arc<dyn Clock>,
@@ -45,12 +45,12 @@ impl Keys {
         none.succeeded(auth, clock, metrics, |_| true)
     }
 
-    /// The keys of another configuration. An issuer of which nothing has changed, the files it names included, stays
-    /// what it is; one whose keys come from where they came from begins with those that are known. `same` tells
-    /// whether a file is what it was.
+    /// Creates the issuers of another configuration. An issuer that has not changed, with the files that it names,
+    /// is taken over as it is. A changed one whose keys have the same source starts with the known keys. `same` is
+    /// true for a file that has not changed.
     ///
     /// # Errors
-    /// As for [`Keys::new`].
+    /// The errors of [`Keys::new`].
     pub fn succeeded(
         &self,
         auth: &config::Auth,
@@ -80,24 +80,24 @@ impl Keys {
         })
     }
 
-    /// Whether these are the same issuers, and not only issuers of the same names.
+    /// True if both have the same issuer objects, and not only issuers of the same names.
     pub fn are(&self, others: &Self) -> bool {
         self.issuers.len() == others.issuers.len()
             && self.issuers.iter().all(|issuer| others.has(issuer))
     }
 
-    /// Whether it is this very issuer that is meant.
+    /// True if this very issuer object is one of them.
     pub fn has(&self, issuer: &Arc<Issuer>) -> bool {
         self.issuers.iter().any(|known| Arc::ptr_eq(known, issuer))
     }
 
-    /// Fetches the keys, and goes on as long as it is polled. Needs a tokio runtime.
+    /// Fetches the keys, and refreshes them as long as it is polled. Needs a tokio runtime.
     pub async fn keep_fresh(&self) {
         let issuers = self.issuers.iter();
         join_all(issuers.map(|issuer| Issuer::keep_fresh(Arc::downgrade(issuer)))).await;
     }
 
-    /// The issuers whose keys have not come yet: while there are any, the gateway is not ready.
+    /// Returns the issuers whose keys have not come yet: while there are any, the gateway is not ready.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let without = self.issuers.iter().filter(|issuer| !issuer.has_keys());
         without.map(|issuer| issuer.policy().issuer())

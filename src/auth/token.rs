@@ -1,8 +1,8 @@
-//! Whether a signed token (JWT, RFC 7519) is good: pure, with the time given by the caller.
+//! The verification of signed tokens (JWT, RFC 7519): pure, with the time given by the caller.
 //!
-//! A token goes from text to [`UnverifiedToken`], is matched to its issuer by `iss`, to a [`Key`] by the header's `kid`
-//! and `alg`, and only after its signature was verified are its claims judged by the issuer's [`Policy`].
-//! What a header claims about itself is never more than a wish: the issuer's list and the key decide (RFC 8725).
+//! A token is parsed into an [`UnverifiedToken`], matched to its issuer by `iss`, and to a [`Key`] by the header's
+//! `kid` and `alg`. Only after its signature was verified does the issuer's [`Policy`] judge its claims. A header's
+//! statements about itself are never trusted: the issuer's list and the key decide (RFC 8725).
 
 mod bearer;
 mod claims;

@@ -1,18 +1,19 @@
-//! A body that keeps something until it is dropped: what counts it, or what it came over.
+//! A body that keeps a value until it is dropped, such as a counter or the connection that it came
+//! over.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
-/// `body`, and what is kept with it.
+/// A body, and the value that is kept with it.
 pub struct KeepAliveBody<B, K> {
     body: B,
     _kept: K,
 }
 
 impl<B, K> KeepAliveBody<B, K> {
-    /// Keeps `kept` as long as the body is there.
+    /// Keeps `kept` as long as the body exists.
     pub fn new(body: B, kept: K) -> Self {
         Self { body, _kept: kept }
     }

@@ -1,8 +1,8 @@
-//! The beginning of a body that streams unread: what a catalog could read as a JSON object with members goes nowhere.
+//! Checks the beginning of a body that streams unread, and refuses one that a catalog could read as a JSON object.
 //!
 //! An Arrow stream begins with a length, or the mark of one, and a file with letters, so the first bytes tell, whatever
-//! the type is said to be. As a rule the first frame decides, and the body then streams as any other does. Nothing is
-//! held back but a brace and white space.
+//! content type is declared. As a rule the first frame decides, and the body then streams as any other does. Only a
+//! brace and white space are held back. An object counts only if it has members.
 
 use std::mem::take;
 use std::pin::Pin;
@@ -14,28 +14,28 @@ use http_body::{Frame, SizeHint};
 use super::source::Source;
 use crate::error::BoxError;
 
-/// White space behind a brace that is held back, at most.
+/// The most bytes that are held back: a brace and the white space after it.
 const LONGEST: usize = 4 << 10;
 
-/// A body that was to be Arrow, and is not.
+/// The error of a body that should be Arrow, and begins as a JSON object.
 #[derive(Debug, thiserror::Error)]
 #[error("this operation's body is Arrow, and what came begins as a JSON object does")]
 pub struct IsJson;
 
-/// What the beginning of a body is.
+/// The kind of a body's beginning.
 pub(super) enum BodyStart {
-    /// White space so far.
+    /// Only white space so far.
     Space,
-    /// A brace at this place, and white space behind it so far.
+    /// A brace at this place, and only white space after it so far.
     Brace(usize),
     /// A JSON object with a member.
     Object,
     Other,
 }
 
-/// What `bytes`, the first of a body, are.
+/// Classifies `bytes`, the first of a body.
 pub(super) fn look(bytes: &[u8]) -> BodyStart {
-    // With the mark of UTF-8.
+    // The last three bytes are the byte order mark of UTF-8.
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf);
     let Some(at) = bytes.iter().position(|byte| !is_space(byte)) else {
         return BodyStart::Space;
@@ -58,7 +58,7 @@ pub(super) struct StartInspector {
 }
 
 impl StartInspector {
-    /// The body that begins with `first` and goes on as `source` does.
+    /// Creates the body that begins with `first` and goes on as `source` does.
     pub(super) fn new(source: Source, first: &[u8]) -> Self {
         Self {
             source,
@@ -67,7 +67,7 @@ impl StartInspector {
         }
     }
 
-    /// What of `data`, and of what was held back, goes on now.
+    /// Returns the bytes, of those held back and of `data`, that can go on now.
     fn take(&mut self, data: Bytes) -> Result<Bytes, IsJson> {
         let data = if self.held.is_empty() {
             data

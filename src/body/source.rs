@@ -1,4 +1,4 @@
-//! Where a body comes from.
+//! The sources of a body.
 
 use std::mem::take;
 use std::pin::Pin;
@@ -12,19 +12,20 @@ use super::opening::{BodyStart, IsJson, StartInspector, look};
 use crate::error::BoxError;
 use crate::util::wakers::suppress_wakes;
 
-/// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
+/// The error of a body that broke off: its sender closed the connection, or sent something that is
+/// no body.
 #[derive(Debug, thiserror::Error)]
 #[error("the sender broke off")]
 pub struct Interrupted(#[source] hyper::Error);
 
-/// Its source, and whether its beginning was looked at.
+/// The source of a body.
 #[derive(Default)]
 pub(super) enum Source {
     #[default]
     Empty,
     Full(Bytes),
     Incoming(Incoming),
-    /// The same, of which nobody has seen the first frame, and which must not be JSON.
+    /// A body from a connection that must not be JSON, and whose first frame has not been checked.
     Unopened(Incoming),
     Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
 }
@@ -50,7 +51,7 @@ impl Source {
         }
     }
 
-    /// What becomes of the first frame of what must not be JSON.
+    /// Checks the first frame of a body that must not be JSON.
     fn open(
         &mut self,
         frame: Option<Result<Frame<Bytes>, BoxError>>,

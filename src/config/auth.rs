@@ -1,4 +1,4 @@
-//! `auth`: the issuers whose tokens are accepted, or nobody at all.
+//! `auth`: the issuers whose tokens are accepted, or anonymous access.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,44 +13,45 @@ use super::kind::{
 };
 use super::load::reader::Reader;
 
-/// `auth`. Loaded from a file it has issuers or is `anonymous`, never both and never neither.
+/// `auth`. A loaded one has issuers or is `anonymous`, never both and never neither.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Auth {
-    /// Accepted issuers; no `issuer` occurs twice.
+    /// The accepted issuers; no `issuer` occurs twice.
     pub issuers: Vec<Issuer>,
-    /// Everyone is let in without a token.
+    /// True if every caller is admitted without a token.
     pub anonymous: bool,
 }
 
-/// One identity provider and what its tokens must say.
+/// An identity provider, and the requirements for its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
     /// The token's `iss`, compared byte for byte.
     pub issuer: String,
-    /// The token's `aud` must hold one of these; never empty.
+    /// The accepted values of `aud`, one of which the token must hold; never empty.
     pub audiences: Vec<String>,
-    /// The token's `alg` must be one of these; never empty.
+    /// The accepted values of `alg`; never empty.
     pub algorithms: Vec<Algorithm>,
-    /// Where the verification keys come from.
+    /// The source of the verification keys.
     pub keys: Keys,
-    /// Clock difference forgiven in `exp` and `nbf`.
+    /// The clock difference that is tolerated in `exp` and `nbf`.
     pub leeway: Duration,
-    /// Claims a token must have: any one of the values, or any value when the list is empty.
+    /// The claims that a token must have: any one of the values, or any value if the list is empty.
     pub require: BTreeMap<String, Vec<String>>,
-    /// Context key (lower case) to the claim that sets it.
+    /// The context keys (lower case), each with the claim that sets it.
     pub context: BTreeMap<String, String>,
-    /// Which tokens of the issuer are none for a catalog.
+    /// The kinds of tokens of the issuer that are accepted.
     pub kinds: TokenKinds,
 }
 
 /// `accept_id_tokens`, `require_subject` and `require_at_jwt` of an issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenKinds {
-    /// ID tokens, which are for the client that asked for them, are accepted: those with `nonce`, `at_hash` or `c_hash`.
+    /// True if ID tokens are accepted, which are made for the client that requested them: those with `nonce`, `at_hash`
+    /// or `c_hash`.
     pub id_tokens: bool,
-    /// A token must name its `sub`.
+    /// True if a token must have a `sub`.
     pub subject: bool,
-    /// A token's `typ` must be `at+jwt` (RFC 9068).
+    /// True if a token's `typ` must be `at+jwt` (RFC 9068).
     pub at_jwt: bool,
 }
 
@@ -67,20 +68,21 @@ impl Default for TokenKinds {
 /// `keys` of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// Where the JSON Web Key Set is.
+    /// The source of the JSON Web Key Set.
     pub source: KeySource,
-    /// PEM file of the authority that signed the issuer's server certificate, when it is a private one.
+    /// The PEM file of the private authority that signed the issuer's server certificate; `None` for the system's
+    /// authorities.
     pub ca: Option<PathBuf>,
 }
 
-/// Where a JSON Web Key Set (RFC 7517) comes from.
+/// The source of a JSON Web Key Set (RFC 7517).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// `jwks_uri` of the issuer's `/.well-known/openid-configuration`.
+    /// The `jwks_uri` of the issuer's `/.well-known/openid-configuration`.
     Discovery,
-    /// Fetched from this address.
+    /// An address from which the set is fetched.
     Url(Uri),
-    /// Read from this file.
+    /// A file from which the set is read.
     File(PathBuf),
 }
 
@@ -96,12 +98,12 @@ pub enum Algorithm {
     PS512,
     ES256,
     ES384,
-    /// RFC 8037, with Ed25519.
+    /// The algorithm of RFC 8037, with Ed25519.
     EdDSA,
 }
 
 impl Algorithm {
-    /// Every algorithm with its name as it stands in a token.
+    /// Every algorithm with its name in a token.
     pub const ALL: [(&'static str, Self); 9] = [
         ("RS256", Self::RS256),
         ("RS384", Self::RS384),
@@ -116,7 +118,7 @@ impl Algorithm {
 }
 
 impl Issuer {
-    /// An issuer with the default algorithms, leeway and key discovery, and no further requirements.
+    /// Creates an issuer with the default algorithms, leeway and key discovery, and no further requirements.
     #[must_use]
     pub fn new(issuer: &str, audience: &str) -> Self {
         Self {
@@ -262,7 +264,7 @@ fn claim(name: &str) -> Result<String, String> {
     }
 }
 
-/// `keys` as the file has it.
+/// The table `keys` in the form of the file.
 pub(super) struct KeysFile {
     discovery: bool,
     url: Option<Uri>,

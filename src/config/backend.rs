@@ -16,25 +16,25 @@ use http::{HeaderName, HeaderValue, Uri};
 use super::Secret;
 use crate::protocol::identifier::PathReading;
 
-/// The prefix of context headers unless configured otherwise.
+/// The default prefix of context headers.
 pub const CONTEXT_PREFIX: &str = "x-ns-ctx-";
 
 /// One entry of `backends`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendConfig {
-    /// Its key in `backends`.
+    /// The key of this backend in `backends`.
     pub name: String,
-    /// How the catalog is reached.
+    /// The way in which the catalog is reached.
     pub implementation: Implementation,
-    /// Prefix, in lower case, of the headers that carry context to this catalog.
+    /// The prefix, in lower case, of the headers that carry context to this catalog.
     pub context_prefix: String,
-    /// What `managed_versioning` says in answers that pass through.
+    /// The treatment of `managed_versioning` in responses that pass through.
     pub managed_versioning: ManagedVersioning,
-    /// How this catalog takes part in batches.
+    /// The way in which this catalog takes part in batches.
     pub batch: BatchMode,
 }
 
-/// `implementation`, with what only that one needs.
+/// The `implementation`, with the settings that only it needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Implementation {
     /// A running service of the contract.
@@ -46,43 +46,45 @@ pub enum Implementation {
 /// A catalog behind HTTP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestConfig {
-    /// Base address: scheme `http` or `https`, authority, and a path (kept as a prefix, no query).
+    /// The base address: scheme `http` or `https`, authority, and a path (kept as a prefix, no query).
     pub uri: Uri,
     /// Further base addresses of the same catalog.
     pub endpoints: Vec<Uri>,
-    /// Sent with every request, sorted by name; the values are marked sensitive.
+    /// The headers that are sent with every request, sorted by name; the values are marked sensitive.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// What becomes of the caller's token.
+    /// The treatment of the caller's token.
     pub authorization: Authorization,
-    /// `Authorization` of the gateway's own requests (health, undo, recovery); marked sensitive.
+    /// The `Authorization` of the gateway's own requests (health, undo, recovery), marked sensitive; `None` if they
+    /// have none.
     pub service_authorization: Option<HeaderValue>,
-    /// Where the gateway gets tokens for this catalog; never together with `service_authorization`.
+    /// The server that issues the gateway's tokens for this catalog; `None` if there is none, as always beside
+    /// `service_authorization`.
     pub oauth: Option<OAuth>,
-    /// Own authority and client certificate; `None`: the system's authorities.
+    /// The private authority and the client certificate; `None` for the system's authorities.
     pub tls: Option<ClientTls>,
-    /// Speak HTTP/2: over https where the catalog offers it, over http without asking.
+    /// True if HTTP/2 is used: over https if the catalog offers it, over http without negotiation.
     pub http2: bool,
-    /// Connections kept open.
+    /// The connections that are kept open.
     pub pool: Pool,
-    /// How the catalog is asked whether it is well.
+    /// The health check of the catalog.
     pub health: Health,
-    /// When to stop asking a catalog that fails.
+    /// The conditions under which no more requests are sent to a catalog that fails.
     pub breaker: Breaker,
-    /// How read operations are tried again.
+    /// The retry of read operations.
     pub retry: Retry,
-    /// The only headers of clients that go on, beside those that every request may need; `None`: all but those by which
-    /// proxies assert something.
+    /// The only headers of clients that are forwarded, besides those that every request may need; `None` forwards all
+    /// but those by which proxies assert something.
     pub forward_headers: Option<Vec<HeaderName>>,
-    /// `raw_path` and `delimiters`: how exactly it reads the paths of requests.
+    /// The settings `raw_path` and `delimiters`: how exactly the catalog reads the paths of requests.
     pub reading: PathReading,
 }
 
 /// A catalog in a directory: `properties` as the engine understands them, `root` among them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DirConfig {
-    /// Property name to value.
+    /// The properties by name.
     pub properties: BTreeMap<String, String>,
-    /// `arrow_body_limit`: the largest request body, in bytes. The engine wants bodies whole, in memory.
+    /// The largest request body, in bytes (`arrow_body_limit`). The engine needs bodies whole, in memory.
     pub body_limit: usize,
 }
 
@@ -92,24 +94,24 @@ pub enum Authorization {
     /// The caller's token goes to the catalog, unless a static `Authorization` header replaces it.
     #[default]
     Forward,
-    /// It stops here.
+    /// The caller's token does not go to the catalog.
     None,
 }
 
 /// `managed_versioning` of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ManagedVersioning {
-    /// As the catalog says.
+    /// The value of the catalog is kept.
     #[default]
     Keep,
-    /// `true` in describe and declare, so that clients commit through the catalog.
+    /// The value is `true` in describe and declare, so that clients commit through the catalog.
     Set,
 }
 
 /// `batch` of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BatchMode {
-    /// Find out.
+    /// The gateway finds out.
     #[default]
     Auto,
     /// The catalog has an atomic batch-create of its own.
@@ -123,31 +125,31 @@ pub enum BatchMode {
 pub struct OAuth {
     /// The token endpoint: `https`, or `http` on loopback.
     pub token_url: Uri,
-    /// The gateway's client id there.
+    /// The gateway's client id at this server.
     pub client_id: String,
-    /// Its secret.
+    /// The secret of this client.
     pub client_secret: Secret,
-    /// `scope` asked for.
+    /// The `scope` to request; `None` to request none.
     pub scope: Option<String>,
-    /// `audience` asked for.
+    /// The `audience` to request; `None` to request none.
     pub audience: Option<String>,
-    /// Trade the caller's token instead of using the gateway's own.
+    /// True if the caller's token is exchanged, instead of using the gateway's own.
     pub exchange: bool,
 }
 
 /// `tls` of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientTls {
-    /// PEM file of the authorities trusted instead of the system's.
+    /// The PEM file of the authorities that are trusted instead of the system's; `None` for the system's.
     pub ca: Option<PathBuf>,
-    /// The certificate shown to the catalog.
+    /// The certificate that is presented to the catalog; `None` if there is none.
     pub identity: Option<ClientIdentity>,
 }
 
-/// A client certificate and its key, PEM files.
+/// A client certificate and its key, in PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// The chain, leaf first.
+    /// The certificate chain, leaf first.
     pub certificate: PathBuf,
     /// The private key.
     pub private_key: PathBuf,
@@ -156,44 +158,44 @@ pub struct ClientIdentity {
 /// `pool` of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Idle connections kept for each endpoint.
+    /// The most idle connections that are kept for each endpoint.
     pub max_idle: usize,
-    /// How long one is kept.
+    /// The time for which an idle connection is kept.
     pub idle_timeout: Duration,
-    /// How long opening one may take.
+    /// The time that opening a connection may take.
     pub connect_timeout: Duration,
 }
 
 /// `health` of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// Path (and query) below the base address; starts with `/`.
+    /// The path (and query) below the base address; starts with `/`.
     pub path: String,
-    /// Time between two questions.
+    /// The time between two health checks.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// The time that the response may take.
     pub timeout: Duration,
 }
 
 /// `breaker` of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
-    /// Failures in a row that open it.
+    /// The number of consecutive failures that open the breaker.
     pub failures: u32,
-    /// How long it stays open.
+    /// The time for which it stays open.
     pub open_for: Duration,
 }
 
 /// `retry` of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Tries in all, the first one included.
+    /// The most attempts, the first one included.
     pub attempts: u32,
-    /// Further tries, at most this percentage of requests.
+    /// The most retries, as a percentage of requests.
     pub budget_percent: u32,
 }
 
-/// Names only: credentials of an object store are properties too.
+/// Shows names only: credentials of an object store are properties too.
 impl fmt::Debug for DirConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.properties.keys()).finish()
@@ -201,13 +203,13 @@ impl fmt::Debug for DirConfig {
 }
 
 impl BackendConfig {
-    /// A `rest` backend with every other value at its default.
+    /// Creates a `rest` backend with every other value at its default.
     #[must_use]
     pub fn rest(name: &str, uri: Uri) -> Self {
         Self::new(name, Implementation::Rest(Box::new(RestConfig::new(uri))))
     }
 
-    /// A `dir` backend with the one property `root`.
+    /// Creates a `dir` backend with the one property `root`.
     #[must_use]
     pub fn dir(name: &str, root: &str) -> Self {
         let properties = BTreeMap::from([("root".to_owned(), root.to_owned())]);
@@ -218,7 +220,7 @@ impl BackendConfig {
         Self::new(name, Implementation::Dir(dir))
     }
 
-    /// A backend with every other value at its default.
+    /// Creates a backend with every other value at its default.
     #[must_use]
     pub fn new(name: &str, implementation: Implementation) -> Self {
         Self {
@@ -232,7 +234,7 @@ impl BackendConfig {
 }
 
 impl RestConfig {
-    /// The catalog at `uri` with every other value at its default.
+    /// Creates the settings of the catalog at `uri` with every other value at its default.
     #[must_use]
     pub fn new(uri: Uri) -> Self {
         Self {

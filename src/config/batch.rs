@@ -6,25 +6,26 @@ use std::time::Duration;
 use super::keys::{Keys, Section};
 use super::kind::{duration, file_to_write, flag, whole};
 
-/// The coordinated batch: where its log is, how large one may be, how long its steps may take.
+/// The coordinated batch: its log, its size and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// The file of the durable log; made when it does not exist.
+    /// The file of the durable log; created if it does not exist.
     pub log: PathBuf,
-    /// Whether its folder is made when it does not exist.
+    /// True if the folder of the log is created when it does not exist.
     pub create_folder: bool,
-    /// Entries in one batch, at most.
+    /// The most entries in one batch.
     pub max_entries: usize,
-    /// How long a batch, or a change that meets one, waits for a table's lock.
+    /// The time that a batch, or a change that meets one, waits for a table's lock.
     pub lock_timeout: Duration,
-    /// How long the catalogs may take to create the versions of one batch.
+    /// The time that the catalogs have to create the versions of one batch.
     pub prepare_timeout: Duration,
-    /// How long nobody makes the number of a version that was undone. Who found that version in storage and built on it
-    /// asks for the next one by then, and is refused.
+    /// The time after a rollback in which the number of a rolled-back version is not created again. A writer that found
+    /// that version in storage and built on it sends its create of the next one by then, and is refused.
     pub undone_rest: Duration,
-    /// How long a create above a version that was undone is refused, for it was built on what is gone.
+    /// The time in which a create above a rolled-back version is refused, because it was built on a version that is
+    /// gone.
     pub slot_cooldown: Duration,
-    /// How long the outcome of a batch is remembered for a repeated request.
+    /// The time for which the outcome of a batch is remembered for a repeated request.
     pub remember_outcomes: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What no single key can get wrong: the sections against each other.
+//! Checks the sections against each other, for problems that no single key can have.
 
 mod authorization;
 mod certificates;
@@ -16,7 +16,7 @@ use super::load::reader::Reader;
 use super::{Authorization, Config, Implementation, KeySource, RestConfig};
 use crate::protocol::query::DEFAULT_DELIMITER;
 
-/// Records what is wrong with `config` as a whole. Parts that could not be read are not complained about again.
+/// Records the problems of `config` as a whole. Parts that could not be read are not reported again.
 pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     addresses(config, reader);
     itself(config, reader);
@@ -61,7 +61,8 @@ fn addresses(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Behind its own address a request comes back, and back again, until the gateway serves as many as it may.
+/// Refuses the gateway's own address as a catalog's: a request would come back to it, again and again, until the
+/// gateway serves as many as it may.
 fn itself(config: &Config, reader: &mut Reader<'_>) {
     for (name, rest) in rest_backends(config) {
         let uri = std::iter::once(("properties.uri".to_owned(), &rest.uri));
@@ -76,7 +77,7 @@ fn itself(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Whether who asks at `uri` on this machine reaches what listens there.
+/// True if a request to `uri` from this machine reaches the listener at `listen`.
 fn leads_to(uri: &Uri, listen: SocketAddr) -> bool {
     let default = if uri.scheme_str() == Some("https") {
         443
@@ -136,7 +137,7 @@ fn issuers(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// What one issuer's claims set, another issuer's callers may say of themselves where its own do not.
+/// Warns if one issuer's claims set a context key that another issuer's callers may set themselves.
 fn context_of_some(config: &Config, reader: &mut Reader<'_>) {
     let issuers = &config.auth.issuers;
     for (index, issuer) in issuers.iter().enumerate() {
@@ -169,7 +170,8 @@ fn prefixes(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// A header that is sent with every request is no context: what a client says of that key would go on in its place.
+/// Refuses a fixed header that is spelled as a context entry: a client's entry of that key would be sent in its
+/// place.
 fn fixed_context(config: &Config, reader: &mut Reader<'_>) {
     for (name, rest) in rest_backends(config) {
         let prefix = &config.backends[name].context_prefix;
@@ -208,7 +210,8 @@ fn mounts(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Names that hold the delimiter: nearly no request can spell them, and a rule for them would hold nobody back.
+/// Warns about names that hold the delimiter: nearly no request can spell them, and a rule for them would stop no
+/// caller.
 fn joined(config: &Config, reader: &mut Reader<'_>) {
     let mounts = config.mounts.iter().enumerate();
     let mounts = mounts.flat_map(|(index, mount)| {
@@ -243,7 +246,8 @@ fn unused(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// A caller's token is gone when a batch must be undone after a restart.
+/// Warns about catalogs for which the gateway has no credentials: a caller's token is gone when a batch must be
+/// rolled back after a restart.
 fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
     let mounted = mounted(config);
     let mounted = |name: &str| mounted.contains(name);
@@ -260,7 +264,7 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// The backends that serve mounts.
+/// Returns the backends that serve mounts.
 fn mounted(config: &Config) -> HashSet<&str> {
     config.mounts.iter().map(|mount| &*mount.backend).collect()
 }

@@ -1,4 +1,4 @@
-//! A section is a table of its keys, written once: read by the loader, shown by `/config`, described by the schema.
+//! The table of a section's keys, written once: read by the loader, shown by `/config`, described by the schema.
 //!
 //! [`Section::keys`] names every key with its field, its [`Kind`] and a line about it. Because the same table
 //! drives all three, a key cannot be loaded and missing from the schema, or the other way round.
@@ -11,27 +11,28 @@ use super::load::yaml::{Key, Node, Value};
 
 /// A part of the file with a fixed set of keys.
 pub(super) trait Section: Sized {
-    /// Every key at its default; required ones at anything, since a file without them is refused.
+    /// Returns the section with every key at its default. Required keys have any value, because a file without them
+    /// is refused.
     fn blank() -> Self;
     /// Names every key once.
     fn keys(&mut self, keys: &mut Keys<'_, '_>);
 }
 
-/// What may stand at a key: how it is read, shown and described.
+/// A kind of value at a key: how it is read, shown and described.
 pub(super) trait Kind {
-    /// What it becomes.
+    /// The type of the value in memory.
     type Value;
-    /// In a sentence: "write {expects}".
+    /// Returns the end of the sentence "write {expects}".
     fn expects(&self) -> String;
-    /// The value at `node`, or `None` after a problem was recorded.
+    /// Reads the value at `node`; `None` after a problem was recorded.
     fn read(&self, node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value>;
-    /// As the file would have it; secrets masked.
+    /// Returns the value in the form of the file, with secrets masked.
     fn show(&self, value: &Self::Value) -> Json;
-    /// JSON Schema of what the file may have.
+    /// Returns the JSON Schema of the values that the file may have.
     fn schema(&self) -> Json;
 }
 
-/// The one doing the asking: see [`read`], [`show`] and [`describe`].
+/// The operation that is applied to each key: see [`read`], [`show`] and [`describe`].
 pub(super) struct Keys<'k, 'e>(Mode<'k, 'e>);
 
 enum Mode<'k, 'e> {
@@ -44,7 +45,7 @@ enum Mode<'k, 'e> {
     Describe(&'k mut Description),
 }
 
-/// What a section's keys are.
+/// The description of a section's keys.
 #[derive(Default)]
 struct Description {
     names: Vec<&'static str>,
@@ -72,14 +73,14 @@ pub(super) fn read<S: Section>(
     Some(())
 }
 
-/// `section` as the file would have it; secrets masked.
+/// Returns `section` in the form of the file, with secrets masked.
 pub(super) fn show<S: Section>(section: &mut S) -> Json {
     let mut shown = Map::new();
     section.keys(&mut Keys(Mode::Show(&mut shown)));
     Json::Object(shown)
 }
 
-/// JSON Schema of a section; the defaults are those of [`Section::blank`].
+/// Returns the JSON Schema of a section; the defaults are those of [`Section::blank`].
 pub(super) fn describe<S: Section>() -> Json {
     let Description {
         properties,
@@ -94,7 +95,7 @@ pub(super) fn describe<S: Section>() -> Json {
     })
 }
 
-/// "a table with the keys …"
+/// Returns "a table with the keys …", for the end of a sentence.
 pub(super) fn expects<S: Section>() -> String {
     let Description {
         names, required, ..
@@ -117,7 +118,7 @@ fn description<S: Section>() -> Description {
     reason = "a kind is made for the one key it stands at"
 )]
 impl Keys<'_, '_> {
-    /// A key that keeps its default when the file does not give it.
+    /// Adds a key that keeps its default if the file does not have it.
     pub(super) fn key<K: Kind>(
         &mut self,
         name: &'static str,
@@ -159,7 +160,7 @@ impl Keys<'_, '_> {
         }
     }
 
-    /// A key that must be given; `missing` says what to write when it is not.
+    /// Adds a key that the file must have; `missing` says what to write if it does not.
     pub(super) fn required<K: Kind>(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! What may stand at a key: single values, and lists, maps and tables of them.
+//! The kinds of values at a key: single values, and lists, maps and tables of them.
 
 mod amount;
 mod compound;

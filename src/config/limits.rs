@@ -1,4 +1,4 @@
-//! `limits` and `context`: the bounds every request meets.
+//! `limits` and `context`: the limits that every request meets.
 
 use std::time::Duration;
 
@@ -8,48 +8,49 @@ use super::kind::{
 };
 use super::load::reader::Reader;
 
-/// `limits`: bounds on connections, requests, bodies and waits. Sizes are bytes.
+/// `limits`: the limits on connections, requests, bodies and waits. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Open client connections, at most.
+    /// The most client connections that are open at a time.
     pub connections: usize,
-    /// Requests being served at once, at most; beyond it 503.
+    /// The most requests that are served at a time; further ones get 503.
     pub in_flight: usize,
-    /// How much of `in_flight` one caller may have, about, as a percentage; 100: all of it.
+    /// The share of `in_flight` that one caller may have, roughly, in percent; 100 for all of it.
     pub caller_share: u32,
-    /// A request's header section, at most.
+    /// The largest header section of a request.
     pub header_bytes: usize,
-    /// A JSON body that must be read whole, at most; larger: 413.
+    /// The largest JSON body that must be read whole; a larger one gets 413.
     pub json_body: usize,
-    /// How long a client may take to send its headers.
+    /// The time that a client has to send its headers.
     pub header_timeout: Duration,
-    /// How long a catalog may take to its response headers.
+    /// The time that a catalog has to send its response headers.
     pub response_timeout: Duration,
-    /// The same, for operations that move or scan data.
+    /// The time that a catalog has to send its response headers for operations that move or scan
+    /// data.
     pub data_timeout: Duration,
-    /// Requests of one subject; `None`: unlimited.
+    /// The request rate of one subject; `None` if it is not limited.
     pub rate: Option<RateLimit>,
 }
 
 /// `limits.rate`: a token bucket for each subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Requests that `period` allows.
+    /// The number of requests that `period` allows.
     pub requests: u32,
     /// The time in which they are allowed: a second, a minute or an hour.
     pub period: Duration,
-    /// Requests that may come at once.
+    /// The number of requests that may come at once.
     pub burst: u32,
 }
 
-/// `context`: which request headers are context, and how much of it there may be.
+/// `context`: the request headers that are context, and the limits on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextConfig {
-    /// Header-name prefixes in lower case, at least one.
+    /// The prefixes of header names, in lower case, at least one.
     pub prefixes: Vec<String>,
-    /// Entries of one request, at most.
+    /// The most entries of one request.
     pub max_entries: usize,
-    /// Bytes of all keys and values of one request, at most.
+    /// The most bytes of all keys and values of one request.
     pub max_bytes: usize,
 }
 
@@ -170,7 +171,7 @@ impl Section for ContextConfig {
     }
 }
 
-/// `limits.rate` as the file has it.
+/// The table `limits.rate` in the form of the file.
 pub(super) struct RateFile {
     per_subject: (u32, Duration),
     burst: u32,

@@ -1,4 +1,4 @@
-//! `listen` and `admin`: the two addresses, and TLS on the first.
+//! `listen` and `admin`: the two addresses, and their TLS.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,40 +8,41 @@ use super::Secret;
 use super::keys::{Keys, Section};
 use super::kind::{address, bearer, duration, file, maybe, table, whole};
 
-/// `listen`: the address clients connect to.
+/// `listen`: the address that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Where to listen; port 0 lets the system choose.
+    /// The address to listen on; port 0 lets the system choose.
     pub address: SocketAddr,
-    /// Absent: plain HTTP.
+    /// The TLS settings; `None` for plain HTTP.
     pub tls: Option<ServerTls>,
-    /// Threads that serve; 0: one for each core.
+    /// The number of threads that serve; 0 for one for each core.
     pub workers: usize,
-    /// How long running requests may go on after a stop was asked for.
+    /// The time that running requests have after the stop.
     pub drain_timeout: Duration,
 }
 
-/// `listen.tls`: PEM files.
+/// `listen.tls` and `admin.tls`: PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTls {
     /// The server's certificate chain, leaf first.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The server's private key.
     pub private_key: PathBuf,
-    /// When given, clients must show a certificate signed by one of these authorities.
+    /// The authorities of which one must have signed each client's certificate; `None` if clients need no
+    /// certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// `admin`: the address operators and scrapers connect to.
+/// `admin`: the address that operators and scrapers connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// The bearer token of all routes but `/metrics /live /ready`. Always present when `address` is not loopback.
+    /// The bearer token of all routes but `/metrics /live /ready`. Always present if `address` is not loopback.
     pub token: Option<Secret>,
-    /// A token with which everything can be read and nothing changed; only beside `token`.
+    /// The token with which everything can be read and nothing changed; only beside `token`.
     pub read_token: Option<Secret>,
-    /// Absent: plain HTTP.
+    /// The TLS settings; `None` for plain HTTP.
     pub tls: Option<ServerTls>,
 }
 

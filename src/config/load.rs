@@ -1,4 +1,5 @@
-//! From a file to a [`Config`]: text, tree, sections, cross checks. Every problem is found in one go.
+//! Loads a [`Config`] from a file: text, tree, sections, cross checks. Every problem is found in one
+//! go.
 
 pub(in crate::config) mod named;
 pub(in crate::config) mod nearest;
@@ -17,26 +18,26 @@ use super::keys::{self, Section};
 use super::{Config, check};
 use reader::{Found, Reader};
 
-/// A configuration file is at most this large: enough for hundreds of thousands of mounts.
+/// The largest configuration file: enough for hundreds of thousands of mounts.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// A configuration the gateway can start with.
+/// A configuration with which the gateway can start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// What the file says, defaults filled in.
+    /// The configuration, with defaults filled in.
     pub config: Config,
-    /// What its author should know.
+    /// The warnings for its author.
     pub warnings: Vec<Problem>,
     /// The file itself, if it was one, and the files that it names.
     pub files: BTreeSet<PathBuf>,
-    /// Where its keys stand.
+    /// The places of its keys.
     pub origin: Origin,
 }
 
 /// Reads the file at `path`; placeholders are taken from this process's environment.
 ///
 /// # Errors
-/// Everything that is wrong with the file.
+/// Every problem of the file.
 pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -52,10 +53,10 @@ pub fn from_path(path: &Path) -> Result<Loaded, Problems> {
     loaded
 }
 
-/// Reads `text` as if it stood in `file_name` in the folder `base`; `env` is the environment.
+/// Reads `text` as if it were the file `file_name` in the folder `base`; `env` is the environment.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Every problem of the text.
 pub fn from_str(
     text: &str,
     file_name: &str,

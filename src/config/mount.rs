@@ -1,10 +1,10 @@
-//! `mounts` and `authorization`: what belongs to whom, and who may touch it.
+//! `mounts` and `authorization`: the backend of each namespace, and the permissions that callers need there.
 
 use super::keys::{Keys, Section};
 use super::kind::{Shaped, choice, flag, list, maybe, name, shaped, text};
 use super::load::reader::Reader;
 
-/// One entry of `mounts`.
+/// An entry of `mounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// The prefix as clients spell it; `[]` is the fallback. At most 16 names, none empty, none over 256 bytes.
@@ -15,56 +15,56 @@ pub struct Mount {
     pub backend_namespace: Vec<String>,
 }
 
-/// One entry of `authorization`: what callers need below `namespace`.
+/// An entry of `authorization`: the permissions that callers need below `namespace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationRule {
-    /// The prefix it covers; `[]` covers everything.
+    /// The prefix that the rule covers; `[]` covers everything.
     pub namespace: Vec<String>,
-    /// For operations that read.
+    /// The permission for operations that read.
     pub read: Access,
-    /// For operations that write.
+    /// The permission for operations that write.
     pub write: Access,
-    /// The reach of an operation that the contract does not have; `None`: everything in a catalog for
-    /// which some rule denies, otherwise what its path names.
+    /// The reach of operations that the contract does not list. `None` means everything in a catalog for which
+    /// some rule denies, and otherwise the name in the path.
     pub unlisted: Option<Unlisted>,
 }
 
-/// `unlisted` of a rule: what an operation that the contract does not have is taken to act on.
+/// `unlisted` of a rule: the assumed reach of an operation that the contract does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlisted {
-    /// On what its path names.
+    /// The name in the path.
     Name,
-    /// On everything in its catalog: its body may name any tables.
+    /// The whole catalog, because the body may name any tables.
     Catalog,
 }
 
 const UNLISTED: [(&str, Unlisted); 2] = [("name", Unlisted::Name), ("catalog", Unlisted::Catalog)];
 
-/// What a caller needs.
+/// The permission that a caller needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// This scope in the token's `scope` or `scp`.
+    /// A scope in the token's `scope` or `scp`.
     Scope(String),
     /// Any one of the values in this claim.
     Claim {
-        /// The claim's name or, where a token has no claim of that name, the path to it through objects, as
-        /// `realm_access.roles`. `tls.subject`: of the client's certificate.
+        /// The claim's name or, if a token has no claim of that name, the path to it through objects, such as
+        /// `realm_access.roles`. `tls.subject` is that of the client's certificate.
         claim: String,
-        /// Never empty.
+        /// The accepted values; never empty.
         any_of: Vec<String>,
     },
-    /// Nobody may.
+    /// No caller has permission.
     Deny,
 }
 
 impl Mount {
-    /// `namespace` served by `backend` under the same path.
+    /// Creates a mount of `namespace` on `backend` under the same path.
     #[must_use]
     pub fn new(namespace: &[&str], backend: &str) -> Self {
         Self::rerooted(namespace, backend, namespace)
     }
 
-    /// `namespace` served by `backend`, where it is called `backend_namespace`.
+    /// Creates a mount of `namespace` on `backend`, where it is called `backend_namespace`.
     #[must_use]
     pub fn rerooted(namespace: &[&str], backend: &str, backend_namespace: &[&str]) -> Self {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -76,14 +76,14 @@ impl Mount {
     }
 }
 
-/// One entry of `mounts` as the file has it.
+/// An entry of `mounts` in the form of the file.
 pub(super) struct MountFile {
     namespace: Vec<String>,
     backend: String,
     backend_namespace: Option<Vec<String>>,
 }
 
-/// What a caller needs, as the file has it.
+/// The permission that a caller needs, in the form of the file.
 pub(super) struct AccessFile {
     scope: Option<String>,
     claim: Option<String>,
@@ -91,7 +91,7 @@ pub(super) struct AccessFile {
     deny: bool,
 }
 
-/// A prefix has at most this many names.
+/// The most names of a prefix.
 pub(super) const MAX_NAMES: usize = 16;
 const NAMES: &str = "names, such as [prod, eu]; [] is the root";
 const NAMESPACE: &str = "write a list of names such as [prod, eu]; [] is the root";

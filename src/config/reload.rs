@@ -1,4 +1,5 @@
-//! Reading the configuration again: which files it hangs on, what differs, and what only a restart can change.
+//! Reloading of the configuration: the files that it depends on, the differences, and what only a restart can
+//! change.
 
 mod difference;
 mod digests;
@@ -12,14 +13,15 @@ use super::load::{self, Loaded, Problems};
 pub use difference::{Difference, Fixed};
 pub use digests::Digests;
 
-/// How often files are looked at again that a reading found named only as it read.
+/// The most times that a configuration is read again because it named files that were not known before.
 const ROUNDS: usize = 4;
 
-/// A configuration file as it was read, with what was in every file it names.
+/// A configuration file as it was read, with the digests of the files that it names.
 pub struct Reading {
-    /// What it says.
+    /// The configuration, or its problems.
     pub loaded: Result<Loaded, Problems>,
-    /// What was in the files before they were read: who finds something else there later must read again.
+    /// The digests of the files, taken before they were read: if they differ later, the files must be read
+    /// again.
     pub digests: Digests,
 }
 
@@ -42,7 +44,7 @@ impl Reading {
     }
 }
 
-/// What asked for a reload.
+/// The trigger of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
@@ -50,29 +52,29 @@ pub enum Trigger {
     Signal,
     /// `POST /reload`.
     Request,
-    /// A file that the configuration names is not what it was.
+    /// A file that the configuration names has changed.
     File,
 }
 
-/// What became of a reload.
+/// The result of a reload.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// When, in UTC (RFC 3339).
+    /// The time, in UTC (RFC 3339).
     pub at: String,
-    /// Why.
+    /// The trigger.
     pub trigger: Trigger,
-    /// What is in use now, or everything that kept it from being so: then nothing has changed.
+    /// The changes that are active now, or every problem that kept them from it; then nothing has changed.
     pub outcome: Result<Applied, Vec<String>>,
 }
 
-/// What a reload has brought into use.
+/// The changes that a reload has activated.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Applied {
-    /// What is different.
+    /// The changed keys.
     #[serde(flatten)]
     pub difference: Difference,
-    /// The files, besides the configuration itself, that have other contents.
+    /// The files, besides the configuration itself, whose contents have changed.
     pub files: Vec<PathBuf>,
-    /// What its author should know.
+    /// The warnings for the author of the configuration.
     pub warnings: Vec<String>,
 }

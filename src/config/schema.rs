@@ -1,12 +1,13 @@
 //! The configuration file as JSON Schema, for editors and pipelines.
 //!
-//! It is made from the same tables of keys that the loader reads by, so the two cannot drift apart.
+//! The schema is made from the same tables of keys that the loader reads by, so the two cannot
+//! drift apart.
 
 use serde_json::{Value as Json, json};
 
 use super::{Config, keys};
 
-/// JSON Schema (draft 2020-12) of the file as operators write it.
+/// Returns the JSON Schema (draft 2020-12) of the file as operators write it.
 #[must_use]
 pub fn json() -> Json {
     let mut schema = keys::describe::<Config>();
@@ -18,7 +19,8 @@ pub fn json() -> Json {
     schema
 }
 
-/// The sections that have a key `name`, as `limits` or `backends.NAME.pool`: at most three.
+/// Returns the sections that have a key `name`, such as `limits` or `backends.NAME.pool`: at most
+/// three.
 pub(super) fn sections_with(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     collect(&keys::describe::<Config>(), "", name, &mut found);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a secret looks like wherever configuration is shown.
+/// The text that stands for a secret wherever configuration is shown.
 pub const MASK: &str = "***";
 
 /// A token, key or password. [`Secret::expose`] is the only way to its text.
@@ -15,7 +15,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends or compares it.
+    /// Returns the text itself, for the one place that sends or compares it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -5,18 +5,19 @@ use http::Uri;
 use super::keys::{Keys, Section};
 use super::kind::{choice, collector, context_name, flag, list, maybe};
 
-/// `telemetry`.
+/// `telemetry`: the settings of logs and traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Telemetry {
-    /// How a log record looks.
+    /// The format of log records.
     pub log: LogFormat,
-    /// The least important records that are written.
+    /// The level of the least important records that are written.
     pub level: LogLevel,
-    /// One record for each request.
+    /// True if one record is written for each request.
     pub access_log: bool,
-    /// Context keys (lower case) that appear in it.
+    /// The context keys (lower case) that appear in these records.
     pub access_log_context: Vec<String>,
-    /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None`: nowhere.
+    /// The base address of the collector that traces go to (OTLP over HTTP, cargo feature `otlp`); `None` for no
+    /// traces.
     pub otlp: Option<Uri>,
 }
 
@@ -26,7 +27,7 @@ pub enum LogFormat {
     /// One JSON object a line.
     #[default]
     Json,
-    /// For people.
+    /// Text for human readers.
     Text,
 }
 

@@ -1,5 +1,4 @@
-//! An error with everything behind it in one line, for the log; where TLS is behind it, in words that say what to
-//! change.
+//! An error with all its causes in one line, for the log. TLS errors are put in words that say what to change.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +6,11 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, InvalidMessage};
 
-/// An error and its causes, `: ` between them: hyper's own words alone say too little.
+/// Displays an error and its causes with `: ` between them, because hyper's own message says too little.
 pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
-/// Whether the other side has ended the handshake because of the certificate it was shown, or was not shown. In TLS 1.3
-/// the client may have sent its request by then, and nobody has read it.
+/// True if the peer ended the handshake because of the certificate that it was shown, or because it was shown none. In
+/// TLS 1.3 the client may have sent its request by then, but the peer has not read it.
 pub fn is_about_our_certificate(error: &(dyn Error + 'static)) -> bool {
     matches!(tls(error), Some(rustls::Error::AlertReceived(alert)) if words_of(*alert).is_some())
 }
@@ -53,7 +52,8 @@ fn words(error: &rustls::Error) -> Option<&'static str> {
     })
 }
 
-/// Those of RFC 8446, section 6.2, that are about the certificate of whoever gets them.
+/// Returns the message for an alert of RFC 8446, section 6.2, that is about the certificate of its receiver; `None` for
+/// others.
 fn words_of(alert: AlertDescription) -> Option<&'static str> {
     use AlertDescription as Alert;
     Some(match alert {
@@ -75,7 +75,7 @@ fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(error) = error.downcast_ref() {
         return Some(error);
     }
-    // The source of such an error is what is behind the one inside of it.
+    // The source of an `io::Error` skips the error inside of it, so that one is checked first.
     match error.downcast_ref::<io::Error>() {
         Some(error) => tls(error.get_ref()?),
         None => tls(error.source()?),

@@ -1,4 +1,4 @@
-//! The contract's error codes and the HTTP status each answers with.
+//! The contract's error codes, and the HTTP status of each.
 
 use http::StatusCode;
 
@@ -62,12 +62,12 @@ impl Code {
         Self::TableBranchAlreadyExists,
     ];
 
-    /// The number that goes into the body.
+    /// The number in the body of an error response.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The code with this number, if the contract has one.
+    /// Returns the code with this number; `None` if the contract has none.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }

@@ -1,8 +1,8 @@
-//! Who is calling: a request goes on with a [`Principal`], or not at all.
+//! Authentication: a request goes on with a [`Principal`], or is refused.
 //!
-//! The `Authorization` header stays: what becomes of it is the backend's policy. A token that was verified before
-//! costs a look and a comparison; one that was not is verified on the spot, and its request goes on in its [`YieldOnce`];
-//! only one whose key is unknown waits, for at most the time of one fetch.
+//! The `Authorization` header stays: the backend's policy decides what becomes of it. A token that was verified before
+//! costs a lookup and a comparison. A new one is verified at once, and its request yields once ([`YieldOnce`]). Only a
+//! token whose key is unknown waits, for at most the time of one fetch.
 
 mod memory;
 mod seen;
@@ -31,11 +31,11 @@ pub use turn::YieldOnce;
 pub use verifier::Verifier;
 use verifier::{LastCredential, Verdict};
 
-/// Makes [`Authenticate`]; all that it makes share what they have verified.
+/// Makes [`Authenticate`] services, which share the verified tokens.
 #[derive(Clone)]
 pub struct AuthenticateLayer(Arc<Verifier>);
 
-/// The service. Notes the [`Principal`]. There is one for each connection.
+/// The service, one for each connection. It notes the [`Principal`].
 pub struct Authenticate<S> {
     inner: S,
     verifier: Arc<Verifier>,
@@ -45,7 +45,7 @@ pub struct Authenticate<S> {
 type Answer = Result<Response<Body>, Error>;
 
 impl AuthenticateLayer {
-    /// Lets in those whom `verifier` knows.
+    /// Admits the callers that `verifier` accepts.
     pub fn new(verifier: Arc<Verifier>) -> Self {
         Self(verifier)
     }
@@ -63,7 +63,7 @@ impl<S> Layer<S> for AuthenticateLayer {
     }
 }
 
-/// What one connection has shown, no other one has.
+/// A clone starts without the last credential: it is for another connection.
 impl<S: Clone> Clone for Authenticate<S> {
     fn clone(&self) -> Self {
         Self {
@@ -94,7 +94,7 @@ where
     fn call(&mut self, mut request: R) -> Self::Future {
         let asked = request.borrow_mut();
         if let Some(credentials) = asked.headers_mut().get_mut(AUTHORIZATION) {
-            // `Debug` does not show it, and no HTTP/2 connection to a catalog keeps it in its table.
+            // `Debug` does not show a sensitive value, and no HTTP/2 connection to a catalog keeps it in its table.
             credentials.set_sensitive(true);
         }
         let wait = match self.verifier.judge(asked, &mut self.last) {
@@ -112,7 +112,7 @@ where
                 return Either::Right(Either::Left(RefusedFuture::with(refusal)));
             }
         };
-        // The service that was polled ready is the one to call.
+        // The service that was polled ready must be the one that is called.
         let spare = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, spare);
         let verifier = Arc::clone(&self.verifier);
@@ -149,7 +149,7 @@ impl From<Refusal> for Error {
             return error.because(reason);
         }
         let challenge = match &refusal {
-            // RFC 6750, section 3.1: no error where there was no token.
+            // RFC 6750, section 3.1: a challenge names no error if there was no token.
             Refusal::Missing => Ok(HeaderValue::from_static("Bearer")),
             refusal => HeaderValue::try_from(format!(
                 r#"Bearer error="invalid_token", error_description="{refusal}""#

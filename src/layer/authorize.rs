@@ -1,6 +1,7 @@
-//! Whether the caller may: what the path names is decided here; what only the body names, where the body is read.
+//! Decides whether a caller has permission for the names in the path.
 //!
-//! Requests of the latter kind go on with their caller's [`Rights`].
+//! Names that only the body holds are decided where the body is read. Such requests go on with their caller's
+//! [`Rights`].
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +20,7 @@ use crate::request::context::RequestContext;
 
 static ROOT: LazyLock<Identifier> = LazyLock::new(Identifier::root);
 
-/// How much of a request its path decides.
+/// The extent to which the path decides about a request.
 #[derive(PartialEq)]
 enum PathDecision {
     Whole,
@@ -30,11 +31,11 @@ enum PathDecision {
 #[derive(Clone, Debug)]
 pub struct AuthorizeLayer(Option<Arc<Rules>>);
 
-/// The service. Sets the extension [`Rights`] where something is left to decide.
+/// The service. Sets the extension [`Rights`] if something is left to decide.
 pub type Authorize<S> = GuardService<S, AuthorizeLayer>;
 
 impl AuthorizeLayer {
-    /// Holds callers to `rules`; without any, everyone may do everything.
+    /// Applies `rules` to callers; `None` lets every caller do everything.
     pub fn new(rules: Option<Arc<Rules>>) -> Self {
         Self(rules)
     }
@@ -93,7 +94,7 @@ fn by_path(
             return Ok(PathDecision::InPart);
         }
         Op::ListNamespaces | Op::ListTables | Op::ListAllTables => {
-            // What leads to something that may be read is listed, without the rest.
+            // A listing shows what leads to something readable, without the rest.
             if !rules.shows(caller, id) {
                 rules.decide(caller, Access::Read, id)?;
             }
@@ -101,20 +102,20 @@ fn by_path(
                 return Ok(PathDecision::InPart);
             }
         }
-        // Its name is in the listing of what is above it.
+        // Its name is in the listing of the level above it.
         Op::NamespaceExists if rules.shows(caller, id) => {}
-        // `version` in `/v1/table/version/batch-create` is no table; what is like it in a newer contract may be about
-        // any tables at all.
+        // `version` in `/v1/table/version/batch-create` is no table. A similar operation of a newer contract may be
+        // about any tables at all.
         Op::Unlisted(Kind::Table) if id.len() < 2 => {
             rules.decide(caller, Access::Write, &ROOT)?;
             return Ok(PathDecision::InPart);
         }
-        // What it acts on is decided where its catalog is known.
+        // The table that it acts on is decided where its catalog is known.
         Op::Unlisted(_) => {
             rules.decide(caller, Access::Write, id)?;
             return Ok(PathDecision::InPart);
         }
-        // Nothing is below a new namespace; what overwrites one is told by its body.
+        // Nothing is below a new namespace. Only the body tells whether an existing one is overwritten.
         Op::CreateNamespace => {
             rules.decide_at(caller, Access::Write, id)?;
             if rules.decide(caller, Access::Write, id).is_err() {
@@ -126,7 +127,7 @@ fn by_path(
     Ok(PathDecision::Whole)
 }
 
-/// A name alone does not say which tables a transaction is about.
+/// Decides about a transaction. A name alone does not say which tables it is about.
 fn transaction(
     rules: &Rules,
     caller: &Principal,
@@ -135,7 +136,7 @@ fn transaction(
     uri: &Uri,
 ) -> Result<PathDecision, Error> {
     if id.len() < 2 {
-        // Whoever may write, but not read, may ask what became of it.
+        // A caller that may write, but not read, may still ask for its outcome.
         let has = |access| rules.leads_to(caller, access, &ROOT);
         if !has(access) && !has(Access::Write) {
             rules.decide(caller, access, &ROOT)?;
@@ -143,11 +144,11 @@ fn transaction(
         return Ok(PathDecision::InPart);
     }
     rules.decide(caller, access, id)?;
-    // Split by some other delimiter, it may be a name alone to the catalog.
+    // Split by another delimiter, it may be a name alone to the catalog.
     if Query::new(uri.query()).delimiter()? != DEFAULT_DELIMITER {
         rules.decide(caller, Access::Write, &ROOT)?;
     }
-    // As it may be where the mount has another root, which only the gateway knows.
+    // It may also be one if the mount has another root, which only the gateway knows.
     Ok(PathDecision::InPart)
 }
 

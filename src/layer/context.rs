@@ -1,6 +1,6 @@
 //! Turns a request's context headers into its [`Context`], under the rule that a claim wins over a header.
 //!
-//! The headers themselves go no further. Entries of a body join later, where the body is read.
+//! The headers themselves go no further. Entries of a body are added later, where the body is read.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::request::context::RequestContext;
 #[derive(Clone)]
 pub struct TakeContextLayer(Arc<ContextRules>);
 
-/// The service. Notes the [`Context`].
+/// The service. It notes the [`Context`].
 pub type TakeContext<S> = GuardService<S, TakeContextLayer>;
 
 impl TakeContextLayer {
-    /// Takes what the rules call context.
+    /// Takes the headers that `rules` define as context.
     pub fn new(rules: ContextRules) -> Self {
         Self(Arc::new(rules))
     }
@@ -80,7 +80,7 @@ mod tests {
         })
     }
 
-    /// What the services inside see of a request with these headers.
+    /// Returns the request that the inner services get for these headers.
     async fn ask(rules: ContextRules, headers: &[(&str, &str)]) -> Result<Request<Body>, Error> {
         let inner = service_fn(async |request: Request<Body>| {
             let mut response = Response::new(Body::empty());

@@ -1,4 +1,4 @@
-//! What layers have in common that look at a request, note what they learn, and let it in or refuse it.
+//! The common part of layers that inspect a request, note what they learn, and admit or refuse it.
 
 use std::borrow::BorrowMut;
 use std::task::{Context, Poll};
@@ -11,13 +11,13 @@ use super::refused::RefusedFuture;
 use crate::body::Body;
 use crate::error::Error;
 
-/// What such a layer does.
+/// The check that such a layer makes.
 pub trait Guard {
-    /// Lets a request in, or says why not.
+    /// Admits a request; the error is the refusal.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error>;
 }
 
-/// The service of such a layer.
+/// The service of a layer that is a guard.
 #[derive(Clone)]
 pub struct GuardService<S, G> {
     inner: S,

@@ -1,6 +1,6 @@
-//! Refuses at once what is beyond the number of requests that may be served at a time.
+//! Refuses requests beyond the number that may be served at a time.
 //!
-//! Nothing waits here: a queue in front of a gateway that is too slow makes it slower. A place is given back
+//! Requests never wait here: a queue in front of a gateway that is too slow makes it slower. A place is given back
 //! when the response has ended, not when it began, because a body that streams costs as long as it streams.
 
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::protocol::operation::recognize;
 use crate::request::places::Places;
 use crate::request::{CompletionObserver, RequestRecord};
 
-/// Makes [`Limits`]; all that it makes share the places.
+/// Makes [`Limits`] services, which share the places.
 #[derive(Clone)]
 pub struct LimitsLayer(Arc<Places>);
 
-/// The service.
+/// The service of [`LimitsLayer`].
 pub type Limits<S> = GuardService<S, LimitsLayer>;
 
 impl LimitsLayer {
-    /// At most as many requests at a time as there are `places`.
+    /// Admits at most as many requests at a time as there are `places`.
     pub fn new(places: Arc<Places>) -> Self {
         Self(places)
     }
 
-    /// The places.
+    /// The shared places.
     pub fn places(&self) -> &Arc<Places> {
         &self.0
     }
 
-    /// Takes the places back, where it is told of every request's end.
+    /// Returns the observer that frees the place of each request at its end.
     pub fn watcher(&self) -> Arc<dyn CompletionObserver> {
         Arc::clone(&self.0) as Arc<dyn CompletionObserver>
     }
@@ -58,8 +58,8 @@ impl Guard for LimitsLayer {
     }
 }
 
-/// Notes which operation is refused, so that the counters and the access log tell it. Only what is served is looked at
-/// closely, so this costs nothing until there is no place.
+/// Notes the operation of a refused request for the counters and the access log. An admitted request is recognized by
+/// a later layer, so this costs nothing until no place is left.
 fn name(request: &mut Request<Body>) {
     if let Ok(target) = recognize(request.method(), request.uri().path()) {
         let operation = target.operation;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::request::context::RequestContext;
 
-    /// As the outermost layer does: the end of the response's body is the end of the exchange.
+    /// Acts as the outermost layer does: the end of the response's body is the end of the exchange.
     async fn ask<S>(limits: &LimitsLayer, service: &mut S) -> Result<Response<Body>, Error>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Error>,

@@ -1,4 +1,4 @@
-//! Counts a request when it is over, whoever answered.
+//! Counts a request when it is over, wherever its response was made.
 
 use std::borrow::BorrowMut;
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ pin_project! {
     pub struct CountedFuture<F> {
         #[pin]
         inner: F,
-        // Until there is a response.
+        // `None` once there is a response.
         exchange: Option<Arc<RequestRecord>>,
     }
 }
@@ -43,7 +43,7 @@ impl MetricsLayer {
         Self(Arc::new(RequestCounter(requests)))
     }
 
-    /// What counts, where it is told of every request's end.
+    /// Returns the observer that counts each request at its end.
     pub fn watcher(&self) -> Arc<dyn CompletionObserver> {
         Arc::clone(&self.0) as Arc<dyn CompletionObserver>
     }
@@ -92,7 +92,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        // In place: a response is large, and would be moved twice.
+        // The response stays in place: it is large, and would be moved twice.
         let mut polled = this.inner.poll(cx);
         if polled.is_pending() {
             return Poll::Pending;

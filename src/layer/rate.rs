@@ -1,6 +1,6 @@
-//! Refuses callers that ask more often than they may, or that have their share of the requests served at a time.
+//! Refuses callers that send too many requests, or that have their share of the places.
 //!
-//! Callers are told apart as [`Caller`] has it. A batch is one request: what is in it is bounded by `batch.max_entries`.
+//! Callers are told apart as [`Caller`] defines it. A batch is one request: `batch.max_entries` limits its contents.
 
 mod buckets;
 
@@ -25,17 +25,18 @@ use crate::request::context::RequestContext;
 use crate::request::places::Places;
 use buckets::Buckets;
 
-/// Callers that are remembered, at most: about 4 MB. Beyond it those are forgotten who used least of what they may.
+/// The most callers that are remembered: about 4 MB. Beyond it, those that have used the least of their limit are
+/// forgotten.
 const CALLERS: usize = 1 << 17;
 
-/// Makes [`Rate`]; all that it makes share the buckets.
+/// Makes [`Rate`] services, which share the buckets.
 #[derive(Clone)]
 pub struct RateLayer {
     rates: Option<Arc<Rates>>,
     places: Option<Arc<Places>>,
 }
 
-/// The service.
+/// The service of [`RateLayer`].
 pub type Rate<S> = GuardService<S, RateLayer>;
 
 /// A token bucket for each caller.
@@ -47,17 +48,17 @@ pub struct Rates {
 
 type Limiter<C> = RateLimiter<u64, Buckets, C, NoOpMiddleware<Duration>>;
 
-/// Time since the limiter was made.
+/// A clock that begins when the limiter is made.
 struct LimiterClock(Instant);
 
 impl RateLayer {
-    /// `None`: every caller may ask as often as it likes, and the layer does nothing.
+    /// Limits callers to `rates`; `None` stands for no limit, and the layer does nothing then.
     pub fn new(rates: Option<Arc<Rates>>) -> Self {
         let places = None;
         Self { rates, places }
     }
 
-    /// The same, where a caller may not have more of these places than its share either.
+    /// Also limits each caller to its share of `places`.
     #[must_use]
     pub fn sharing(self, places: Arc<Places>) -> Self {
         Self {
@@ -77,7 +78,8 @@ impl<S> Layer<S> for RateLayer {
 
 impl Guard for RateLayer {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Error> {
-        // First: a caller that is told to ask less often learns more than one that is told to wait.
+        // The rate is checked first: a caller that is told to send less often learns more than one that is told to
+        // wait.
         if let Some(rates) = &self.rates
             && let Err(wait) = rates.take(&Caller::of(request))
         {
@@ -92,7 +94,7 @@ impl Guard for RateLayer {
     }
 }
 
-/// Counts a request to its caller, or refuses it where that one has its share already.
+/// Counts a request toward its caller's share, or refuses it if the caller has its share already.
 fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
     let exchange = RequestContext::of(request.extensions()).exchange.as_ref();
     if exchange.is_none_or(|exchange| places.count(&Caller::of(request), exchange)) {
@@ -105,7 +107,7 @@ fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
 }
 
 impl Rates {
-    /// The buckets for `setting`; those of `before`, as they are, where it is the same.
+    /// Returns the buckets for `setting`, those of `before` if the setting is the same; `None` if there is no limit.
     pub fn renew(setting: Option<RateLimit>, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         let setting = setting?;
         match before {
@@ -126,10 +128,10 @@ impl Rates {
         }
     }
 
-    /// Takes one request out of the caller's bucket, or says how long it must wait.
+    /// Takes one request out of the caller's bucket; the error is the time to wait.
     ///
-    /// The bucket is found by a hash with a secret key: nobody can choose a name that meets another's bucket, and
-    /// among the callers that are remembered two meet by accident once in billions of runs.
+    /// The bucket is found by a hash with a secret key. So no caller can choose a name that shares another's bucket,
+    /// and among the callers that are remembered two share one by accident once in billions of runs.
     fn take(&self, caller: &Caller<'_>) -> Result<(), Duration> {
         let key = self.hasher.hash_one(caller);
         self.limiter
@@ -157,14 +159,14 @@ impl Rates {
     }
 }
 
-/// Rounded up, for whoever comes back too early is refused again.
+/// Rounds up to whole seconds, because a caller that comes back too early is refused again.
 fn seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 fn quota(setting: RateLimit) -> Quota {
     let one = (setting.period / setting.requests.max(1)).max(Duration::from_nanos(1));
-    // What a whole bucket is worth in nanoseconds must fit in 64 bits, with room for a clock that goes on.
+    // The value of a full bucket in nanoseconds must fit in 64 bits, with room for a clock that goes on.
     let most = u64::MAX / 4 / u64::try_from(one.as_nanos()).unwrap_or(u64::MAX);
     let burst = u32::try_from(most).unwrap_or(u32::MAX).min(setting.burst);
     Quota::with_period(one)

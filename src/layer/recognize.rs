@@ -1,6 +1,7 @@
-//! From a request line to an operation and the identifier it names; or the answer that there is none.
+//! Finds the operation and the identifier of a request line, or refuses the request.
 //!
-//! It comes before authentication, so that a caller without a token learns only which routes exist.
+//! The layer comes before authentication, so that a caller without a token learns only which routes
+//! exist.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,7 @@ use crate::request::context::RequestContext;
 #[derive(Clone, Copy, Debug)]
 pub struct RecognizeLayer;
 
-/// The service. Notes the operation and, where the path names one, the [`Identifier`].
+/// The service. Notes the operation and, if the path names one, the [`Identifier`].
 pub type Recognize<S> = GuardService<S, RecognizeLayer>;
 
 impl<S> Layer<S> for RecognizeLayer {

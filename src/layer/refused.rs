@@ -1,4 +1,4 @@
-//! The answer of a layer that goes no further.
+//! The future of a request that a layer refuses.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,8 @@ use http::Response;
 use crate::body::Body;
 use crate::error::Error;
 
-/// A refusal, there at once. As small as its error: it takes no more room in a request's future than what goes on.
+/// A refusal, ready at once. It is as small as its error, so that it takes no more room in a request's future than
+/// an admitted request.
 pub struct RefusedFuture(Option<Error>);
 
 impl RefusedFuture {
@@ -21,7 +22,7 @@ impl Future for RefusedFuture {
     type Output = Result<Response<Body>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        // Nobody polls a future again that was ready.
+        // A future is not polled again after it was ready.
         self.0
             .take()
             .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))

@@ -1,8 +1,8 @@
 //! The only place where an error becomes a response.
 //!
-//! The caller gets the contract's shape; the log gets the cause. A panic further in is an error like any other:
-//! the client gets a 500, and other requests on its connection go on. A panic inside of a body that already
-//! streams ends its connection.
+//! The caller gets the contract's format; the log gets the cause. A panic further in is an error like any
+//! other: the client gets a 500, and other requests on its connection go on. A panic inside of a body that
+//! already streams ends its connection.
 
 use std::any::Any;
 use std::borrow::BorrowMut;
@@ -25,7 +25,7 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::request::RequestRecord;
 
-/// A longer path is cut in `instance`.
+/// The longest path in `instance`, in bytes; a longer one is cut.
 const MAX_INSTANCE: usize = 1024;
 
 /// Makes [`Rescue`].
@@ -37,21 +37,21 @@ pub struct RescueLayer;
 pub struct Rescue<S>(S);
 
 pin_project! {
-    /// A response, whatever happens.
+    /// The future of a response; it never fails.
     pub struct RescueFuture<F> {
         #[pin]
         inner: Call<F>,
-        // All of the URI that an error shows.
+        // The part of the URI from which an error shows the path.
         path: Option<PathAndQuery>,
         exchange: Arc<RequestRecord>,
     }
 }
 
 pin_project! {
-    /// A request handed to the inner service.
+    /// A call of the inner service.
     #[project = CallProjection]
     enum Call<F> {
-        /// It runs.
+        /// The inner service is running.
         Future { #[pin] future: F },
         /// The inner service panicked before there was a future.
         Panicked { error: Option<Error> },
@@ -63,7 +63,7 @@ pin_project! {
 struct ErrorBody<'a> {
     error: &'a str,
     code: u8,
-    /// Empty where `error` says it all.
+    /// The second sentence; empty if `error` says it all.
     detail: &'a str,
     instance: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ where
     type Error = Infallible;
     type Future = RescueFuture<S::Future>;
 
-    /// A stack that refuses instead of waiting is always ready.
+    /// Always ready, because the stack refuses instead of waiting.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -118,8 +118,8 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // What a panic leaves half done is never looked at again: the inner future is not polled any more.
-        // A response is large: it is put where it belongs, and not handed out of the closure.
+        // State that a panic leaves half done is never used again, because the inner future is not polled any
+        // more. A response is large, so it is written to its place instead of being returned from the closure.
         let mut answer = None;
         match this.inner.project() {
             CallProjection::Panicked { error } => answer = error.take().map(Err),
@@ -146,7 +146,7 @@ where
     }
 }
 
-/// The response that an error becomes.
+/// Makes the response that an error becomes.
 fn respond(error: &Error, path: &str) -> Response<Body> {
     let shape = ErrorBody {
         error: error.message(),
@@ -173,7 +173,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::internal("the gateway failed on this request", cause)
 }
 
-/// Tells the log what the caller is not told.
+/// Logs an error, with the cause that the caller is not told.
 fn report(error: &Error, exchange: &RequestRecord) {
     let id = exchange.id();
     let operation = exchange
@@ -188,7 +188,7 @@ fn report(error: &Error, exchange: &RequestRecord) {
     }
 }
 
-/// An error's causes, outermost first.
+/// Returns an error's causes, outermost first.
 fn causes(error: &Error) -> String {
     let mut text = String::new();
     let mut next = error.source();

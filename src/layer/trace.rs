@@ -1,6 +1,6 @@
 //! Opens the record of a request, gives it its id and its place in a trace, and writes the access log.
 //!
-//! The id is the caller's `x-request-id` where that is sane, else the trace's; it goes to the catalog and back to
+//! The id is the caller's `x-request-id` if that is valid, otherwise the trace's; it goes to the catalog and back to
 //! the caller. A W3C `traceparent` is continued or started. Tokens, paths and bodies are never logged.
 
 mod access;
@@ -25,7 +25,7 @@ use crate::telemetry::Log;
 use access::AccessLog;
 use server::ServerSpan;
 
-/// A caller's id may have so many characters, all visible ASCII.
+/// The most characters of a caller's id, all of them visible ASCII.
 const MAX_ID: usize = 64;
 
 /// Makes [`Trace`].
@@ -50,13 +50,14 @@ pin_project! {
         inner: F,
         id: HeaderValue,
         span: Span,
-        // Where the time of the response is wanted.
+        // `None` if the time of the response is not needed.
         timed: Option<Arc<RequestRecord>>,
     }
 }
 
 impl TraceLayer {
-    /// With an access log and somebody who records traces, or without. `others` are told of each request's end, too.
+    /// Creates the layer. `access_log` and `recorder` are `None` if there is no access log and no recording of
+    /// traces. `others` observe each request's end, too.
     pub fn new(
         access_log: Option<Log>,
         recorder: Option<Arc<dyn Recorder>>,
@@ -98,7 +99,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // It is large: from here on it stays where it is, instead of being moved by each layer.
+        // A request is large: boxed, it stays where it is instead of being moved by each layer.
         let mut request = Box::new(request);
         let layer = &self.layer;
         let head = head(&mut request, layer.logs, layer.recorder.as_ref());
@@ -128,7 +129,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _in_span = this.span.enter();
-        // In place: a response is large, and would be moved twice.
+        // The response stays in place: it is large, and would be moved twice.
         let mut polled = this.inner.poll(cx);
         if polled.is_pending() {
             return Poll::Pending;
@@ -144,7 +145,7 @@ where
     }
 }
 
-/// What the head says; sets `x-request-id` and `traceparent` as the catalog is to see them.
+/// Reads the head of a request, and sets `x-request-id` and `traceparent` as the catalog is to see them.
 fn head(
     request: &mut Request<Body>,
     logged: bool,
@@ -180,8 +181,8 @@ fn head(
     }
 }
 
-/// Which of the headers that matter here were sent. Few requests have any: one pass over the names costs less than
-/// to look for each.
+/// The relevant headers that were sent. Few requests have any, so one pass over the names costs less than a lookup
+/// of each.
 #[derive(Default)]
 struct Sent {
     parent: bool,
@@ -192,7 +193,7 @@ struct Sent {
 impl Sent {
     fn among(headers: &HeaderMap) -> Self {
         let mut sent = Self::default();
-        // As names: those that the library knows by number differ from these at once.
+        // The comparison is by name: standard names, which the library knows by number, differ at once.
         for name in headers.keys() {
             sent.parent |= *name == TRACEPARENT;
             sent.state |= *name == TRACESTATE;
@@ -202,7 +203,7 @@ impl Sent {
     }
 }
 
-/// The value of a header that was sent exactly once.
+/// Returns the value of a header that was sent exactly once; `None` otherwise.
 fn only<'a>(headers: &'a HeaderMap, sent: bool, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(sent.then_some(name)?).iter();
     let first = values.next()?;

@@ -1,8 +1,8 @@
-//! Whose request it is, where callers are told apart: to limit how often they ask, and how much they take.
+//! Callers, told apart to limit how many requests they send and how many places they take.
 //!
-//! A caller is the subject of its token, together with who issued it, or the subject of its certificate. Where there is
-//! neither it is the address the connection comes from; of an IPv6 address the first 64 bits, since a single host has
-//! all that follow.
+//! A caller is the subject of its token, together with the issuer, or the subject of its certificate. If there is
+//! neither, it is the address that the connection comes from; of an IPv6 address the first 64 bits, because a single
+//! host has all addresses that begin with them.
 
 use std::net::IpAddr;
 
@@ -10,24 +10,24 @@ use http::Request;
 
 use crate::request::context::RequestContext;
 
-/// One who asks.
+/// The caller of a request.
 #[derive(Hash)]
 pub enum Caller<'r> {
     /// The subject of a token or a certificate.
     Subject {
-        /// Who says so.
+        /// The issuer that vouches for the subject.
         issuer: &'r str,
-        /// Its name there.
+        /// The subject's name at that issuer.
         subject: &'r str,
     },
-    /// Nobody who is known, from this address.
+    /// An unknown caller at this address.
     Address(IpAddr),
-    /// Nobody who is known, from nowhere.
+    /// An unknown caller without an address.
     Unknown,
 }
 
 impl<'r> Caller<'r> {
-    /// Who sent a request.
+    /// Returns the caller of a request.
     pub fn of<B>(request: &'r Request<B>) -> Self {
         let learned = RequestContext::of(request.extensions());
         match &learned.principal {
@@ -41,12 +41,12 @@ impl<'r> Caller<'r> {
         }
     }
 
-    /// A subject.
+    /// Returns the caller that is this subject.
     pub fn of_subject(issuer: &'r str, subject: &'r str) -> Self {
         Self::Subject { issuer, subject }
     }
 
-    /// Somebody at an address.
+    /// Returns the caller that is only known by this address.
     pub fn at(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),

@@ -1,4 +1,4 @@
-//! What the layers learn of a request, on its way in.
+//! The facts that the layers learn about a request on its way in.
 
 use std::sync::Arc;
 
@@ -11,25 +11,26 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::principal::Principal;
 
-/// What is known of a request so far, each fact by the layer that learns it. One request extension for all of them:
-/// each extension costs every request memory of its own and a place in a table.
+/// The facts that are known about a request so far, each noted by the layer that learns it. All are in one request
+/// extension, because each extension costs every request memory of its own and a place in a table.
 #[derive(Clone, Default)]
 pub struct RequestContext {
-    /// Who is at the other end of the connection.
+    /// The client at the other end of the connection.
     pub peer: Option<Peer>,
-    /// The record of the request and its answer.
+    /// The record of the request and its response.
     pub exchange: Option<Arc<RequestRecord>>,
-    /// What is asked.
+    /// The operation that the client requests.
     pub operation: Option<Operation>,
-    /// What the path names: as the client spells it, and once it is on its way to a catalog as the catalog does.
+    /// The identifier in the path: as the client spells it, and as the catalog spells it once the request is on its
+    /// way there.
     pub identifier: Option<Identifier>,
-    /// Whether the path spells its identifier with the delimiter that catalogs have by themselves.
+    /// True if the path spells its identifier with the delimiter that is the catalogs' default.
     pub has_default_delimiter: Option<bool>,
-    /// Who asks.
+    /// The caller.
     pub principal: Option<Principal>,
-    /// What accompanies it.
+    /// The context that accompanies the request.
     pub context: Option<Context>,
-    /// Why no server may take it for a request.
+    /// The reason why the request is malformed, and must be refused.
     pub malformed: Option<&'static str>,
 }
 
@@ -45,17 +46,17 @@ static NOTHING: RequestContext = RequestContext {
 };
 
 impl RequestContext {
-    /// What is known of a request with these extensions.
+    /// Returns the facts in these extensions; without any, an empty set.
     pub fn of(extensions: &Extensions) -> &Self {
         extensions.get().unwrap_or(&NOTHING)
     }
 
-    /// The same, for whoever knows more.
+    /// Returns the facts in these extensions, to add more.
     pub fn more(extensions: &mut Extensions) -> &mut Self {
         extensions.get_or_insert_default()
     }
 
-    /// Adds what concerns a catalog as extensions of their own, for those that do not know of this type.
+    /// Adds the facts that concern a catalog as extensions of their own, for readers that do not know this type.
     pub fn spread(extensions: &mut Extensions) {
         let known = Self::of(extensions).clone();
         set(extensions, known.peer);

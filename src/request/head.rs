@@ -1,4 +1,4 @@
-//! What the head of a request tells those who follow it.
+//! The facts from the head of a request, for its observers.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use http::{HeaderValue, Method, Version};
 use super::span::{Recorder, TraceContext};
 use crate::protocol::trace::SpanContext;
 
-/// What is known of a request from its head alone.
+/// The facts that are known from the head of a request alone.
 #[derive(Clone)]
 pub struct RequestHead {
-    /// Its id.
+    /// The request's id.
     pub id: HeaderValue,
     /// The gateway's own span.
     pub span: SpanContext,
-    /// The caller's span, where it sent one.
+    /// The caller's span; `None` if it sent none.
     pub parent: Option<SpanContext>,
-    /// Whether somebody will want to know more of it than is counted.
+    /// True if an observer needs more than the counters.
     pub told: bool,
-    /// The client's IP address, where it is told.
+    /// The client's IP address; `None` if it is not recorded.
     pub client: Option<HeaderValue>,
-    /// Its method.
+    /// The method.
     pub method: Method,
-    /// How the client speaks.
+    /// The client's HTTP version.
     pub version: Version,
-    /// Where its spans go, if its trace is recorded.
+    /// The receiver of its spans; `None` if its trace is not recorded.
     pub recorder: Option<Arc<dyn Recorder>>,
 }
 
@@ -34,7 +34,7 @@ impl RequestHead {
         self.id.to_str().unwrap_or("")
     }
 
-    /// The place in the trace that the request's parts have; `None`: it is not recorded.
+    /// The place in the trace for the request's parts; `None` if it is not recorded.
     pub fn traced(&self) -> Option<TraceContext> {
         let recorder = self.recorder.as_ref()?;
         Some(TraceContext::new(self.span, Arc::clone(recorder)))

@@ -1,4 +1,4 @@
-//! The request that the gateway's own questions to catalogs are asked for.
+//! The client's request for which the gateway sends an internal request to a catalog.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -10,8 +10,8 @@ use super::{CatalogWait, RequestHead, RequestRecord};
 use crate::protocol::trace::{REQUEST_ID, TRACEPARENT};
 use crate::request::context::RequestContext;
 
-/// The request that a question is asked for: what the question carries of it, and who is told of the wait. It may be
-/// over by then. The default: none, the question is the gateway's own.
+/// The request for which an internal request is sent. The internal request carries its id, and the wait is noted in
+/// its record; it may be over by then. The default is none: the internal request is the gateway's own.
 #[derive(Clone, Default)]
 pub struct Origin(Option<Arc<Request>>);
 
@@ -20,7 +20,7 @@ struct Request {
     exchange: Weak<RequestRecord>,
 }
 
-/// Its id; never what else its head says.
+/// Shows the id, and nothing else from the head.
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = self.0.as_ref().map(|request| request.head.id());
@@ -29,7 +29,7 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// The request with these extensions.
+    /// Returns the origin of a request with these extensions.
     pub fn of(extensions: &Extensions) -> Self {
         if let Some(origin) = extensions.get::<Self>() {
             return origin.clone();
@@ -43,7 +43,7 @@ impl Origin {
         }))
     }
 
-    /// Where the spans of a request with these extensions go; `None`: nowhere.
+    /// Returns the place in the trace of a request with these extensions; `None` if it is not recorded.
     pub fn traced_of(extensions: &Extensions) -> Option<TraceContext> {
         match extensions.get::<Self>() {
             Some(origin) => origin.traced(),
@@ -55,7 +55,7 @@ impl Origin {
         }
     }
 
-    /// Lets a question carry the request's id and its place in the trace.
+    /// Sets the request's id and its place in the trace in the headers of an internal request.
     pub fn label(&self, headers: &mut HeaderMap) {
         if let Some(request) = &self.0 {
             headers.insert(REQUEST_ID, request.head.id.clone());
@@ -63,12 +63,13 @@ impl Origin {
         }
     }
 
-    /// A catalog is waited for until what this returns is dropped; `None`: nobody waits.
+    /// Begins a wait for a catalog, which lasts until the returned value is dropped; `None` if no request waits, or
+    /// waits are not recorded.
     pub fn waiting(&self) -> Option<CatalogWait> {
         self.0.as_ref()?.exchange.upgrade()?.waiting()
     }
 
-    /// Where the spans of its questions go; `None`: nowhere.
+    /// The place in the trace for internal requests; `None` if it is not recorded.
     pub fn traced(&self) -> Option<TraceContext> {
         self.0.as_ref()?.head.traced()
     }

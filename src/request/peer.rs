@@ -1,4 +1,4 @@
-//! The client's address, as catalogs are told it.
+//! The client's address, in the form in which catalogs get it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use crate::protocol::principal::Principal;
 
-/// Who is at the other end of a client connection. Made once for each connection; cheap to clone.
+/// The client at the other end of a connection. Made once for each connection; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<PeerInfo>);
 
@@ -20,7 +20,7 @@ struct PeerInfo {
 }
 
 impl Peer {
-    /// The peer at `address`; `secure` when it came over TLS.
+    /// Creates the peer at `address`; `secure` is true if it came over TLS.
     pub fn new(address: SocketAddr, secure: bool) -> Self {
         let proto = if secure { "https" } else { "http" };
         let (plain, node) = match address.ip().to_canonical() {
@@ -39,19 +39,19 @@ impl Peer {
         }))
     }
 
-    /// The same, with a client certificate of this subject that was verified.
+    /// Adds a client certificate of this subject that was verified.
     #[must_use]
     pub fn certified(mut self, subject: &str) -> Self {
         Arc::make_mut(&mut self.0).certified = Some(Principal::certified(subject));
         self
     }
 
-    /// Who it is by its certificate alone.
+    /// The principal that its certificate alone proves; `None` if it has none.
     pub fn holder(&self) -> Option<&Principal> {
         self.0.certified.as_ref()
     }
 
-    /// Its address.
+    /// The client's address.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }

@@ -1,7 +1,8 @@
-//! The places among the requests that are served at a time, and each caller's share of them.
+//! The places of requests that are served at a time, and each caller's share of them.
 //!
-//! As long as half of them are free nobody's share is counted, so that it costs nothing. Beyond that a caller may have
-//! only so many more: requests that take long by design, as bodies that come in byte by byte do, leave places to others.
+//! Shares are not counted as long as half of the places are free, so that they cost nothing. Beyond that a caller may
+//! have only so many more: requests that take long by design, as bodies that come in byte by byte do, leave places to
+//! others.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -10,24 +11,25 @@ use super::caller::Caller;
 use super::{CompletionObserver, RequestRecord};
 use crate::body::End;
 
-/// Callers that are told apart, about; two that are not have one share. Which are, nobody can choose.
+/// The number of callers that are told apart, roughly. Two callers in one slot have one share; no caller can choose
+/// which two.
 const SLOTS: usize = 1 << 12;
-/// Of fewer places nobody has a share: a single caller could not use them otherwise.
+/// The fewest places of which callers have shares. With fewer, a single caller could not use them.
 const FEWEST: usize = 16;
 
-/// The places.
+/// The places of requests that are served at a time.
 pub struct Places {
     taken: AtomicUsize,
     all: AtomicUsize,
-    /// How much of them one caller may have, as a percentage.
+    /// The most that one caller may have of them, in percent.
     share: AtomicU32,
-    /// How many places beyond the first half each caller has.
+    /// The number of places beyond the first half that each caller has.
     slots: Box<[AtomicU32]>,
     hasher: RandomState,
 }
 
 impl Places {
-    /// So many, of which one caller has `share` percent at most.
+    /// Creates `all` places, of which one caller has at most `share` percent.
     pub fn new(all: usize, share: u32) -> Self {
         Self {
             taken: AtomicUsize::new(0),
@@ -38,19 +40,19 @@ impl Places {
         }
     }
 
-    /// From now on so many; requests that are being served go on.
+    /// Changes the number of places and the share; requests that are being served go on.
     pub fn set(&self, all: usize, share: u32) {
         self.all.store(all, Ordering::Relaxed);
         self.share.store(share, Ordering::Relaxed);
     }
 
-    /// How many more requests may come now.
+    /// The number of places that are free now.
     pub fn free(&self) -> usize {
         let all = self.all.load(Ordering::Relaxed);
         all.saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
-    /// Takes one; `false`: there is none.
+    /// Takes a place; false if there is none.
     pub fn take(&self) -> bool {
         if self.taken.fetch_add(1, Ordering::Relaxed) < self.all.load(Ordering::Relaxed) {
             return true;
@@ -59,7 +61,7 @@ impl Places {
         false
     }
 
-    /// Whether more than half are taken, so that shares count.
+    /// True if more than half of the places are taken, so that shares count.
     pub fn is_scarce(&self) -> bool {
         let all = self.all.load(Ordering::Relaxed);
         self.taken.load(Ordering::Relaxed) > all / 2
@@ -67,7 +69,7 @@ impl Places {
             && self.share.load(Ordering::Relaxed) < 100
     }
 
-    /// Counts the place of `exchange` to its caller; `false`: that one has its share already.
+    /// Counts the place of `exchange` toward its caller's share; false if the caller has its share already.
     pub fn count(&self, caller: &Caller<'_>, exchange: &RequestRecord) -> bool {
         let all = self.all.load(Ordering::Relaxed);
         let share = self.share.load(Ordering::Relaxed) as usize;

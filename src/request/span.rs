@@ -1,7 +1,7 @@
-//! Finished spans of a trace, as whoever records them is told.
+//! Finished spans of a trace, in the form that a recorder gets.
 //!
-//! Names of facts are those of OpenTelemetry's semantic conventions; the gateway's own begin with `nsgate.`. Never
-//! among them: tokens, context, bodies, paths, which hold identifiers.
+//! Names of facts are those of OpenTelemetry's semantic conventions; the gateway's own begin with `nsgate.`.
+//! Tokens, context, bodies, and paths, which hold identifiers, are never among them.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,61 +11,61 @@ use http::HeaderValue;
 use crate::protocol::operation::Operation;
 use crate::protocol::trace::SpanContext;
 
-/// Where finished spans go. It must not make anybody wait.
+/// The receiver of finished spans. It must not block.
 pub trait Recorder: Send + Sync {
-    /// Takes a span, or loses it.
+    /// Takes a span, or drops it.
     fn record(&self, span: Span);
 }
 
 /// A piece of work that is over.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// Itself.
+    /// The place of this span in the trace.
     pub context: SpanContext,
-    /// What it is a part of; `None`: a whole trace.
+    /// The span that it is a part of; `None` if it is the first of its trace.
     pub parent: Option<Parent>,
-    /// Its part in a conversation.
+    /// The role in the exchange of requests.
     pub role: Role,
-    /// What was done.
+    /// The name of the work.
     pub name: String,
-    /// When it was over.
+    /// The time at which it ended.
     pub ended: SystemTime,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
-    /// What else is known.
+    /// Further facts about the work.
     pub facts: Vec<(&'static str, Fact)>,
 }
 
 /// The span that another one is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// Its id.
+    /// The id of that span.
     pub span: u64,
-    /// Somebody else's.
+    /// True if the span is another process's.
     pub remote: bool,
 }
 
-/// A span's part in a conversation.
+/// The role of a span in the exchange of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Answers somebody.
+    /// Serves a request.
     Server,
-    /// Asks somebody.
+    /// Sends a request.
     Client,
-    /// Neither.
+    /// Does neither.
     Internal,
 }
 
 /// The value of a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// One of a few words.
+    /// One of a few fixed words.
     Word(&'static str),
     /// A configured name.
     Name(Arc<str>),
-    /// As it came in a header.
+    /// The value of a header, as it came.
     Header(HeaderValue),
     /// Any text.
     Text(String),
@@ -73,7 +73,7 @@ pub enum Fact {
     Number(u64),
 }
 
-/// The place in a trace that further work is a part of, and where its spans go.
+/// The place in a trace that further work is a part of, and the receiver of its spans.
 #[derive(Clone)]
 pub struct TraceContext {
     context: SpanContext,
@@ -92,7 +92,7 @@ impl TraceContext {
         Self { context, recorder }
     }
 
-    /// Begins a part of it.
+    /// Begins a span that is a part of it.
     pub fn begin(&self) -> OpenSpan {
         OpenSpan {
             traced: Self {
@@ -104,7 +104,7 @@ impl TraceContext {
         }
     }
 
-    /// A part of it took so long until now.
+    /// Records a part of it that took so long until now.
     pub fn took(&self, name: impl Into<String>, took: Duration) {
         self.recorder.record(Span {
             context: self.context.child(),
@@ -123,12 +123,12 @@ impl TraceContext {
 }
 
 impl OpenSpan {
-    /// Its own place in the trace.
+    /// The span's own place in the trace.
     pub fn context(&self) -> SpanContext {
         self.traced.context
     }
 
-    /// It is over.
+    /// Ends the span and records it.
     pub fn end(&self, role: Role, name: String, failed: bool, facts: Vec<(&'static str, Fact)>) {
         self.traced.recorder.record(Span {
             context: self.traced.context,
@@ -146,7 +146,7 @@ impl OpenSpan {
     }
 }
 
-/// The path of an operation with its parameters left open (`http.route`); `None` for an unlisted one.
+/// Returns the path of an operation with its parameters left open (`http.route`); `None` for an unlisted one.
 pub fn route(operation: Operation) -> Option<&'static str> {
     static ROUTES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let all = Operation::LISTED.iter();

@@ -1,4 +1,4 @@
-//! How long a request waited for catalogs, however many of them were asked side by side.
+//! Measures how long a request waits for catalogs; waits side by side count once.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 /// The time in which at least one catalog was waited for.
 #[derive(Default)]
 pub(super) struct WaitClock {
-    /// Questions under way.
+    /// The number of requests to catalogs that are running.
     open: AtomicU32,
-    /// When the first of them began, in nanoseconds of the request.
+    /// The time at which the first of them began, in nanoseconds since the client's request began.
     since: AtomicU64,
-    /// What is over, in nanoseconds.
+    /// The time of the waits that are over, in nanoseconds.
     total: AtomicU64,
 }
 
 impl WaitClock {
-    /// One more question is under way, `now` after the request began.
+    /// Notes that one more request to a catalog runs, `now` after the client's request began.
     pub(super) fn began(&self, now: Duration) {
         if self.open.fetch_add(1, Ordering::AcqRel) == 0 {
             self.since.store(nanos(now), Ordering::Release);
         }
     }
 
-    /// One is over.
+    /// Notes that one of them has ended.
     pub(super) fn ended(&self, now: Duration) {
         let since = self.since.load(Ordering::Acquire);
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -31,7 +31,7 @@ impl WaitClock {
         }
     }
 
-    /// All of it; a question still under way at `now` counts until then.
+    /// Returns the time of all waits; one that still runs at `now` counts until then.
     pub(super) fn total(&self, now: Duration) -> Duration {
         let over = self.total.load(Ordering::Relaxed);
         let under_way = match self.open.load(Ordering::Acquire) {

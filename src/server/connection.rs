@@ -1,7 +1,8 @@
-//! One client connection: which HTTP it speaks, the bounds it is held to, and the requests that go into the stack.
+//! One client connection: its HTTP version, its limits, and the requests that go into the stack.
 //!
 //! HTTP/1.1 and HTTP/2 by prior knowledge are told apart by the first bytes (RFC 9113, section 3.3). There is no timer
-//! for a connection or a request: a connection keeps a [`ConnectionState`], and whoever keeps the connections looks at it.
+//! for a connection or a request: each connection keeps a [`ConnectionState`], and the listener checks all of them from
+//! time to time.
 
 mod direct;
 mod frames;
@@ -43,26 +44,29 @@ use inspected::Inspector;
 use io::Io;
 use lines::RequestScanner;
 
-/// What opens an HTTP/2 connection (RFC 9113, section 3.4).
+/// The bytes that open an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// To which an answer is written like to any other that is plain: hyper answers only what it has read.
+/// The shortest request. hyper gets it in place of one that has its response already, because hyper writes a response
+/// only to a request that it has read.
 const SHORTEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
-/// Requests of one HTTP/2 connection at a time.
+/// The most requests of one HTTP/2 connection at a time.
 const MAX_STREAMS: u32 = 256;
-/// What an HTTP/2 client may send of one request before anybody reads it …
+/// The flow-control window of one HTTP/2 stream, in bytes: the most that a client may send of a request before it is
+/// read.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// … and of all of a connection's: one whose catalog does not read leaves room for the others.
+/// The flow-control window of one HTTP/2 connection, in bytes. It is larger than that of a stream, so that a request
+/// whose catalog does not read leaves room for the others.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Held of an answer that an HTTP/2 client does not take.
+/// The most bytes that are buffered of a response that an HTTP/2 client does not read.
 const SEND_BUFFER: usize = 128 << 10;
-/// How often a quiet HTTP/2 client is asked whether it is still there.
+/// The interval of pings that check whether a quiet HTTP/2 client is still there.
 const PING_EVERY: Duration = Duration::from_secs(60);
-/// Read ahead of one HTTP/1.1 connection, and held of what it does not take, at most (unless its headers may be
-/// longer). Only where that much comes at once: a smaller one costs more system calls for a body that streams, a larger
-/// one more memory for clients that do not read.
+/// The most bytes that hyper reads ahead on one HTTP/1.1 connection, and that it buffers of a response that the client
+/// does not read. Longer headers raise it. A buffer grows to this size only if that much comes at once: a smaller one
+/// costs more system calls for a body that streams, a larger one more memory for clients that do not read.
 const READ_AHEAD: usize = 256 << 10;
 
-/// How connections are spoken with. One for a listener.
+/// The HTTP settings for the connections of one listener.
 #[derive(Clone)]
 pub struct Protocols {
     http1: http1::Builder,
@@ -70,12 +74,12 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// With the bounds of `limits`. Longer headers are answered with 431.
+    /// Creates settings with the limits of `limits`. Requests with longer headers get 431.
     pub fn new(limits: &Limits) -> Self {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            // The pulse does this, without a timer for each request.
+            // `ConnectionState` enforces this timeout, without a timer for each request.
             .header_read_timeout(None)
             .max_header_size(limits.header_bytes)
             // The line that ends the headers must fit as well.
@@ -86,7 +90,7 @@ impl Protocols {
         }
     }
 
-    /// For one connection.
+    /// Returns the settings for one HTTP/2 connection.
     fn http2(&self, pulse: &Arc<ConnectionState>) -> http2::Builder<StreamExecutor> {
         let mut http2 = http2::Builder::new(StreamExecutor::new(pulse));
         http2
@@ -100,8 +104,8 @@ impl Protocols {
         http2
     }
 
-    /// Serves a connection until it ends, by itself or as `pulse` is ordered. Answers with why, where what came over it
-    /// could not be read as a request: nobody else hears of that.
+    /// Serves a connection until it ends by itself or `pulse` orders its end. Returns the error if its bytes could not
+    /// be parsed as a request, because nothing else reports that.
     ///
     /// `stack` is always ready: it refuses instead of waiting.
     pub async fn serve<T, S>(
@@ -144,11 +148,11 @@ impl Protocols {
             })
             .await
         };
-        // How else a connection ends is of no interest to anyone: its requests have been counted.
+        // No other end of a connection is reported: its requests have been counted.
         if http2? {
             let inspector = Inspector::Http2(Frames::after(PREFACE.len()));
             let io = Io::new(stream, start, Arc::clone(pulse), inspector);
-            // Boxed, or it would make the task of an HTTP/1.1 connection large.
+            // Boxed, so that the task of an HTTP/1.1 connection stays small.
             Box::pin(self.speak_http2(io, door, pulse)).await;
             None
         } else {
@@ -157,8 +161,9 @@ impl Protocols {
         }
     }
 
-    /// Plain requests are served by this task itself. Anything else is hyper's, and all that follows until a pause:
-    /// then nothing is kept but the stream, since hyper's buffers are more than all else that a connection takes.
+    /// Serves plain requests in this task. Passes any other request to hyper, and all that follow it until the
+    /// connection is idle. Then it keeps nothing but the stream, because hyper's buffers are larger than everything
+    /// else that a connection holds.
     async fn speak_http1<T, S>(
         &self,
         mut stream: T,
@@ -192,7 +197,7 @@ impl Protocols {
             let parts = connection.into_parts();
             (stream, door, start) = (parts.io.into_inner(), parts.service, parts.read_buf);
             if start.is_empty() {
-                // Even empty it keeps hyper's buffer.
+                // Even an empty `Bytes` keeps hyper's buffer alive.
                 start = Bytes::new();
             }
         }
@@ -211,7 +216,7 @@ impl Protocols {
         let mut connection = pin!(self.http2(pulse).serve_connection(io, door));
         let mut told = false;
         let _ = poll_fn(|cx| {
-            // Unlike in HTTP/1.1, a request that is on its way already loses nothing by it.
+            // Unlike in HTTP/1.1, requests that are already on their way are not lost by this.
             let last = pulse.is_last() && !std::mem::replace(&mut told, true);
             if last || pulse.should_finish() {
                 connection.as_mut().graceful_shutdown();
@@ -222,7 +227,8 @@ impl Protocols {
     }
 }
 
-/// Ready when the connection is over, or cannot be read any further: `true` if it is to rest.
+/// Polls hyper's connection until it is over or cannot be read any further. Returns true if only the buffers are to be
+/// released, and false if the connection is over.
 fn poll_http1<I, B, S>(
     connection: &mut http1::Connection<I, S>,
     pulse: &ConnectionState,
@@ -236,14 +242,16 @@ where
     B::Error: Into<BoxError>,
 {
     let (mut connection, activity) = (Pin::new(connection), pulse.activity());
-    // Before any order: a goodbye ahead of what has come would leave that without an answer.
+    // Orders come after this: a shutdown before the bytes that have arrived are served would leave them without a
+    // response.
     if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
         return Poll::Ready(ended.map(|()| false));
     }
-    // If anything has moved, more may be to read than hyper has read, or what is left of a body: then it hangs up.
+    // After any activity there may be bytes that hyper has not read, or the rest of a body; hyper would close the
+    // connection.
     if pulse.should_rest() && pulse.activity() == activity {
-        // Whether there is a pause, hyper knows best: in one it ends at once, with nothing left to write. If there is
-        // none, the request that is served is the last.
+        // hyper knows best whether the connection is idle. If it is, it ends at once, with nothing left to write. If it
+        // is not, the request being served becomes the last.
         connection.as_mut().graceful_shutdown();
         return pulse
             .resting(|| connection.poll(cx))
@@ -256,7 +264,7 @@ where
     Poll::Pending
 }
 
-/// Reads into `start` until it is known whether it is the preface of HTTP/2.
+/// Reads into `start` until its bytes tell whether they are the HTTP/2 preface. Returns true if they are.
 async fn is_http2<T>(stream: &mut T, start: &mut Bytes) -> std::io::Result<bool>
 where
     T: AsyncRead + Unpin,

@@ -1,7 +1,7 @@
-//! Accepts connections, holds them to their number and their patience, and stops.
+//! Accepts connections, enforces their number and timeouts, and shuts them down.
 //!
-//! One thread accepts, and hands each connection to the worker that has the fewest. Beyond `limits.connections` nothing
-//! is accepted until one ends: newcomers wait in the system's bounded backlog.
+//! One thread accepts, and hands each connection to the worker that has the fewest. At `limits.connections` nothing is
+//! accepted until one ends: new connections wait in the system's bounded backlog.
 
 mod workers;
 
@@ -30,41 +30,42 @@ use crate::server::connection::{ConnectionState, Directive, IdleTracker, Protoco
 use crate::server::tls;
 use workers::{Stream, Workers};
 
-/// The wait after an accept that failed for want of something, such as file descriptors.
+/// The pause after an accept that failed for lack of a resource, such as file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// Connections without a request keep no buffers for one after this.
+/// The time without a request after which a connection releases its buffers.
 const BUFFER_RETENTION: Duration = Duration::from_secs(2);
-/// Connections without a request end after this: longer than clients commonly keep theirs, so that the client is the
-/// one who closes, and no request meets a connection that is just going away.
+/// The time without a request after which a connection is closed. It is longer than clients commonly keep theirs, so
+/// that the client closes first, and no request meets a connection that is just being closed.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long connections without a request are still there after the stop, for one that is on its way: whoever sends one
-/// is told that it was the last.
+/// The time that connections without a request stay open after the stop, for a request that is on its way. Its response
+/// tells the client that it was the last.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// A bound socket. Connections queue up from here on, and are accepted once it serves.
+/// A bound socket. Connections queue from here on, and are accepted once it serves.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     workers: Vec<Handle>,
 }
 
-/// How a listener serves: connections that are open go on as they began, new ones and all waits follow what is set.
+/// The settings of a listener. Open connections keep the protocols that they began with; new connections and all
+/// timeouts follow the current settings.
 #[derive(Clone)]
 pub struct Serving {
-    /// Open connections, at most.
+    /// The most connections that are open at a time.
     pub connections: usize,
-    /// How long a client may take to send headers.
+    /// The time that a client has to send headers.
     pub header_timeout: Duration,
-    /// How long nothing may move while a request is being served.
+    /// The time that nothing may move while a request is being served.
     pub stall_timeout: Duration,
-    /// How long what runs may go on after the stop.
+    /// The time that running requests have after the stop.
     pub drain_timeout: Duration,
-    /// What clients are met with before HTTP.
+    /// The TLS settings; `None` for connections without TLS.
     pub tls: Option<Arc<ServerConfig>>,
-    /// How HTTP is spoken.
+    /// The HTTP settings.
     pub protocols: Protocols,
-    /// Shows the open connections.
+    /// The gauge of open connections; `None` if they are not counted.
     pub gauge: Option<IntGauge>,
 }
 
@@ -83,7 +84,7 @@ struct OpenConnection {
 }
 
 impl Listener {
-    /// Binds `address`; port 0 lets the system choose.
+    /// Binds `address`. Port 0 lets the system choose the port.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
@@ -94,19 +95,19 @@ impl Listener {
         })
     }
 
-    /// Has its connections served by `workers`, the first of which is the one that is here.
+    /// Makes `workers` serve its connections. The first of them must be the current runtime.
     pub fn on(mut self, workers: &[Handle]) -> Self {
         self.workers = workers.to_vec();
         self
     }
 
-    /// The address it is bound to.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop` is ready, then stops accepting, lets what runs end within `drain_timeout`, and ends the
-    /// rest. Answers how many connections had to be ended.
+    /// Serves until `stop` is ready. Then stops accepting, gives running requests up to `drain_timeout`, and aborts the
+    /// rest. Returns the number of connections that were aborted.
     pub async fn serve<S>(
         self,
         serving: Arc<ArcSwap<Serving>>,
@@ -153,7 +154,8 @@ where
             tokio::select! {
                 biased;
                 () = &mut stop => {
-                    // Before newcomers are refused, so that whoever sees that they are can rely on it.
+                    // This comes before new connections are refused, so that a caller who sees a refusal can rely on
+                    // it.
                     self.order(Directive::CloseAfterResponse);
                     return self.take_waiting(socket);
                 }
@@ -167,7 +169,8 @@ where
         }
     }
 
-    /// What the system has accepted already may have sent a request; closing the socket would break it.
+    /// Accepts the connections that the system has accepted already. They may carry a request, and closing the socket
+    /// would break them.
     fn take_waiting(&mut self, socket: TcpListener) {
         let Ok(socket) = socket.into_std() else {
             return;
@@ -183,7 +186,7 @@ where
         }
     }
 
-    /// Fine enough for a deadline to be kept to an eighth.
+    /// Returns the interval of checks: short enough to keep the header timeout to an eighth, and between 10 ms and 1 s.
     fn period(&self) -> Duration {
         let (least, most) = (Duration::from_millis(10), Duration::from_secs(1));
         (self.serving.load().header_timeout / 8).clamp(least, most)
@@ -196,7 +199,7 @@ where
     }
 
     fn open(&mut self, stream: TcpStream, address: SocketAddr) {
-        // Answers are small and written whole: waiting for more would only delay them.
+        // Responses are small and written whole: waiting for more bytes would only delay them.
         if stream.set_nodelay(true).is_err() {
             return;
         }
@@ -205,7 +208,7 @@ where
             return self.workers.ended(worker);
         };
         let pulse = ConnectionState::new();
-        // Boxed, or every step of a connection would make its task larger by what it hands on.
+        // Boxed, because every step of a connection would make its task larger by the size of what it passes on.
         let (serving, stack) = (self.serving.load_full(), Box::new(self.stack.clone()));
         let own = Arc::clone(&pulse);
         let serve = async move {
@@ -220,7 +223,7 @@ where
                 Some(config) => {
                     let accepting = tls::accept(Arc::clone(config), stream);
                     let secured = secured(protocols, accepting, address, stack, own);
-                    // Boxed, or it would make the task of a plain connection large.
+                    // Boxed, so that the task of a plain connection stays small.
                     Box::pin(secured).await;
                 }
             }
@@ -235,7 +238,7 @@ where
         self.show();
     }
 
-    /// A connection has ended; a panic in one is its own affair and was logged when it happened.
+    /// Removes a connection that has ended. A panic in it affects no other, and was logged when it happened.
     fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         if let Some(watched) = self.watched.remove(&id) {
@@ -282,7 +285,7 @@ where
         }
     }
 
-    /// Until the last connection has ended.
+    /// Waits until the last connection has ended, and keeps checking the timeouts.
     async fn ending(&mut self) {
         let mut round = self.rounds();
         loop {
@@ -303,7 +306,7 @@ where
     }
 }
 
-/// A handshake, then HTTP. Until the first request, all of it is held to the time that headers have.
+/// Does the TLS handshake, then serves HTTP. Everything up to the first request must fit into the timeout for headers.
 async fn secured<T, S>(
     protocols: &Protocols,
     accepting: impl Future<Output = Result<(T, Option<String>), tls::HandshakeError>>,
@@ -333,7 +336,7 @@ async fn secured<T, S>(
     tell(address, unread);
 }
 
-/// What could not be read as a request, and was refused, has no other record.
+/// Logs a request that could not be parsed and was refused; it has no other record.
 fn tell(client: SocketAddr, unread: Option<hyper::Error>) {
     if let Some(cause) = unread {
         let cause = Causes(&cause);
@@ -341,7 +344,8 @@ fn tell(client: SocketAddr, unread: Option<hyper::Error>) {
     }
 }
 
-/// A client that left before it was accepted is nothing; anything else is said, and does not become a busy loop.
+/// Handles a failed accept. Ignores a client that left before it was accepted; logs any other error, and pauses so that
+/// it does not become a busy loop.
 async fn give_way(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     if !matches!(

@@ -1,4 +1,4 @@
-//! Between a connection and the stack: bodies become ours, and the pulse learns when a request begins and ends.
+//! Connects HTTP with the stack: converts bodies, and notes when a request begins and ends.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -18,36 +18,36 @@ use crate::request::context::RequestContext;
 use crate::server::connection::rest::Leftover;
 use crate::server::state::{ConnectionState, Serving};
 
-/// The stack as one connection sees it. Requests enter one after the other, so no copy of the stack is made for each.
+/// The stack as one connection sees it. Requests enter one after the other, so it is not cloned for each of them.
 pub(in crate::server) struct ConnectionService<S> {
     stack: RefCell<S>,
     peer: Peer,
     pulse: Arc<ConnectionState>,
-    /// Answers the next request, which is nobody's.
+    /// A finished response for the next request, which then does not enter the stack.
     answer: Cell<Option<Response<ResponseBody>>>,
 }
 
 pin_project! {
-    /// A response on its way.
+    /// The future of a response.
     #[project = Waits]
     pub(in crate::server) enum ResponseFuture<F> {
-        /// The stack makes it.
+        /// The stack makes the response.
         Stack {
             #[pin]
             inner: F,
             serving: Option<Serving>,
             http1: bool,
-            // What is left of the request's body, where that is little.
+            // The unread rest of the request's body, if that is small.
             rest: Option<Leftover>,
-            // The response, while that is taken in.
+            // The response, while that rest is read.
             answer: Option<Box<Response<Body>>>,
         },
-        /// It was made before.
+        /// The response was made before.
         Made { response: Option<Response<ResponseBody>> },
     }
 }
 
-/// A response's body; until it is gone, the request is being served.
+/// The body of a response. The request counts as being served until this is dropped.
 pub(in crate::server) type ResponseBody = KeepAliveBody<Body, Option<Serving>>;
 
 impl<S> ConnectionService<S> {
@@ -60,17 +60,17 @@ impl<S> ConnectionService<S> {
         }
     }
 
-    /// Of its connection.
+    /// The state of the connection.
     pub(in crate::server) fn pulse(&self) -> &Arc<ConnectionState> {
         &self.pulse
     }
 
-    /// The next request is answered with `response`, whatever it is.
+    /// Answers the next request with `response`, whatever that request is.
     pub(in crate::server) fn answer_next(&self, response: Response<ResponseBody>) {
         self.answer.set(Some(response));
     }
 
-    /// Lets a request in. It is being served until the other value is gone.
+    /// Passes a request to the stack. It counts as being served until the returned [`Serving`] is dropped.
     pub(in crate::server) fn enter(&self, mut request: Request<Body>) -> (S::Future, Serving)
     where
         S: Service<Request<Body>>,
@@ -117,11 +117,11 @@ where
     }
 }
 
-/// Why servers could disagree about whom a request is for or where it ends (RFC 9112, sections 3.2 and 6.1), if they
-/// could.
+/// Returns the reason why servers could disagree about the host of a request, or about where it ends (RFC 9112,
+/// sections 3.2 and 6.1); `None` if they cannot.
 fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
-    // As a rule no name comes twice.
+    // As a rule no name comes twice, so the values are not counted.
     let repeats = headers.len() > headers.keys_len();
     if repeats && headers.get_all(HOST).iter().nth(1).is_some() {
         return Some("the request has more than one `Host`: send one");
@@ -155,7 +155,7 @@ where
                 rest,
                 answer,
             } => (inner, serving, *http1, rest, answer),
-            // Nobody polls a future again that was ready.
+            // A future is not polled again after it was ready.
             Waits::Made { response } => {
                 return response
                     .take()

@@ -1,4 +1,4 @@
-//! What a connection is doing, as seen by whoever keeps the connections: a few atomics and no clock.
+//! The activity of one connection, and the orders of the listener to it: a few atomics and no clock.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -9,33 +9,33 @@ use std::time::{Duration, Instant};
 
 use super::streams::Streams;
 
-/// The state of one connection, written by it and read by its keeper.
+/// The state of one connection. The connection writes its activity here; the listener reads it and gives orders.
 #[derive(Debug)]
 pub struct ConnectionState {
-    /// Requests whose response has not been handed over whole.
+    /// The number of requests whose response has not been handed over whole.
     serving: AtomicU32,
-    /// Bytes of a request's headers have come, or the first are still awaited.
+    /// True while a request's headers are coming in, or the first ones are awaited.
     reading: AtomicBool,
-    /// Goes up with every sign of life that starts a wait anew.
+    /// A counter that goes up with each activity that restarts a wait.
     activity: AtomicU32,
-    /// Something is still to go to the client, which does not take it.
+    /// True while the client does not take bytes that are to be sent.
     blocked: AtomicBool,
-    /// It is being put to rest this moment.
+    /// True at the moment when the buffers are being released.
     resting: AtomicBool,
     last: AtomicBool,
     rest: AtomicBool,
     finish: AtomicBool,
     cut: AtomicBool,
-    /// Of the connection's task.
+    /// The waker of the connection's task.
     waker: Mutex<Option<Waker>>,
     streams: Streams,
 }
 
-/// A request that is being served, until dropped.
+/// A request that is being served, until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Serving(Arc<ConnectionState>);
 
-/// What the keeper knows of a connection besides its pulse.
+/// Tracks for the listener how long a connection has been quiet.
 #[derive(Debug)]
 pub struct IdleTracker {
     activity: u32,
@@ -44,31 +44,32 @@ pub struct IdleTracker {
     finishing: bool,
 }
 
-/// How long connections may take.
+/// The timeouts of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// To send the headers of a request.
+    /// The time to send the headers of a request.
     pub headers: Duration,
-    /// To send the next request after an answer, before what was kept for it is given up.
+    /// The time to send the next request after a response, before the buffers are released.
     pub buffer_retention: Duration,
-    /// To send the next request after an answer.
+    /// The time to send the next request after a response, before the connection is closed.
     pub idle: Duration,
-    /// Without a byte either way while a request is being served: a client that is gone without a word.
+    /// The time without a byte in either direction while a request is being served. It finds clients that vanished
+    /// without closing.
     pub stalled: Duration,
 }
 
-/// What becomes of a connection.
+/// The next action for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directive {
-    /// It goes on.
+    /// The connection goes on.
     Continue,
-    /// The request that is served, or else the next one, is its last.
+    /// The request being served is the last; if there is none, the next one is.
     CloseAfterResponse,
-    /// It keeps nothing but its socket until the next request.
+    /// The connection keeps nothing but its socket until the next request.
     ReleaseBuffers,
-    /// It ends when what runs has ended.
+    /// The connection ends when the requests being served have ended.
     Drain,
-    /// It ends now.
+    /// The connection ends now.
     Abort,
 }
 
@@ -80,7 +81,7 @@ enum Phase {
 }
 
 impl ConnectionState {
-    /// Of a connection that has just been accepted: its first headers are awaited.
+    /// Creates the state of a connection that was just accepted; its first headers are awaited.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             serving: AtomicU32::new(0),
@@ -97,7 +98,7 @@ impl ConnectionState {
         })
     }
 
-    /// Carries an order out.
+    /// Gives an order, and wakes the connection's task to carry it out.
     pub fn order(&self, order: Directive) {
         match order {
             Directive::Continue => return,
@@ -112,7 +113,7 @@ impl ConnectionState {
         }
     }
 
-    /// Bytes came from the client: of a request's body, or of the next one's headers.
+    /// Notes that bytes came from the client: of a request's body, or of the next request's headers.
     pub(in crate::server) fn on_read(&self) {
         let idle = self.serving.load(Ordering::Relaxed) == 0;
         if idle && self.reading.swap(true, Ordering::Relaxed) {
@@ -121,19 +122,19 @@ impl ConnectionState {
         self.note_activity();
     }
 
-    /// Bytes went to the client.
+    /// Notes that bytes went to the client.
     pub(in crate::server) fn on_write(&self) {
         self.note_activity();
     }
 
-    /// Whether there is something that the client does not take.
+    /// Notes whether there are bytes that the client does not take.
     pub(in crate::server) fn blocks(&self, blocked: bool) {
         if self.blocked.load(Ordering::Relaxed) != blocked {
             self.blocked.store(blocked, Ordering::Relaxed);
         }
     }
 
-    /// A request's headers are complete.
+    /// Notes that a request's headers are complete.
     pub(in crate::server) fn began(self: &Arc<Self>) -> Serving {
         self.serving.fetch_add(1, Ordering::Relaxed);
         self.reading.store(false, Ordering::Relaxed);
@@ -146,7 +147,7 @@ impl ConnectionState {
         &self.streams
     }
 
-    /// What `doing` comes to; `None` when the connection is to end now.
+    /// Runs `doing` to its end; `None` if the connection is aborted before that.
     pub(in crate::server) async fn unless_aborted<F: Future>(
         &self,
         mut doing: Pin<&mut F>,
@@ -163,7 +164,7 @@ impl ConnectionState {
         .await
     }
 
-    /// What `doing` comes to, before there is a request; `None` when the connection is to end before that.
+    /// Runs `doing` to its end, before there is a request; `None` if the connection is to end before that.
     pub(crate) async fn until_ended<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
         let mut doing = pin!(doing);
         let mut known = None;
@@ -178,12 +179,13 @@ impl ConnectionState {
         .await
     }
 
-    /// True once, when the connection is to end after what runs. Whoever asks is woken through [`ConnectionState::unless_cut`].
+    /// True once, when the connection is to end after the requests being served. [`ConnectionState::unless_aborted`]
+    /// wakes the task that polls this.
     pub(in crate::server) fn should_finish(&self) -> bool {
         self.finish.load(Ordering::Acquire) && self.finish.swap(false, Ordering::AcqRel)
     }
 
-    /// True once, when the connection is to rest, nothing has come since, and nothing is still to go.
+    /// True once, when the connection is to release its buffers, nothing has come since, and nothing is left to send.
     pub(in crate::server) fn should_rest(&self) -> bool {
         self.rest.load(Ordering::Acquire)
             && self.rest.swap(false, Ordering::AcqRel)
@@ -191,12 +193,12 @@ impl ConnectionState {
             && !self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Changes with every sign of life.
+    /// The activity counter, which changes with every activity.
     pub(in crate::server) fn activity(&self) -> u32 {
         self.activity.load(Ordering::Relaxed)
     }
 
-    /// Does what puts the connection to rest.
+    /// Runs `doing`, which ends hyper's connection to release its buffers.
     pub(in crate::server) fn resting<T>(&self, doing: impl FnOnce() -> T) -> T {
         self.resting.store(true, Ordering::Relaxed);
         let done = doing();
@@ -204,18 +206,18 @@ impl ConnectionState {
         done
     }
 
-    /// Whether the end of HTTP is not the end of the connection.
+    /// True if the end of hyper's connection is not the end of the client's.
     pub(in crate::server) fn is_resting(&self) -> bool {
         self.resting.load(Ordering::Relaxed)
     }
 
-    /// Whether the client is to be told to send no more requests.
+    /// True if the client is to be told to send no more requests.
     pub(in crate::server) fn is_last(&self) -> bool {
         self.last.load(Ordering::Acquire)
     }
 
-    /// Has orders wake the task that asks. A task has the same waker whenever it runs, which is `known` after the first
-    /// time.
+    /// Makes orders wake the task of `cx`. A task has the same waker whenever it runs; after the first time `known`
+    /// holds it, so that no lock is taken.
     fn wake_at_directives(&self, known: &mut Option<Waker>, cx: &Context<'_>) {
         if known
             .as_ref()
@@ -227,7 +229,8 @@ impl ConnectionState {
         }
     }
 
-    /// One thread does all that a connection does; if ever two did, a beat that is lost is one of several.
+    /// Counts one activity. One thread does all that a connection does; if two ever did, a lost count would be one of
+    /// several.
     fn note_activity(&self) {
         let activity = self.activity();
         self.activity
@@ -246,12 +249,12 @@ impl ConnectionState {
 }
 
 impl Serving {
-    /// Whether this is the last request of its connection.
+    /// True if this is the last request of its connection.
     pub(in crate::server) fn is_last(&self) -> bool {
         self.0.is_last()
     }
 
-    /// Of the connection.
+    /// The state of the connection.
     pub(in crate::server) fn pulse(&self) -> &ConnectionState {
         &self.0
     }
@@ -265,7 +268,7 @@ impl Drop for Serving {
 }
 
 impl IdleTracker {
-    /// Of a connection that has just been accepted.
+    /// Creates the tracker of a connection that was just accepted.
     pub fn new(now: Instant) -> Self {
         Self {
             activity: 0,
@@ -275,8 +278,8 @@ impl IdleTracker {
         }
     }
 
-    /// What becomes of the connection; to be asked from time to time. Requests that stall in one that goes on are given
-    /// up.
+    /// Returns the next action for the connection; to be called from time to time. Also gives up the stalled HTTP/2
+    /// requests of a connection that goes on.
     pub fn look(&mut self, pulse: &ConnectionState, patience: Timeouts, now: Instant) -> Directive {
         pulse.streams.give_up(patience.stalled, now);
         let activity = pulse.activity();
@@ -300,9 +303,9 @@ impl IdleTracker {
     }
 }
 
-/// The rule: headers have `headers`, a pause between requests has `idle`, a goodbye has `headers` once more; an answer
-/// has all the time it needs while anything moves. Most pauses are either very short or long: after `buffer_retention` it is the
-/// latter.
+/// Decides by the time that the connection has been quiet. Headers have `headers`, a pause between requests has `idle`,
+/// and a connection that was told to end has `headers` once more. A response has all the time it needs while anything
+/// moves. Most pauses are either very short or long; one of `buffer_retention` counts as long.
 fn next_directive(phase: Phase, finishing: bool, quiet: Duration, patience: Timeouts) -> Directive {
     match phase {
         Phase::Serving if quiet >= patience.stalled => Directive::Abort,

@@ -1,6 +1,6 @@
-//! The requests of one HTTP/2 connection, each in a task of its own: where nothing moves in one, it alone is given up.
+//! The requests of one HTTP/2 connection, each in a task of its own, so that one that stalls is given up alone.
 //!
-//! HTTP/1.1 needs none of it, since there a request is all that a connection does.
+//! HTTP/1.1 needs none of this, because there a request is all that a connection does.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,11 +14,11 @@ use pin_project_lite::pin_project;
 
 use crate::server::state::ConnectionState;
 
-/// The tasks of a connection's requests, for whoever keeps the connections.
+/// The tasks of a connection's requests, as the listener checks them.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Streams(Mutex<Vec<WatchedStream>>);
 
-/// Spawns them.
+/// Spawns the tasks of a connection's requests.
 #[derive(Clone)]
 pub(in crate::server) struct StreamExecutor(Arc<ConnectionState>);
 
@@ -31,8 +31,8 @@ struct WatchedStream {
 
 #[derive(Debug, Default)]
 struct Stream {
-    /// Goes up whenever the task runs, which it does only for a reason: bytes came, the client took some, the answer
-    /// goes on.
+    /// A counter that goes up whenever the task runs. It runs only for a reason: bytes came, the client took some, or
+    /// the response goes on.
     activity: AtomicU32,
     given_up: AtomicBool,
     waker: AtomicWaker,
@@ -48,7 +48,7 @@ pin_project! {
 }
 
 impl Streams {
-    /// Gives up those in which nothing has moved for so long; to be asked from time to time.
+    /// Gives up the requests in which nothing has moved for `stalled`; to be called from time to time.
     pub(in crate::server) fn give_up(&self, stalled: Duration, now: Instant) {
         self.lock().retain_mut(|watched| {
             let Some(stream) = watched.stream.upgrade() else {
@@ -71,7 +71,8 @@ impl Streams {
     fn open(&self) -> Arc<Stream> {
         let stream = Arc::new(Stream::default());
         let mut all = self.lock();
-        // Those that are over are left until there is no room, which then is made for as many as there are.
+        // Finished tasks stay until the list is full. It then gets room for as many as remain, so that it is searched
+        // rarely.
         if all.len() == all.capacity() {
             all.retain(|watched| watched.stream.strong_count() > 0);
             let room = all.len().max(8);
@@ -91,7 +92,7 @@ impl Streams {
 }
 
 impl StreamExecutor {
-    /// For the connection of this pulse.
+    /// Creates an executor for the connection with this state.
     pub(in crate::server) fn new(pulse: &Arc<ConnectionState>) -> Self {
         Self(Arc::clone(pulse))
     }

@@ -1,4 +1,4 @@
-//! TLS towards clients: what the gateway shows them, what it asks of them, and the handshake.
+//! TLS towards clients: the server's certificate, the check of client certificates, and the handshake.
 
 use std::fmt;
 use std::io;
@@ -20,25 +20,25 @@ use crate::pem::{self, Validity};
 
 /// The first byte of a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
-/// Sessions of TLS 1.2 that are remembered for clients without tickets.
+/// The number of TLS 1.2 sessions that are remembered for clients without tickets.
 const SESSIONS: usize = 4096;
-/// What is read of a client that was refused, so that the reason reaches it, at most.
+/// The most bytes that are read from a refused client, so that the reason reaches it.
 const LINGER: u64 = 64 << 10;
-/// What a client gets that does not know that this is TLS.
+/// The response to a client that does not know that this port speaks TLS.
 const PLAIN: &str = "This port speaks TLS: use https.\n";
 
-/// Why there is no connection, for the log.
+/// The reason why a handshake failed, for the log.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The client left before it had said anything.
+    /// The client left before it had sent anything.
     Gone,
-    /// It spoke plain HTTP, and was told.
+    /// The client spoke plain HTTP, and was told.
     PlainHttp,
-    /// It spoke something else.
+    /// The client spoke another protocol.
     Foreign,
     /// The handshake failed.
     Handshake(io::Error),
-    /// Its certificate was verified, and is of no use all the same.
+    /// The client's certificate was verified, but cannot be used.
     Certificate(&'static str),
 }
 
@@ -61,17 +61,17 @@ pub fn server_config(tls: &ServerTls) -> Result<Arc<ServerConfig>, BoxError> {
     let identity = pem::identity(&tls.certificate, &tls.private_key)?;
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Their keys are this configuration's own: with other files, everyone is verified anew.
+    // The session keys belong to this configuration: after a change of files, every client is verified again.
     config.ticketer = Ticketer::new()?;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(Arc::new(config))
 }
 
-/// Shakes hands. With the stream comes the subject of the client's certificate, where one was asked for and has one.
-/// How long it may take is for the caller to limit.
+/// Does the handshake. Returns the stream, and the subject of the client's certificate; `None` if no certificate was
+/// requested or it has no subject. The caller must limit the time that this may take.
 ///
 /// # Errors
-/// There is no connection; the client was told why as far as it can be.
+/// The handshake failed; the client was told why, as far as possible.
 pub async fn accept(
     config: Arc<ServerConfig>,
     stream: TcpStream,
@@ -99,7 +99,8 @@ pub async fn accept(
     }
 }
 
-/// The handshake has verified the certificate, or the session that is resumed had one: that may be over by now.
+/// Returns the subject of the client's certificate. Checks its validity again: the handshake has verified it, but in a
+/// resumed session it may have expired since.
 fn subject(stream: &TlsStream<TcpStream>) -> Result<Option<String>, &'static str> {
     let (_, session) = stream.get_ref();
     let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else {
@@ -123,8 +124,8 @@ async fn answer_plain(mut stream: TcpStream) {
     }
 }
 
-/// Closes only when the client has, or has said a lot: closing on unread bytes would reset the connection, and what it
-/// was told with it.
+/// Waits until the client closes, or has sent [`LINGER`] bytes. Closing with unread bytes would reset the connection,
+/// and the client would not see the response.
 async fn linger(mut stream: TcpStream) {
     if stream.shutdown().await.is_ok() {
         let mut rest = stream.take(LINGER);

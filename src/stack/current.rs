@@ -1,4 +1,4 @@
-//! Requests go to the stack of the configuration in use, each whole to the one that was in use when it came.
+//! Sends each request to the stack of the active configuration; it stays in the one that was active when it came.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 use arc_swap::{ArcSwap, Cache};
 use tower::Service;
 
-/// A service that can be replaced while it serves. One clone for each connection: to see that nothing was replaced
+/// A service that can be replaced while it serves. Each connection has its own clone: the check for a replacement
 /// costs a request one load, and nothing that connections share is written.
 ///
-/// A connection lets the old service go at its next request, or when it ends.
+/// A connection drops the old service at its next request, or when it ends.
 pub struct Current<S> {
     latest: Cache<Arc<ArcSwap<S>>, Arc<S>>,
-    /// What `own` is a clone of.
+    /// The service that `own` is a clone of.
     seen: Arc<S>,
     own: S,
 }
 
 impl<S: Clone> Current<S> {
-    /// Whatever `latest` holds when a request comes.
+    /// Creates a service that passes each request to the value of `latest` at that time.
     pub fn of(latest: Arc<ArcSwap<S>>) -> Self {
         let seen = latest.load_full();
         Self {

@@ -1,4 +1,4 @@
-//! Which records are worth a line, and how that is changed while the program runs.
+//! The filter of log records by level, and its change while the program runs.
 
 use std::sync::OnceLock;
 
@@ -9,36 +9,36 @@ use tracing_subscriber::reload;
 
 use crate::config::LogLevel;
 
-/// As global as the subscriber that it belongs to: the first of the process.
+/// The switch of the process's first subscriber, which is as global as this.
 static SWITCH: OnceLock<Switch> = OnceLock::new();
 
-/// Changes the level of one subscriber.
+/// A function that changes the level of one subscriber.
 type Switch = Box<dyn Fn(LogLevel) + Send + Sync>;
 
-/// The level from now on.
+/// Sets the level from now on.
 pub fn set_level(level: LogLevel) {
     if let Some(switch) = SWITCH.get() {
         switch(level);
     }
 }
 
-/// A filter that [`set_level`] changes, once the other half is installed.
+/// Returns a filter and its switch. [`set_level`] changes the filter once the switch is installed.
 pub(super) fn filter<S: Subscriber>(level: LogLevel) -> (impl Layer<S>, Switch) {
     let (filter, handle) = reload::Layer::new(ours(level));
     let switch = move |level| {
-        // An error means that the subscriber is gone.
+        // An error only means that the subscriber is gone.
         let _ = handle.reload(ours(level));
     };
     (filter, Box::new(switch))
 }
 
-/// The subscriber that `switch` belongs to is the process's own.
+/// Installs `switch` as the one of the process's own subscriber.
 pub(super) fn install(switch: Switch) {
     let _ = SWITCH.set(switch);
 }
 
-/// What is worth a line. Libraries speak of their insides already at `info`, an embedded catalog of every file it
-/// touches: that is for who asks for `debug`.
+/// Returns the filter for a level. Libraries log their internals already at `info`, and an embedded catalog every
+/// file that it touches, so these are shown only at `debug`.
 fn ours(settings: LogLevel) -> Targets {
     let level = level(settings);
     let theirs = match level {

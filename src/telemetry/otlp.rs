@@ -1,8 +1,7 @@
-//! Spans to a collector: OTLP 1.x over HTTP, as protobuf (cargo feature `otlp`).
+//! Exports spans to a collector: OTLP 1.x over HTTP, as protobuf (cargo feature `otlp`).
 //!
 //! Spans go through a bounded queue to a thread with a runtime of its own, which sends them in batches. A collector
-//! that is slow, hung or gone costs spans, which are counted and told in the log once a minute, and never a request's
-//! time.
+//! that is slow, hung or gone costs spans, which are counted and logged once a minute, and never a request's time.
 
 mod client;
 mod wire;
@@ -20,45 +19,45 @@ use crate::error::BoxError;
 use crate::request::span::{Recorder, Span};
 use client::{Client, ExportOutcome};
 
-/// Spans that wait to be sent; beyond it they are lost.
+/// The most spans that wait to be sent; further ones are lost.
 const QUEUE: usize = 8192;
-/// Spans in one request to the collector.
+/// The most spans in one request to the collector.
 const BATCH: usize = 512;
-/// How long a span waits for others to be sent with.
+/// The time that a span waits for others to be sent with.
 const LINGER: Duration = Duration::from_millis(200);
-/// How long the end of the program waits for the last spans.
+/// The longest time that the end of the program waits for the last spans.
 const FLUSH: Duration = Duration::from_secs(2);
-/// How long the collector may take to answer.
+/// The time that the collector has to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the same spans are sent to a collector that asks for patience or is not there.
+/// The number of times that the same spans are sent to a collector that asks to retry later or cannot be reached.
 const ATTEMPTS: u32 = 3;
-/// The wait before the second time; doubles.
+/// The pause before the second attempt; it doubles with each further one.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often losses are told.
+/// The interval of the log lines about lost spans.
 const TELL: Duration = Duration::from_secs(60);
 
-/// Where spans go.
+/// Takes spans and hands them to the thread.
 pub(super) struct Exporter {
     queue: SyncSender<Span>,
     lost: Arc<AtomicU64>,
     hurry: Arc<FlushRequest>,
 }
 
-/// How the thread is told to send now what it has.
+/// The signal to the thread to send at once what it has.
 #[derive(Default)]
 struct FlushRequest {
     asked: Notify,
     waiting: std::sync::Mutex<Vec<SyncSender<()>>>,
 }
 
-/// The thread's side.
+/// The state of the thread.
 struct Worker {
     spans: Receiver<Span>,
     lost: Arc<AtomicU64>,
     hurry: Arc<FlushRequest>,
     client: Client,
     told: Option<Instant>,
-    /// Why the last spans were lost.
+    /// The reason why the last spans were lost.
     why: String,
 }
 
@@ -86,7 +85,7 @@ impl Exporter {
         Ok(Self { queue, lost, hurry })
     }
 
-    /// Sends what is there, and waits for that two seconds at most.
+    /// Sends the spans in the queue, and waits for that at most two seconds.
     pub(super) fn flush(&self) {
         let (done, sent) = mpsc::sync_channel(1);
         self.hurry.waiting().push(done);
@@ -112,7 +111,7 @@ impl FlushRequest {
 }
 
 impl Worker {
-    /// Until nobody can record any more.
+    /// Runs until no sender is left.
     async fn run(mut self) {
         let mut open = true;
         while open {
@@ -120,10 +119,10 @@ impl Worker {
                 () = tokio::time::sleep(LINGER) => false,
                 () = self.hurry.asked.notified() => true,
             };
-            // Whoever waits for the last spans does not wait for a collector to come back.
+            // A caller that waits for the last spans does not wait for a collector to come back.
             let patience = if hurried { 1 } else { ATTEMPTS };
             open = self.empty(patience).await;
-            // Before whoever waits goes on, which may be to the end of the log.
+            // This comes before the waiting callers go on, because they may end the log.
             self.tell(hurried || !open);
             for waiting in self.hurry.waiting().drain(..) {
                 let _ = waiting.try_send(());
@@ -131,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Sends what is in the queue; false when nobody can put any more into it.
+    /// Sends the spans in the queue; false if no sender is left.
     async fn empty(&mut self, patience: u32) -> bool {
         loop {
             let mut batch = Vec::new();
@@ -184,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Once a minute, what was lost since; `last`: there may be no next time.
+    /// Logs the spans that were lost, at most once a minute. `last` is true if there may be no next time.
     fn tell(&mut self, last: bool) {
         if !last && self.told.is_some_and(|told| told.elapsed() < TELL) {
             return;
@@ -208,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_loses_spans_instead_of_waiting() {
-        // Connections come to its backlog, and nobody ever answers.
+        // Connections reach its backlog, but are never answered.
         let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}", hung.local_addr().unwrap());
         let exporter = Exporter::to(&uri.parse().unwrap()).unwrap();

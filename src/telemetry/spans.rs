@@ -1,4 +1,5 @@
-//! Who records spans, where the configuration names a collector: OTLP over HTTP, behind the cargo feature `otlp`.
+//! The recorder of spans, if the configuration names a collector: OTLP over HTTP, behind the cargo feature
+//! `otlp`.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use http::Uri;
 use crate::error::BoxError;
 use crate::request::span::Recorder;
 
-/// The way to one collector. What is on it is sent when this and the requests that know it are gone.
+/// The export to one collector. The spans in its queue are still sent when this and the requests that know it are
+/// gone.
 #[derive(Clone)]
 pub struct Spans {
     #[cfg(feature = "otlp")]
@@ -15,7 +17,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// To the collector at `uri`; contacts nobody yet.
+    /// Creates an export to the collector at `uri`, without contacting it yet.
     ///
     /// # Errors
     /// No thread can be started, or this program was built without the feature.
@@ -25,7 +27,7 @@ impl Spans {
         Ok(Self { exporter })
     }
 
-    /// To the collector at `uri`; contacts nobody yet.
+    /// Creates an export to the collector at `uri`, without contacting it yet.
     ///
     /// # Errors
     /// No thread can be started, or this program was built without the feature.
@@ -34,19 +36,19 @@ impl Spans {
         Err("this nsgate was built without the feature `otlp`".into())
     }
 
-    /// What takes the spans.
+    /// Returns the receiver of spans.
     #[cfg(feature = "otlp")]
     pub fn recorder(&self) -> Arc<dyn Recorder> {
         Arc::clone(&self.exporter) as Arc<dyn Recorder>
     }
 
-    /// What takes the spans.
+    /// Returns the receiver of spans.
     #[cfg(not(feature = "otlp"))]
     pub fn recorder(&self) -> Arc<dyn Recorder> {
         unreachable!("never made without the feature")
     }
 
-    /// Sends what is there; it takes two seconds at most.
+    /// Sends the spans in the queue; this takes at most two seconds.
     pub fn flush(&self) {
         #[cfg(feature = "otlp")]
         self.exporter.flush();

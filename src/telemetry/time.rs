@@ -1,4 +1,4 @@
-//! The time as every record has it: RFC 3339, UTC, milliseconds.
+//! The format of times in every record: RFC 3339, UTC, milliseconds.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-/// Stamps the program's own records.
+/// Adds the time to the program's own records.
 pub(super) struct Now;
 
 impl FormatTime for Now {
@@ -15,7 +15,7 @@ impl FormatTime for Now {
     }
 }
 
-/// E.g. `2026-11-21T14:25:22.123Z`. A clock before 1970 stands at its beginning.
+/// Formats a time, e.g. as `2026-11-21T14:25:22.123Z`. A time before 1970 becomes the beginning of 1970.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -25,7 +25,8 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// The date so many days after 1970-01-01. Years are counted from March, so that a leap day is their last.
+/// Returns the date so many days after 1970-01-01. Years are counted from March, so that a leap day is
+/// their last.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Days since 0000-03-01; 400 years have 146,097 of them.
     let days = days + 719_468;

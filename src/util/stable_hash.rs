@@ -1,10 +1,11 @@
-//! Which of many places something has: found fast, and the same in every process, as a simulation needs it.
+//! Distributes keys over a fixed number of places: fast, and the same in every process, as a simulation
+//! needs it.
 //!
-//! Whoever chooses names can have them share a place. They lose nothing by it but a second look.
+//! A caller who chooses names can make them share a place. They lose nothing by it but a second look.
 
 use std::hash::{Hash, Hasher};
 
-/// The place of a key, of so many.
+/// Returns the place of a key, below `places`.
 pub(crate) fn place(key: &impl Hash, places: usize) -> usize {
     let mut mixed = StableHasher(0);
     key.hash(&mut mixed);
@@ -54,7 +55,7 @@ mod tests {
             counts.iter().all(|count| (60..150).contains(count)),
             "{counts:?}"
         );
-        // Whether the end of one text belongs to the next makes a difference.
+        // The boundary between two texts makes a difference.
         assert_ne!(place(&("ab", "c"), 1 << 20), place(&("a", "bc"), 1 << 20));
         assert_ne!(place(&"a", 1 << 20), place(&"a\0", 1 << 20));
     }

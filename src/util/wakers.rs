@@ -1,7 +1,7 @@
-//! Wakers that say nothing while somebody looks, for tasks that would only be woken by what they do themselves.
+//! Wakers that can be held back, for tasks that would only be woken by their own actions.
 //!
 //! hyper wakes the side that fills a body whenever something was taken from it, even when that was the last of it. The
-//! reader of a request's body is the task that fills it: it would run once more for nothing.
+//! reader of a request's body is the task that fills it, so it would run once more for nothing.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ thread_local! {
     static HELD: RefCell<Option<Arc<DeferrableWaker>>> = const { RefCell::new(None) };
 }
 
-/// Wakes its task unless it is to be [`suppress_wakes`].
+/// Wakes its task, unless [`suppress_wakes`] holds wakes back.
 struct DeferrableWaker(Waker);
 
 impl Wake for DeferrableWaker {
@@ -32,12 +32,12 @@ impl Wake for DeferrableWaker {
     }
 }
 
-/// The discreet waker of one task.
+/// The deferrable waker of one task.
 #[derive(Default)]
 pub(crate) struct TaskWaker(Option<(Waker, Waker)>);
 
 impl TaskWaker {
-    /// A context with it, for the task that `cx` is of: the same every time.
+    /// Returns a context with this waker, for the task of `cx`. The waker stays the same as long as the task does.
     pub(crate) fn context(&mut self, cx: &Context<'_>) -> Context<'_> {
         let known = self.0.take();
         let known = known.filter(|(of, _)| of.will_wake(cx.waker()));
@@ -50,7 +50,7 @@ impl TaskWaker {
     }
 }
 
-/// Does `look` and holds back the last discreet waker that it wakes. The others are woken.
+/// Runs `look` and holds back the last [`DeferrableWaker`] that it wakes. All other wakers are woken.
 pub(crate) fn suppress_wakes<T>(look: impl FnOnce() -> T) -> (T, PendingWake) {
     HUSHED.set(true);
     let seen = look();
@@ -58,19 +58,19 @@ pub(crate) fn suppress_wakes<T>(look: impl FnOnce() -> T) -> (T, PendingWake) {
     (seen, PendingWake(HELD.take()))
 }
 
-/// Who would have been woken.
+/// A wake that was held back.
 #[must_use]
 pub(crate) struct PendingWake(Option<Arc<DeferrableWaker>>);
 
 impl PendingWake {
-    /// It has something to do.
+    /// Wakes the task, because it has something to do.
     pub(crate) fn wake(self) {
         if let Some(discreet) = self.0 {
             discreet.0.wake_by_ref();
         }
     }
 
-    /// It has nothing to do.
+    /// Drops the wake, because the task has nothing to do.
     pub(crate) fn forget(self) {}
 }
 

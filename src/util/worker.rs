@@ -1,7 +1,7 @@
-//! The threads that serve, called workers: how many there are and which one this is.
+//! The threads that serve, called workers: their number, and which of them is running.
 //!
-//! A connection stays on the worker that it was handed to, and so does everything that is done for its requests. What
-//! would otherwise be passed between processors with every request is therefore kept once for each worker.
+//! A connection stays on the worker that it was handed to, and so does all work for its requests. State that would
+//! otherwise move between processors with every request is therefore kept once for each worker.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -12,12 +12,12 @@ thread_local! {
     static INDEX: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says how many there will be, before there is any. The first word stands.
+/// Sets the number of workers, before there are any. Only the first call counts.
 pub fn announce(count: usize) {
     let _ = COUNT.set(count.max(1));
 }
 
-/// How many there are.
+/// The number of workers; 1 if it was not announced.
 pub fn count() -> usize {
     COUNT.get().copied().unwrap_or(1)
 }
@@ -27,7 +27,7 @@ pub fn become_one(index: usize) {
     INDEX.set(index);
 }
 
-/// Which one this thread is; threads that are none count as the first.
+/// The number of the worker that this thread is; 0 for a thread that is none.
 pub fn index() -> usize {
     INDEX.get()
 }

@@ -1,4 +1,5 @@
-//! Small writes of several parts, made one: to send one piece costs the system less than to gather several.
+//! Joins small writes of several parts into one, because sending one piece costs the system less than
+//! gathering several.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -7,14 +8,14 @@ use std::task::{Context, Poll};
 
 use hyper::rt::Write;
 
-/// What is copied at most: beyond, the copy costs more than it saves.
+/// The most bytes that are copied: beyond that, the copy costs more than it saves.
 const SMALL: usize = 4 << 10;
 
 thread_local! {
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes from `parts` in one piece if they are small, otherwise as they are.
+/// Writes `parts` in one piece if they are small, and otherwise as they are.
 pub(crate) fn poll_write<T: Write + Unpin>(
     io: &mut T,
     cx: &mut Context<'_>,
@@ -41,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written, call by call.
+    /// Records each write call and its bytes.
     #[derive(Default)]
     struct Calls(Vec<(&'static str, Vec<u8>)>);
 

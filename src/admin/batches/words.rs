@@ -1,4 +1,4 @@
-//! What a batch waits for and what a person can decide about it, in words.
+//! Describes what a batch waits for, and what an operator can decide about it.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::batch::step::Decision;
 use crate::batch::{BUILT_ON, OpenBatch, OpenEntry};
 use crate::metrics::BatchState;
 
-/// A decision that a person can take now.
+/// A decision that an operator can make now.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remedy {
     decision: &'static str,
     does: &'static str,
 }
 
-/// `configured`: the backends that the configuration has.
+/// Returns what the batch waits for. `configured` are the backends of the active configuration.
 pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
     let or = |otherwise: &str| batch.error.clone().unwrap_or_else(|| otherwise.to_owned());
     match batch.state {
@@ -45,7 +45,8 @@ pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
     }
 }
 
-/// What each decision does that the batch would take now. One that goes on by itself is best left to it.
+/// Returns the decisions that the batch would accept now, with the effect of each. There are none for a
+/// batch that goes on by itself, because it is best left alone.
 pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Remedy> {
     if matches!(batch.state, BatchState::Undoing | BatchState::Committed) && batch.error.is_none() {
         return Vec::new();

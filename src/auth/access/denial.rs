@@ -1,4 +1,4 @@
-//! The answer to who may not: what is needed, and never what there is.
+//! The response to a caller without permission: it says what is needed, and never what exists.
 
 use http::HeaderValue;
 
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::error::code::Code;
 use crate::protocol::operation::Access;
 
-/// Why a caller may not. Becomes 403, code 15.
+/// The reason why a caller is denied. Becomes 403, code 15.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial<'a> {
     access: Access,
-    /// The rule that says no, if there is one and the caller may know of it.
+    /// The rule that denies; `None` if there is none, or the caller may not know of it.
     rule: Option<&'a Rule>,
-    /// Whether it is a rule below what was asked for.
+    /// True if the rule is below the name in the request.
     below: bool,
 }
 
@@ -61,12 +61,13 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// Tells clients that can ask for more scopes which one (RFC 6750, section 3.1).
+    /// Returns the challenge that tells clients which further scope to request (RFC 6750, section
+    /// 3.1); `None` if the rule needs no scope, or one that cannot be written in a challenge.
     fn challenge(&self) -> Option<HeaderValue> {
         let Some(Need::Scope(scope)) = self.need() else {
             return None;
         };
-        // RFC 6749, section 3.3.
+        // These are the characters of a scope (RFC 6749, section 3.3).
         let legal = |byte: u8| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~');
         let challenge = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
         scope
@@ -93,7 +94,8 @@ fn verb(access: Access) -> &'static str {
     }
 }
 
-/// What a rule asks for. The values of a claim stay with the operator: they name other callers.
+/// Describes the permission that a rule needs. The values of a claim are left out, because they
+/// name other callers.
 fn words(need: &Need) -> String {
     match need {
         Need::Scope(scope) => format!("needs the scope `{scope}`"),

@@ -70,7 +70,7 @@ fn the_longest_prefix_of_names_decides() {
         (&everything, Write, &["prod", "x"], true),
         (&everything, Write, &["lab"], true),
         (&everything, Write, &["prod", "hr", "open", "t"], true),
-        // It would reach what is below.
+        // The write would reach what is below.
         (&everything, Write, &["prod"], false),
         (&reader, Read, &["lab", "t"], true),
         (&reader, Write, &["lab", "t"], false),
@@ -137,10 +137,10 @@ fn a_name_that_holds_the_delimiter_is_also_what_it_is_joined() {
         (&everything, Write, &["prod", "x$z"], true),
         (&hr, Read, &["prod", "hr$t"], true),
         (&hr, Write, &["prod", "hr$t"], true),
-        // It may be a name of its own all the same.
+        // It may still be a name of its own.
         (&only_hr, Read, &["prod", "hr$t"], false),
         (&only_hr, Read, &["prod", "hr", "a$b"], true),
-        // A rule that names it knows what it is.
+        // A rule that names it settles what it is.
         (&everything, Read, &["prod", "k$l", "t"], true),
         (&everything, Read, &["prod", "k", "l", "t"], false),
     ];
@@ -240,7 +240,7 @@ fn a_denial_says_what_is_needed_and_nothing_of_what_there_is() {
     );
 }
 
-/// Numbers that look random and are the same each time (xorshift).
+/// A source of numbers that look random and are the same each time (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -251,7 +251,7 @@ impl Dice {
         usize::try_from(self.0 % n as u64).unwrap()
     }
 
-    /// Names of which some are the beginnings of others.
+    /// Returns names of which some are prefixes of others.
     fn names(&mut self, most: usize) -> Vec<&'static str> {
         let length = self.below(most + 1);
         let names = ["a", "ab", "b", "a b"];
@@ -268,7 +268,7 @@ impl Dice {
     }
 }
 
-/// The rules as one would say them, over lists of names.
+/// A simple second implementation of the rules, over lists of names.
 struct Model(Vec<(Vec<&'static str>, Need, Need)>);
 
 impl Model {
@@ -286,7 +286,8 @@ impl Model {
         }
     }
 
-    /// Every place where the answer may change: the rules' own.
+    /// Returns every place where the decision may change: `id`, and the namespaces of the rules
+    /// below it.
     fn places_from<'a>(
         &'a self,
         id: &'a [&'static str],

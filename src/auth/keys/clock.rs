@@ -1,13 +1,13 @@
-//! The time, so that tests can set it.
+//! The clocks, behind a trait so that tests can set the time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Two clocks, for two questions.
+/// The two clocks: one for dates, one for waits.
 pub trait Clock: Send + Sync {
-    /// Since the epoch: what a token's dates are compared with. It can be set back.
+    /// The time since the epoch, with which a token's dates are compared. It can be set back.
     fn wall(&self) -> Duration;
 
-    /// Since some moment: never goes back. For waits and rates.
+    /// The time since some moment, for waits and rates. It never goes back.
     fn steady(&self) -> Duration;
 }
 

@@ -1,4 +1,4 @@
-//! GET of a small JSON document over HTTPS, or over HTTP on this machine. Redirects are not followed.
+//! Fetches small JSON documents over HTTPS, or over HTTP on this machine. Redirects are not followed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,16 +26,17 @@ const ACCEPTED: &str = "application/jwk-set+json, application/json";
 /// A client that trusts the system's authorities, or one private authority.
 pub(super) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
 
-/// What a look at the source brought.
+/// A document that was fetched.
 pub(super) struct FetchedDocument {
-    /// A key set, or so it should be.
+    /// The bytes, which should be a key set.
     pub(super) body: Bytes,
-    /// How long it may be kept.
+    /// The time that the document may be kept; `None` if its source does not say.
     pub(super) age: Option<Duration>,
 }
 
 impl Client {
-    /// `ca`: a PEM file.
+    /// Creates a client. `ca` is the PEM file of a private authority; `None` stands for the system's
+    /// authorities.
     pub(super) fn new(ca: Option<&Path>) -> Result<Self, BoxError> {
         let builder = || {
             ClientConfig::builder_with_provider(pem::provider())
@@ -45,7 +46,7 @@ impl Client {
             Some(file) => builder()?.with_root_certificates(pem::authorities(file)?),
             None => match builder()?.with_native_roots() {
                 Ok(builder) => builder,
-                // A container without authorities can still get keys from this machine.
+                // A container without authorities can still fetch keys from this machine.
                 Err(error) => {
                     tracing::warn!(cause = %error, "no certificate authorities on this system: https will fail");
                     builder()?.with_root_certificates(RootCertStore::empty())
@@ -57,14 +58,14 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .build();
-        // Fetches are minutes apart: a connection would be closed by then.
+        // Fetches are minutes apart: an idle connection would be closed by then.
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);
         Ok(Self(client))
     }
 
-    /// The document. How long it may take is for the caller to limit.
+    /// Fetches the document. The caller must limit the time that this may take.
     pub(super) async fn get(&self, uri: &Uri) -> Result<FetchedDocument, BoxError> {
         if is_plain_http_abroad(uri) {
             return Err("plain http is for loopback only".into());

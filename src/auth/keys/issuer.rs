@@ -1,4 +1,4 @@
-//! One issuer's keys: what is known now, and the one fetch that may be under way.
+//! The keys of one issuer: the known ones, and the one fetch that may be running.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -26,23 +26,23 @@ pub struct Issuer {
     policy: Policy,
     source: Source,
     clock: Arc<dyn Clock>,
-    /// `None` until keys have come for the first time.
+    /// The known keys; `None` until keys have come for the first time.
     keys: ArcSwapOption<KeySet>,
-    /// What they were read from.
+    /// The document that the known keys were read from.
     last: Mutex<Bytes>,
     fetches: SingleFlight<Fetches>,
     metrics: metrics::Issuer,
 }
 
-/// What a token's header leads to.
+/// The result of a search for the key of a token.
 pub enum KeySearch {
-    /// Done: these keys, or none.
+    /// The search is over, with or without keys.
     Over(KeyMatch),
-    /// The issuer is being asked; look again when [`PendingFetch::over`] returns.
+    /// A fetch is running; search again when [`PendingFetch::over`] returns.
     Wait(PendingFetch),
 }
 
-/// A fetch that is under way.
+/// A fetch that is running.
 pub struct PendingFetch(Ended<Fetches>);
 
 /// The fetches so far.
@@ -73,7 +73,7 @@ impl Issuer {
         })
     }
 
-    /// Begins with what `old` knows, if both have their keys from the same place.
+    /// Starts with the keys that `old` knows, if both have the same source.
     pub(super) fn inherit(&self, old: &Self) {
         if self.config.keys.source != old.config.keys.source {
             return;
@@ -82,21 +82,23 @@ impl Issuer {
         if body.is_empty() {
             return;
         }
-        // What could be read once can be read again; what fits no algorithm any more is left out.
+        // The document could be read before, so it can be read again; keys that fit no algorithm any more are left
+        // out.
         let body = body.clone();
         let _ = self.take(FetchedDocument { body, age: None });
         self.metrics.inherit(&old.metrics);
     }
 
-    /// Whether its keys are in a file.
+    /// True if the keys of the issuer are in a file.
     pub fn has_file(&self) -> bool {
         self.source.poll().is_some()
     }
 
-    /// Whether what is in the file of its keys can be used; true of every other source, without a look.
+    /// Checks whether the file of the issuer's keys can be used. Always succeeds for other sources, without reading
+    /// them.
     ///
     /// # Errors
-    /// It cannot be read, is no key set, or has no key that could verify a token.
+    /// The file cannot be read, is no key set, or has no key that could verify a token.
     pub async fn check_file(&self) -> Result<(), BoxError> {
         if !self.has_file() {
             return Ok(());
@@ -109,35 +111,34 @@ impl Issuer {
         }
     }
 
-    /// What it is made from.
+    /// The configuration of the issuer.
     pub fn config(&self) -> &config::Issuer {
         &self.config
     }
 
-    /// What the issuer's tokens must say.
+    /// The rules for the issuer's tokens.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Whether there is a key to verify with.
+    /// True if there is a key to verify with.
     pub fn has_keys(&self) -> bool {
         self.known().as_deref().is_some_and(|keys| !keys.is_empty())
     }
 
-    /// What is known now; `None` until keys have come for the first time.
+    /// The known keys; `None` until keys have come for the first time.
     pub fn known(&self) -> Guard<Option<Arc<KeySet>>> {
         self.keys.load()
     }
 
-    /// The keys for a token's header. An unknown `kid` makes the issuer be asked again, but not more often than
-    /// once in ten seconds.
+    /// Searches the keys for a token's header. An unknown `kid` causes a fetch, but at most once in ten seconds.
     pub fn search(self: &Arc<Self>, header: &Header) -> KeySearch {
         match self.find(header) {
             KeyMatch::Unknown => {}
             found => return KeySearch::Over(found),
         }
         let mut fetches = self.fetches.lock();
-        // It may have come in the meantime.
+        // The key may have come in the meantime.
         match self.find(header) {
             KeyMatch::Unknown => {}
             found => return KeySearch::Over(found),
@@ -149,7 +150,7 @@ impl Issuer {
         KeySearch::Wait(PendingFetch(fetches.ended()))
     }
 
-    /// What is known for a token's header.
+    /// Finds the known keys for a token's header, without a fetch.
     pub fn find(&self, header: &Header) -> KeyMatch {
         match &*self.known() {
             Some(keys) => keys.find(header),
@@ -157,7 +158,7 @@ impl Issuer {
         }
     }
 
-    /// Fetches the keys now, or waits for the fetch that is under way. Answers how long to wait for the next.
+    /// Fetches the keys now, or waits for the fetch that is running. Returns the time to wait before the next one.
     pub async fn refresh(self: &Arc<Self>) -> Duration {
         let ended = {
             let mut fetches = self.fetches.lock();
@@ -172,7 +173,7 @@ impl Issuer {
         self.source.poll().unwrap_or_else(wait)
     }
 
-    /// Fetches the keys again and again, for as long as the issuer is of use to somebody else.
+    /// Fetches the keys again and again, as long as the issuer is in use elsewhere.
     pub async fn keep_fresh(issuer: Weak<Self>) {
         while let Some(issuer) = issuer.upgrade() {
             let wait = issuer.refresh().await;
@@ -181,7 +182,7 @@ impl Issuer {
         }
     }
 
-    /// In a task of its own: a client that goes away must not stop what others wait for.
+    /// Runs the fetch in a task of its own: a client that disconnects must not stop what others wait for.
     fn begin(self: &Arc<Self>, running: Option<Running<Fetches>>) {
         let Some(running) = running else {
             return;
@@ -199,7 +200,7 @@ impl Issuer {
             Err(_) => Err("no answer in time".into()),
         };
         let taken = fetched.and_then(|fetched| self.take(fetched));
-        // An issuer that publishes nothing to verify with is asked again as soon as one that is down.
+        // An issuer that publishes no usable key is retried as soon as one that is down.
         let taken = taken.and_then(|age| {
             if self.has_keys() {
                 Ok(age)
@@ -248,7 +249,7 @@ impl Issuer {
             );
         })?;
         if keys.is_empty() && self.has_file() {
-            // A reload does not take it either. An issuer that publishes such a set takes its keys back.
+            // A reload refuses such a file, too. An issuer that publishes such a set withdraws its keys.
             return Err(NO_KEY.into());
         }
         let known = self.known();
@@ -267,7 +268,7 @@ impl Issuer {
 }
 
 impl PendingFetch {
-    /// Returns when the fetch is over, which has a bound of its own: a second one would turn away, now and then, those
+    /// Waits until the fetch is over. It has a timeout of its own: a second one here would now and then refuse callers
     /// whose key comes just in time.
     pub async fn over(self) {
         self.0.wait().await;

@@ -1,16 +1,16 @@
-//! When to fetch keys: pure, with the time given by the caller.
+//! Decides when keys are fetched: pure, with the time given by the caller.
 
 use std::time::Duration;
 
-/// Between two fetches that tokens with an unknown key cause.
+/// The least time between two fetches that tokens with an unknown key cause.
 pub(super) const REFETCH: Duration = Duration::from_secs(10);
-/// How long a fetch may take, and how long a request waits for one.
+/// The longest time that a fetch may take, and that a request waits for one.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks at a file.
+/// The interval in which a key file is read.
 pub(super) const POLL_FILE: Duration = Duration::from_secs(5);
-/// Between two attempts when the first failed, at most.
+/// The longest wait after a failed fetch.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
-/// How long keys live when their issuer does not say.
+/// The lifetime of keys whose issuer states none.
 const DEFAULT_AGE: Duration = Duration::from_secs(300);
 const MIN_AGE: Duration = Duration::from_secs(60);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -33,19 +33,20 @@ impl RefreshPolicy {
     }
 }
 
-/// How long to wait after a fetch. `age` is what the issuer said of how long its keys live, `failures` how many
-/// fetches have failed in a row.
+/// Returns the wait after a fetch. `age` is the lifetime of keys that the issuer states, `failures` the number
+/// of consecutive fetches that failed.
 pub(super) fn wait(age: Option<Duration>, failures: u32) -> Duration {
     if failures > 0 {
         return MAX_BACKOFF.min(Duration::from_secs(1) * 2u32.pow(failures.min(8) - 1));
     }
-    // Before they expire, so that a slow fetch does not leave stale keys in use.
+    // The wait ends before the keys expire, so that a slow fetch does not leave stale keys in use.
     age.unwrap_or(DEFAULT_AGE)
         .clamp(MIN_AGE, MAX_AGE)
         .mul_f64(0.9)
 }
 
-/// `max-age` of a `Cache-Control` header (RFC 9111, section 5.2.2); zero where keeping is forbidden.
+/// Returns `max-age` of a `Cache-Control` header (RFC 9111, section 5.2.2), or zero if caching is forbidden;
+/// `None` if it states none.
 pub(super) fn max_age(cache_control: &str) -> Option<Duration> {
     let mut age = None;
     for directive in cache_control.split(',') {

@@ -9,21 +9,21 @@ use crate::auth::token::{Header, Jwk, Key};
 use crate::config::Algorithm;
 use crate::error::BoxError;
 
-/// How many keys of a set are looked at.
+/// The most keys of a set that are read.
 const MAX_KEYS: usize = 100;
 
-/// Keys that fit what their issuer signs with.
+/// The keys that fit the algorithms of their issuer.
 #[derive(Debug, Default)]
 pub struct KeySet(Vec<Arc<Key>>);
 
-/// What was found for a token's header.
+/// The result of a search with a token's header.
 #[derive(Debug)]
 pub enum KeyMatch {
-    /// Keys that may have signed the token: more than one only where the issuer gave several the same `kid`.
+    /// The keys that may have signed the token: more than one only if the issuer gave several the same `kid`.
     Keys(Vec<Arc<Key>>),
-    /// No key has the `kid`: the issuer may have published it since.
+    /// No key has the `kid`; the issuer may have published it since.
     Unknown,
-    /// The header leaves open which key it is, or its key does not fit its algorithm.
+    /// The header does not say which key it is, or its key does not fit its algorithm.
     Unfit,
 }
 
@@ -34,11 +34,11 @@ struct PublishedKeys<'a> {
 }
 
 impl KeySet {
-    /// Reads a key set and keeps the keys that are usable for the algorithms in `allowed`; tells `unusable` of the
-    /// others, with their `kid`.
+    /// Reads a key set and keeps the keys that are usable for the algorithms in `allowed`. Calls `unusable` for
+    /// each of the others, with its `kid`.
     ///
     /// # Errors
-    /// It is not a key set.
+    /// The bytes are not a key set.
     pub(super) fn parse(
         bytes: &[u8],
         allowed: &[Algorithm],
@@ -62,7 +62,7 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// Takes over the keys that `old` had already, so that what was verified with them stays verified.
+    /// Takes over the key objects that `old` has already, so that tokens verified with them stay verified.
     pub(super) fn succeed(mut self, old: &Self) -> Self {
         for key in &mut self.0 {
             if let Some(same) = old.0.iter().find(|other| other.is_same(key)) {
@@ -81,7 +81,7 @@ impl KeySet {
         }
     }
 
-    /// The keys that may have signed a token with this header. Without a `kid` there must be only one that fits.
+    /// Returns the keys that may have signed a token with this header. Without a `kid`, exactly one key must fit.
     pub fn find(&self, header: &Header) -> KeyMatch {
         let named =
             |key: &&Arc<Key>| header.key_id.is_none() || key.id() == header.key_id.as_deref();
@@ -101,12 +101,12 @@ impl KeySet {
         }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

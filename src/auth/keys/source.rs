@@ -1,4 +1,4 @@
-//! Where an issuer's keys come from: a file, an address, or an address that the issuer itself names.
+//! The sources of an issuer's keys: a file, an address, or an address that the issuer itself names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub(super) enum Source {
         client: Client,
         uri: Uri,
     },
-    /// OpenID Connect Discovery 1.0, section 4.
+    /// The issuer's metadata name the address (OpenID Connect Discovery 1.0, section 4).
     Discovery {
         client: Client,
         issuer: String,
     },
 }
 
-/// What is read of an issuer's metadata.
+/// The part of an issuer's metadata that is read.
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,
@@ -50,7 +50,7 @@ impl Source {
         })
     }
 
-    /// How often to look, where that is not for the issuer to say.
+    /// The interval of reads for a file; `None` for a source whose issuer decides it.
     pub(super) fn poll(&self) -> Option<Duration> {
         matches!(self, Self::File(_)).then_some(pace::POLL_FILE)
     }
@@ -81,7 +81,7 @@ async fn read(path: &PathBuf) -> Result<Bytes, BoxError> {
     Ok(body.into())
 }
 
-/// The address of the issuer's key set. Metadata that names another issuer is not this one's.
+/// Fetches the address of the issuer's key set. Refuses metadata that name another issuer.
 async fn discover(client: &Client, issuer: &str) -> Result<Uri, BoxError> {
     let address = format!(
         "{}/.well-known/openid-configuration",

@@ -1,4 +1,4 @@
-//! From the request's headers to its one bearer token (RFC 6750, section 2.1; RFC 9110, section 11.4).
+//! Finds the one bearer token in a request's headers (RFC 6750, section 2.1; RFC 9110, section 11.4).
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -7,10 +7,11 @@ use super::Refusal;
 
 const SCHEME: &str = "bearer";
 
-/// The token of `Authorization: Bearer …`; the scheme in any case, spaces after it.
+/// Returns the token of `Authorization: Bearer …`; the scheme may have any case, and spaces after it.
 ///
 /// # Errors
-/// No header, several, another scheme, no token, or anything beside it.
+/// There is no header or more than one, or it has another scheme, no token, or anything besides the
+/// token.
 pub fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Refusal::Missing)?;

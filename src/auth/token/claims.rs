@@ -11,37 +11,37 @@ use super::json::{self, Claim};
 /// The end of the year 9999. Later times are mistakes, and would overflow elsewhere.
 const MAX_DATE: u64 = 253_402_300_799;
 
-/// A claim that is not there, or what it says, or why it is not accepted.
+/// A claim: `None` if it is absent, otherwise its value or the reason why it is refused.
 type ClaimResult<T> = Option<Result<T, Refusal>>;
 
-/// What is read of a payload. What is wrong with a claim is said when the token is judged by it.
+/// The claims that are read of a payload. A wrong claim is reported only when the token is judged by it.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// `iss`, where it is a string.
+    /// The claim `iss`; `None` if it is absent or no string.
     pub(super) issuer: Option<Box<str>>,
-    /// `sub`.
+    /// The claim `sub`.
     pub(super) subject: ClaimResult<Arc<str>>,
-    /// `aud`, where it is a string or an array of strings.
+    /// The claim `aud`; `None` if it is absent, or neither a string nor an array of strings.
     pub(super) audience: Option<Vec<Box<str>>>,
     pub(super) exp: ClaimResult<Duration>,
     pub(super) nbf: ClaimResult<Duration>,
     pub(super) iat: ClaimResult<Duration>,
-    /// It has a claim that only ID tokens have (OpenID Connect Core, sections 2 and 3.3.2.11).
+    /// True if it has a claim that only ID tokens have (OpenID Connect Core, sections 2 and 3.3.2.11).
     pub(super) is_id_token: bool,
     scope: Option<Box<str>>,
     scp: Option<Box<str>>,
 }
 
 impl Claims {
-    /// Reads a payload; `None` when it is no JSON object without repeated members.
+    /// Reads a payload; `None` if it is not a JSON object without repeated members.
     pub(super) fn read(payload: &[u8]) -> Option<Self> {
         let mut claims = Self::default();
         json::members(payload, |name, value| claims.note(name, &value))?;
         Some(claims)
     }
 
-    /// What the token grants: the words of `scope`, or of `scp` where an issuer writes that, either a string or an
-    /// array; separated by spaces.
+    /// Takes the granted scopes, separated by spaces: the words of `scope`, or of `scp` if an issuer writes that.
+    /// Either may be a string or an array.
     pub(super) fn scopes(&mut self) -> Box<str> {
         let claim = self.scope.take().or_else(|| self.scp.take());
         claim.unwrap_or_default()
@@ -66,7 +66,7 @@ impl Claims {
     }
 }
 
-/// A `NumericDate` (RFC 7519, section 2) since the epoch.
+/// Reads a `NumericDate` (RFC 7519, section 2) as the time since the epoch.
 fn date(claim: &Claim<'_>, wrong: &'static str) -> Result<Duration, Refusal> {
     let Claim::Number(number) = claim else {
         return Err(Refusal::Claim(wrong));
@@ -87,8 +87,8 @@ fn words(claim: &Claim<'_>) -> Box<str> {
     }
 }
 
-/// A claim as the value of a context entry: a string as it is, anything else as JSON, which keeps
-/// `["a","b"]` and `["a,b"]` apart.
+/// Returns a claim as the value of a context entry; `None` for null. A string stays as it is, anything else
+/// becomes JSON, which keeps `["a","b"]` and `["a,b"]` apart.
 pub(super) fn text(claim: &Value) -> Option<String> {
     match claim {
         Value::Null => None,

@@ -10,7 +10,7 @@ use super::{Header, Headers, Refusal};
 /// The longest token, in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
 
-/// What decodes, by vectors where the processor has them.
+/// The decoder, which uses vector instructions if the processor has them.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static BASE64URL: std::sync::LazyLock<base64::engine::Simd> = std::sync::LazyLock::new(|| {
     base64::engine::Simd::url_safe(base64::engine::general_purpose::NO_PAD)
@@ -18,11 +18,11 @@ static BASE64URL: std::sync::LazyLock<base64::engine::Simd> = std::sync::LazyLoc
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 
-/// A token that has been read and proves nothing yet.
+/// A token that has been parsed and proves nothing yet.
 pub struct UnverifiedToken<'a> {
     text: &'a str,
     header: Arc<Header>,
-    /// The text of a header that was not known.
+    /// The encoded header; `None` if it was among the known ones.
     new: Option<&'a str>,
     payload: Vec<u8>,
     claims: Claims,
@@ -31,12 +31,13 @@ pub struct UnverifiedToken<'a> {
 }
 
 impl<'a> UnverifiedToken<'a> {
-    /// Reads a token strictly: nothing that two readers could understand differently is accepted. A header that is
-    /// among `known` was read so before.
+    /// Parses a token strictly: nothing that two readers could understand differently is accepted. A header that
+    /// is among `known` is not parsed again.
     ///
     /// # Errors
-    /// Too long, not three parts, not base64url without padding and stray bits (RFC 7515, section 2), a header or
-    /// payload that is not an object without repeated members, a header that is not accepted.
+    /// The token is too long, has not three parts, is not base64url without padding and stray bits (RFC 7515,
+    /// section 2), has a header or payload that is not an object without repeated members, or a header that is not
+    /// accepted.
     pub fn read(token: &'a str, known: &Headers) -> Result<Self, Refusal> {
         if token.len() > MAX_BYTES {
             return Err(Refusal::Malformed("it is longer than 16 KiB"));
@@ -62,27 +63,27 @@ impl<'a> UnverifiedToken<'a> {
         })
     }
 
-    /// As it came.
+    /// The token as it came.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// How it says it was signed.
+    /// The header, which says how the token was signed.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Its header, encoded and read, where it was not among the known ones.
+    /// The header, encoded and parsed; `None` if it was among the known ones.
     pub fn unknown_header(&self) -> Option<(&'a str, Arc<Header>)> {
         self.new.map(|encoded| (encoded, Arc::clone(&self.header)))
     }
 
-    /// Who it says issued it.
+    /// The issuer that the token names; `None` if it names none.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.issuer.as_deref()
     }
 
-    /// What was signed: header and payload as they came, with the dot between them.
+    /// The signed bytes: header and payload as they came, with the dot between them.
     pub(super) fn signed(&self) -> &[u8] {
         self.signed
     }
@@ -91,7 +92,7 @@ impl<'a> UnverifiedToken<'a> {
         &self.signature
     }
 
-    /// What every token is judged by, and the payload that it is from.
+    /// Returns the claims by which every token is judged, and the payload that they were read from.
     pub(super) fn into_claims(self) -> (Claims, Vec<u8>) {
         (self.claims, self.payload)
     }
@@ -112,7 +113,7 @@ fn split(token: &str) -> Result<(&str, &str, &str), Refusal> {
     }
 }
 
-/// What a part stands for.
+/// Decodes one part of the token.
 fn decode(part: &str) -> Result<Vec<u8>, Refusal> {
     let malformed = Refusal::Malformed("a part of it is not base64url without padding");
     BASE64URL.decode(part).map_err(|_| malformed)

@@ -4,18 +4,19 @@ use super::Refusal;
 use super::json::{self, Text};
 use crate::config::Algorithm;
 
-/// What a token says about its own signature.
+/// The statements of a token about its own signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How it says it was signed.
+    /// The algorithm that the token names.
     pub algorithm: Algorithm,
-    /// Which key it says signed it.
+    /// The `kid` of the key that the token names; `None` if it names none.
     pub key_id: Option<String>,
-    /// Whether its `typ` says that it is an access token (RFC 9068, section 2.1).
+    /// True if the `typ` is that of an access token (RFC 9068, section 2.1).
     pub is_at_jwt: bool,
 }
 
-/// Members by which a token would bring its own key, or change how the rest of it is read.
+/// Members by which a token would bring its own key, or change how the rest of it is read; each with the reason for
+/// its refusal.
 const REFUSED: [(&str, &str); 9] = [
     ("jwk", "a token must not bring its own key (jwk)"),
     ("jku", "a token must not say where keys are (jku)"),
@@ -28,14 +29,14 @@ const REFUSED: [(&str, &str); 9] = [
     ("zip", "compressed tokens are not supported"),
 ];
 
-/// Types of access tokens (RFC 7519, section 5.1; RFC 9068, section 2.1). Others are made for other uses, such
-/// as a log-out, and must not pass for a caller's (RFC 8725, section 3.11).
+/// The types of access tokens (RFC 7519, section 5.1; RFC 9068, section 2.1). Other types are made for other uses,
+/// such as a log-out, and must not pass for a caller's (RFC 8725, section 3.11).
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
-/// The members that matter, as far as they are there.
+/// The members that matter; `None` for those that are absent.
 #[derive(Default)]
 struct Members<'a> {
-    /// The first of [`REFUSED`] that is there.
+    /// The index of the first member of [`REFUSED`] that is present.
     refused: Option<usize>,
     typ: Option<Text<'a>>,
     alg: Option<Text<'a>>,
@@ -43,9 +44,11 @@ struct Members<'a> {
 }
 
 impl Header {
+    /// Parses a header.
+    ///
     /// # Errors
-    /// What is no JSON object without repeated members, an algorithm that is none of [`Algorithm::ALL`], members of
-    /// the wrong type, members that are refused.
+    /// It is not a JSON object without repeated members, its algorithm is none of [`Algorithm::ALL`], or it has a
+    /// member of the wrong type or one that is refused.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let mut members = Members::default();
         json::members(bytes, |name, value| members.note(name, value)).ok_or(Refusal::Malformed(

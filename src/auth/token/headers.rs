@@ -1,7 +1,7 @@
-//! The headers of tokens that were good, so that what a key's tokens have in common is read once.
+//! Caches the headers of verified tokens, so that the header that a key's tokens have in common is parsed once.
 //!
-//! What a header says depends on its text alone, and whatever else is asked of a token is asked of each one. Only
-//! headers of verified tokens are kept: nobody but an issuer has a say in which those are.
+//! The meaning of a header depends on its text alone, and everything else is checked for each token. Only headers
+//! of verified tokens are kept, so only an issuer decides which those are.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use quick_cache::sync::Cache;
 
 use super::Header;
 
-/// How many are kept: some keys of some issuers.
+/// The most headers that are kept: several keys of several issuers.
 const MOST: usize = 64;
-/// The longest that is kept, encoded, in bytes.
+/// The longest header that is kept, encoded, in bytes.
 const MAX_BYTES: usize = 1024;
 
-/// Headers by their encoded text.
+/// A cache of headers by their encoded text.
 pub struct Headers(Cache<Box<str>, Arc<Header>>);
 
 impl Headers {
-    /// What an encoded header says, if it is known.
+    /// Returns the parsed header of an encoded one; `None` if it is not cached.
     pub(super) fn get(&self, encoded: &str) -> Option<Arc<Header>> {
         self.0.get(encoded)
     }
 
-    /// Keeps what a good token's header says.
+    /// Keeps the header of a verified token.
     pub fn keep(&self, encoded: &str, header: Arc<Header>) {
         if encoded.len() <= MAX_BYTES {
             self.0.insert(encoded.into(), header);

@@ -1,6 +1,6 @@
-//! JSON in which no object has a member twice, at any depth.
+//! Reads JSON in which no object has a member twice, at any depth.
 //!
-//! RFC 7515 (section 4) and RFC 7519 (section 4) allow a parser to keep the last of two; then two readers of one
+//! RFC 7515 (section 4) and RFC 7519 (section 4) allow a parser to keep the last of two. Then two readers of one
 //! token could see two different callers.
 
 use std::borrow::Cow;
@@ -10,19 +10,19 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-/// Members that most objects do not exceed.
+/// The number of members that most objects do not exceed.
 const USUAL: usize = 12;
-/// serde_json takes an object of this member alone for what its text says, as if that stood in the object's place. An
-/// issuer that lets its users name a member would let them write whole claims.
+/// The member name that serde_json treats in a special way: it takes an object with this member alone for the JSON in
+/// its text. An issuer that lets its users name a member would let them write whole claims.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// Shows each member of the object that is all of `bytes`; `None` when they are something else. What was shown counts
-/// for nothing then.
+/// Calls `see` with each member of the object that is all of `bytes`; `None` if they are anything else, and then the
+/// members that were seen must not be used.
 pub(super) fn members<'a, V>(bytes: &'a [u8], see: impl FnMut(&str, V)) -> Option<()>
 where
     V: Deserialize<'a>,
 {
-    // Of text that is known to be text, no part need be looked at again for that.
+    // The text is checked once as a whole, so that no part of it has to be checked again.
     let text = std::str::from_utf8(bytes).ok()?;
     let mut reader = serde_json::Deserializer::from_str(text);
     reader
@@ -31,17 +31,17 @@ where
     reader.end().ok()
 }
 
-/// A text, borrowed where it has no escapes, or any other value.
+/// A string, borrowed if it has no escapes, or any other value.
 pub(super) enum Text<'a> {
     Text(Cow<'a, str>),
     Other,
 }
 
-/// As much of a value as claims need.
+/// A JSON value, as far as claims need it.
 pub(super) enum Claim<'a> {
     Text(Cow<'a, str>),
     Number(Number),
-    /// An array of nothing but texts.
+    /// An array that holds only strings.
     Texts(Vec<Cow<'a, str>>),
     Other,
 }
@@ -54,7 +54,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The strings of a claim that is one string or an array of them; `None` when it is anything else.
+    /// Returns the strings of a claim that is one string or an array of them; `None` if it is anything else.
     pub(super) fn strings(&self) -> Option<Vec<Box<str>>> {
         match self {
             Self::Text(one) => Some(vec![(&**one).into()]),
@@ -134,13 +134,13 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Whether one of the names is there twice.
+/// True if one of the names is there twice.
 fn has_twice(names: &mut [Cow<'_, str>]) -> bool {
     if names.len() <= USUAL {
-        // Faster than to sort them: most differ in length.
+        // This is faster than sorting, because most names differ in length.
         return (1..names.len()).any(|last| names[..last].contains(&names[last]));
     }
-    // Whoever sends many members must not make them cost more than many.
+    // The cost of many members must not grow with the square of their number.
     names.sort_unstable();
     names.windows(2).any(|two| two[0] == two[1])
 }
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(skipped, None, "{text}");
         }
         assert_eq!(names(b"{\"a\":\"\xff\"}"), None);
-        // Many members, the same two far apart.
+        // The two members of one name are far apart among many others.
         let many: Vec<String> = (0..2000).map(|n| format!(r#""m{n}":0"#)).collect();
         let many = many.join(",");
         assert_eq!(names(format!("{{{many}}}").as_bytes()).unwrap().len(), 2000);

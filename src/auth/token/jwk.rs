@@ -1,4 +1,4 @@
-//! One JSON Web Key (RFC 7517, RFC 7518 section 6, RFC 8037 section 2) as a key that verifies.
+//! Turns one JSON Web Key (RFC 7517, RFC 7518 section 6, RFC 8037 section 2) into a key that verifies.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::Key;
 use crate::config::Algorithm;
 
-/// A member of a key set, as it is published. Members of no concern here are passed over.
+/// A member of a key set, as it is published. Members without a use here are ignored.
 #[derive(Debug, Default, Deserialize)]
 pub struct Jwk {
     kty: String,
@@ -38,39 +38,39 @@ pub struct Jwk {
     oth: Option<serde::de::IgnoredAny>,
 }
 
-/// Why a published key verifies nothing here. A set may well hold keys for other uses.
+/// The reason why a published key cannot verify tokens. A set may well hold keys for other uses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JwkError {
-    /// `use` or `key_ops` say otherwise.
+    /// `use` or `key_ops` exclude signatures.
     #[error("it is not for signatures")]
     Usage,
-    /// Its private part was published with it: anyone may have signed with it.
+    /// The private part was published with the key: anyone may have signed with it.
     #[error("it holds its private part")]
     Private,
-    /// No algorithm that the issuer signs with fits its type and its own `alg`.
+    /// No algorithm of the issuer fits the key's type and its own `alg`.
     #[error("it fits no algorithm that the issuer signs with")]
     Algorithm,
-    /// Shorter than 2048 or longer than 8192 bits.
+    /// The key has fewer than 2048 or more than 8192 bits.
     #[error("an RSA key has 2048 to 8192 bits")]
     Size,
-    /// A point for which anybody can make signatures.
+    /// The key is a point for which anyone can make signatures.
     #[error("its point has a small order, so that anybody can sign for it")]
     SmallOrder,
-    /// Its members do not make a key.
+    /// The members do not make a key.
     #[error("its members do not make a key")]
     Malformed,
 }
 
 impl Jwk {
-    /// `kid`.
+    /// The member `kid`; `None` if it is absent.
     pub fn id(&self) -> Option<&str> {
         self.kid.as_deref()
     }
 
-    /// The key, for those of `allowed` that fit it.
+    /// Returns the key, for those of `allowed` that fit it.
     ///
     /// # Errors
-    /// A key that is not usable for signatures in any of them.
+    /// The key is not usable for signatures in any of them.
     pub fn key(&self, allowed: &[Algorithm]) -> Result<Key, JwkError> {
         self.check_usage()?;
         let family = self.family();
@@ -104,7 +104,7 @@ impl Jwk {
         {
             return Err(JwkError::Usage);
         }
-        // Of an RSA key, each of the others leads to `d` (RFC 7518, section 6.3.2).
+        // Each of the others leads to `d` of an RSA key (RFC 7518, section 6.3.2).
         let private = [
             &self.d, &self.p, &self.q, &self.dp, &self.dq, &self.qi, &self.oth,
         ];
@@ -114,7 +114,7 @@ impl Jwk {
         Ok(())
     }
 
-    /// The algorithms that fit the type of key and its curve.
+    /// Returns the algorithms that fit the key's type and curve.
     fn family(&self) -> &'static [Algorithm] {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         match (self.kty.as_str(), self.crv.as_deref()) {
@@ -167,17 +167,18 @@ impl Jwk {
             .map_err(|_| JwkError::Malformed)
     }
 
-    /// The uncompressed point (SEC 1, section 2.3.3) of a curve whose coordinates have `length` bytes.
+    /// Returns the uncompressed point (SEC 1, section 2.3.3) of a curve whose coordinates have `length` bytes.
     fn point(&self, length: usize) -> Result<Vec<u8>, JwkError> {
         let (x, y) = (member(&self.x, length)?, member(&self.y, length)?);
         Ok([&[4], &*x, &*y].concat())
     }
 }
 
-/// Whether a point of Ed25519 is one of the eight whose order divides 8, in any of their encodings: signatures exist that
-/// verify with it for most messages, and nobody needs a private key to make them.
+/// True if a point of Ed25519 is one of the eight whose order divides 8, in any of their encodings. Signatures exist
+/// that verify with such a point for most messages, and no private key is needed to make them.
 fn is_of_small_order(point: &[u8]) -> bool {
-    // The coordinate y, little-endian, without the sign of x: 0, 1, p - 1, p, p + 1, and two of order 8.
+    // These are values of the coordinate y, little-endian, without the sign of x: 0, 1, p - 1, p, p + 1, and two of
+    // order 8.
     const ORDER_8: [[u8; 32]; 2] = [
         [
             0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef,
@@ -222,7 +223,7 @@ fn member(member: &Option<String>, length: usize) -> Result<Vec<u8>, JwkError> {
     }
 }
 
-/// An unsigned integer without leading zeros, which some issuers write although RFC 7518 forbids them.
+/// Decodes an unsigned integer. Drops leading zeros, which some issuers write although RFC 7518 forbids them.
 fn number(member: &Option<String>) -> Result<Vec<u8>, JwkError> {
     let mut bytes = decode(member)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();

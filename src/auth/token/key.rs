@@ -9,7 +9,7 @@ use aws_lc_rs::signature::ParsedPublicKey;
 use super::UnverifiedToken;
 use crate::config::Algorithm;
 
-/// A key of an issuer, ready to verify. The algorithms it serves are fixed when it is made.
+/// A key of an issuer, ready to verify. Its algorithms are fixed when it is made.
 pub struct Key {
     pub(super) id: Option<String>,
     pub(super) verifiers: Vec<(Algorithm, ParsedPublicKey)>,
@@ -17,19 +17,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// `kid`.
+    /// The `kid`; `None` if the issuer gave none.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// Whether signatures of this algorithm can be by this key.
+    /// True if the key can verify signatures of this algorithm.
     pub fn fits(&self, algorithm: Algorithm) -> bool {
         self.verifiers
             .iter()
             .any(|(served, _)| *served == algorithm)
     }
 
-    /// Whether the token's signature is by this key, in the algorithm of the token's header.
+    /// True if the token's signature is by this key, with the algorithm of the token's header.
     pub fn has_signed(&self, token: &UnverifiedToken<'_>) -> bool {
         let algorithm = token.header().algorithm;
         let verifiers = self.verifiers.iter();
@@ -37,7 +37,7 @@ impl Key {
         fitting.any(|(_, key)| is_signed(token.signed(), token.signature(), algorithm, key))
     }
 
-    /// Whether `other` is the same key for the same use.
+    /// True if `other` is the same key for the same use.
     pub fn is_same(&self, other: &Self) -> bool {
         let material = |key: &Self| {
             let verifiers = key.verifiers.iter();
@@ -48,12 +48,12 @@ impl Key {
         self.id == other.id && material(self) == material(other)
     }
 
-    /// The issuer no longer has it: what was verified with it must not be believed any more.
+    /// Notes that the issuer no longer publishes the key: tokens that it verified must no longer be accepted.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Whether the issuer no longer has it.
+    /// True if the issuer no longer publishes the key.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -65,10 +65,11 @@ fn is_signed(message: &[u8], signature: &[u8], by: Algorithm, key: &ParsedPublic
         RS256 | PS256 | ES256 => &SHA256,
         RS384 | PS384 | ES384 => &SHA384,
         RS512 | PS512 => &SHA512,
-        // It signs the message itself.
+        // EdDSA signs the message itself.
         EdDSA => return key.verify_sig(message, signature).is_ok(),
     };
-    // A digest made here is made on the stack. The library's own is in contexts that it allocates and copies.
+    // A digest that is made here stays on the stack. The library's own uses contexts that it allocates and
+    // copies.
     let digest = digest::digest(digest, message);
     key.verify_digest_sig(&digest, signature).is_ok()
 }

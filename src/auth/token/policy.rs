@@ -1,4 +1,4 @@
-//! What an issuer's tokens must say, and what they then mean.
+//! The rules for an issuer's tokens, and the caller that a token stands for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,25 +22,25 @@ pub struct Policy {
     leeway: Duration,
     require: Vec<(String, Vec<String>)>,
     kinds: TokenKinds,
-    /// Context key, claim.
+    /// Pairs of a context key and a claim.
     context: Vec<(String, String)>,
-    /// The claims that these two name.
+    /// The claims that `require` and `context` name.
     names: Vec<String>,
 }
 
-/// A token that is good, until a time and as long as its key is.
+/// A verified token. It is valid until a time, and only as long as its key is.
 #[derive(Debug)]
 pub struct VerifiedToken {
-    /// Its caller.
+    /// The caller.
     pub principal: Principal,
-    /// Since the epoch: at this time it is good no more, leeway included.
+    /// The time since the epoch at which the token expires, leeway included.
     pub until: Duration,
-    /// What its signature was verified with.
+    /// The key that verified the signature.
     pub key: Arc<Key>,
 }
 
 impl Policy {
-    /// The rules that are configured for an issuer.
+    /// Creates the rules from the configuration of an issuer.
     pub fn new(issuer: &Issuer) -> Self {
         let context = issuer.context.iter();
         let names = issuer.require.keys().chain(issuer.context.values());
@@ -58,7 +58,7 @@ impl Policy {
         }
     }
 
-    /// `iss` of the tokens.
+    /// The `iss` of the tokens.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
@@ -68,12 +68,12 @@ impl Policy {
         &self.algorithms
     }
 
-    /// Judges a token that one of `keys` should have signed; `now` is since the epoch, `certificate` the subject of the
-    /// client certificate it came with.
+    /// Verifies a token that one of `keys` should have signed. `now` is the time since the epoch, `certificate` the
+    /// subject of the client certificate that the token came with; `None` if it has none.
     ///
     /// # Errors
-    /// Not signed by one of them, of another issuer, expired or not yet valid, for another audience, without a
-    /// claim that is required, or with one of a wrong type.
+    /// The token is not signed by one of the keys, is of another issuer, expired or not yet valid, for another
+    /// audience, without a claim that is required, or has a claim of a wrong type.
     pub fn judge(
         &self,
         token: UnverifiedToken<'_>,
@@ -108,12 +108,12 @@ impl Policy {
         })
     }
 
-    /// Refuses a token that is made for something else than to call a catalog.
+    /// Refuses a token that was made for another use than calls to a catalog.
     fn check_kind(&self, claims: &Claims) -> Result<(), Refusal> {
         if claims.is_id_token && !self.kinds.id_tokens {
             return Err(Refusal::Claim("it is an ID token, send an access token"));
         }
-        // A wrong type is told where the subject is read.
+        // A wrong type is reported where the subject is read.
         let is_named = match &claims.subject {
             None => false,
             Some(Ok(subject)) => !subject.is_empty(),
@@ -125,7 +125,7 @@ impl Policy {
         Ok(())
     }
 
-    /// The claims of a payload that the configuration names.
+    /// Returns the claims of a payload that the configuration names.
     fn named(&self, payload: &[u8]) -> Map<String, Value> {
         let mut named = Map::new();
         let mut note = |name: &str, value: &RawValue| {
@@ -135,13 +135,13 @@ impl Policy {
             }
         };
         if !self.names.is_empty() {
-            // Read before: it cannot fail.
+            // The payload was read before, so this cannot fail.
             let _ = json::members(payload, &mut note);
         }
         named
     }
 
-    /// Until when the token is good.
+    /// Returns the time until which the token is valid.
     fn check_times(&self, claims: &mut Claims, now: Duration) -> Result<Duration, Refusal> {
         let exp = claims.exp.take().transpose()?;
         let exp = exp.ok_or(Refusal::Claim("it has no exp"))?;
@@ -208,7 +208,7 @@ impl Policy {
     }
 }
 
-/// A configured claim's name as it may stand in `error_description`.
+/// Returns a configured claim's name without the characters that `error_description` may not hold.
 fn harmless(name: &str) -> String {
     let legal = |c: &char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     name.chars().filter(legal).collect()

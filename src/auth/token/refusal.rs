@@ -1,21 +1,21 @@
-//! Why a caller is not let in: words that help an honest one and teach a forger nothing.
+//! The reasons why a caller is refused, in words that help an honest caller and teach a forger nothing.
 
 use std::time::Duration;
 
 /// A refusal. Its `Display` is for the caller: ASCII without quotes and backslashes, as `error_description`
-/// must be (RFC 6750, section 3). No part of the token is in it.
+/// must be (RFC 6750, section 3). It holds no part of the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no `Authorization` header.
+    /// The `Authorization` header is missing.
     #[error("a bearer token is needed")]
     Missing,
-    /// There is one, but it does not hold exactly one bearer token.
+    /// The `Authorization` header does not hold exactly one bearer token.
     #[error("{0}")]
     Credentials(&'static str),
     /// The token is not a signed token in compact form.
     #[error("the token is malformed: {0}")]
     Malformed(&'static str),
-    /// The token's header asks for what is not accepted.
+    /// The token's header requires something that is not accepted.
     #[error("the token is not accepted: {0}")]
     Header(&'static str),
     /// The algorithm is not on the issuer's list.
@@ -27,16 +27,16 @@ pub enum Refusal {
     /// No key of the issuer has the token's `kid` and fits its algorithm.
     #[error("the signature of the token cannot be verified")]
     UnknownKey,
-    /// The signature is not by the key. Reads as an unknown key does.
+    /// The signature is not by the key. The message is that of an unknown key.
     #[error("the signature of the token cannot be verified")]
     Signature,
-    /// `exp` is over.
+    /// `exp` has passed.
     #[error("the token expired {} ago", rough(.0))]
     Expired(Duration),
-    /// `nbf` is to come.
+    /// `nbf` has not come yet.
     #[error("the token is valid only in {}", rough(.0))]
     NotYetValid(Duration),
-    /// `aud` is missing or names others.
+    /// `aud` is missing or names other audiences.
     #[error("the token is for another audience")]
     Audience,
     /// A claim is missing, or has a type or a value that is not accepted.
@@ -48,7 +48,7 @@ pub enum Refusal {
     /// A claim that the issuer's tokens must have has another value.
     #[error("the claim {0} of the token does not have an accepted value")]
     NotAccepted(String),
-    /// The issuer's keys have not arrived yet: nobody can say whether the token is good.
+    /// The issuer's keys have not arrived yet, so the token cannot be judged.
     #[error("the keys of the token's issuer are not available: try again")]
     NoKeys,
 }
@@ -91,7 +91,7 @@ impl Refusal {
     }
 }
 
-/// A duration in its largest whole unit.
+/// Formats a duration in its largest whole unit.
 fn rough(duration: &Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {

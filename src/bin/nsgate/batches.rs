@@ -1,4 +1,4 @@
-//! `nsgate batches`: what the admin address of a running gateway says of its batches, in words for a person.
+//! `nsgate batches`: shows and resolves the batches of a running gateway, through its admin address.
 
 mod client;
 mod words;
@@ -14,16 +14,16 @@ use tokio::time::sleep;
 use crate::cli::{Batches, OfBatches, Resolve};
 use client::{Client, Problem};
 
-/// How often, and with what pause, it is looked what a decision has come to.
+/// The most checks for the result of a decision, with a pause of `PAUSE` between two of them.
 const LOOKS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
-/// What a batch's name has beside letters and digits.
+/// The characters to encode in a batch's name, which has `-` besides letters and digits.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 
-/// Does what was asked and answers with what is to be printed.
+/// Runs the command, and returns the text to print.
 ///
 /// # Errors
-/// The gateway cannot be asked, or says no.
+/// The gateway cannot be reached, or refuses.
 pub(crate) fn run(asked: &Batches) -> Result<String, Problem> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(Problem::Runtime)?;
@@ -51,7 +51,7 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     }
 }
 
-/// What the decision has come to, once it is carried out or has had some time for it.
+/// Returns the result of the decision, once it is carried out or has had some time for it.
 async fn became(client: &Client, id: &str) -> Result<String, Problem> {
     let mut looks = 0;
     loop {

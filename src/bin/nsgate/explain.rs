@@ -1,4 +1,5 @@
-//! `nsgate explain`: which mount and backend serve an identifier, what the catalog is asked for, and who may.
+//! `nsgate explain`: the mount and backend of an identifier, the path sent upstream, and the permissions
+//! needed.
 
 use std::fmt::Write as _;
 
@@ -11,13 +12,13 @@ use nsgate::route::Mount;
 
 use crate::cli::Explain;
 
-/// So many mounts or rules are told of one by one.
+/// The most mounts or rules that are listed one by one.
 const MOST: usize = 100;
 
-/// A few lines about the identifier.
+/// Returns a few lines about the identifier.
 ///
 /// # Errors
-/// It is no identifier, or nobody serves it.
+/// The identifier is not valid, or no mount serves it.
 pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String> {
     let id = Identifier::parse(&asked.identifier, &asked.delimiter)
         .map_err(|error| error.to_string())?;
@@ -40,7 +41,8 @@ pub(crate) fn explain(config: &Config, asked: &Explain) -> Result<String, String
     Ok(said.trim_end().to_owned())
 }
 
-/// What a caller needs, by the rule that decides and by those below it, which have a say in writes.
+/// Adds the permissions that a caller needs, by the rule that decides and by those below it, which also
+/// decide about writes.
 fn authorization(said: &mut String, config: &Config, id: &Identifier) -> Result<(), String> {
     let Some(rules) = &config.authorization else {
         line(
@@ -140,7 +142,7 @@ fn nobody(config: &Config, id: &Identifier) -> String {
     )
 }
 
-/// A line for each of `values`, but not for more than can be read.
+/// Adds a line for each of `values`, but not for more than can be read.
 fn lines(said: &mut String, what: &str, mut values: impl Iterator<Item = String>) {
     for value in values.by_ref().take(MOST) {
         line(said, what, &value);

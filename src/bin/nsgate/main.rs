@@ -1,4 +1,4 @@
-//! The program: arguments, configuration, run. Nothing else ends the process.
+//! The program: arguments, configuration, run. No other code ends the process.
 
 mod batches;
 mod cli;
@@ -16,13 +16,14 @@ use nsgate::config::schema;
 
 use cli::{Cli, Command, ConfigFile};
 
-/// Takes 3 % off what a request costs, and 4 KiB off an idle connection: its blocks lie on pages of their own, of which
-/// only what is touched is resident. A thread of its own gives back what was not used for ten seconds.
+/// Takes 3 % off the cost of a request, and 4 KiB off an idle connection: its blocks lie on pages of their own, of
+/// which only those that are touched are resident. A thread of its own gives back memory that was not used for ten
+/// seconds.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Bad input or configuration.
+/// The exit code for bad input or configuration.
 const BAD_INPUT: u8 = 1;
 
 fn main() -> ExitCode {
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why the process ends with another code than 0.
+/// The reason why the process ends with another code than 0.
 struct Failure {
     exit_code: u8,
     message: String,
@@ -102,7 +103,7 @@ fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {
     nsgate::dev_token::run(&args).map_err(Failure::bad_input)
 }
 
-/// Says what the author of a configuration should know.
+/// Prints the warnings for the author of a configuration.
 fn warn(loaded: &Loaded) {
     let mut warnings = String::new();
     for warning in &loaded.warnings {
@@ -111,7 +112,7 @@ fn warn(loaded: &Loaded) {
     let _ = std::io::stderr().write_all(warnings.as_bytes());
 }
 
-/// The configuration, its warnings said.
+/// Loads the configuration, and prints its warnings.
 fn loaded(file: &ConfigFile) -> Result<Loaded, Failure> {
     let loaded = load::from_path(&file.config).map_err(Failure::bad_input)?;
     warn(&loaded);

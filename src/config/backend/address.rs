@@ -1,4 +1,4 @@
-//! The addresses of a catalog, each in one form: by them it is the same catalog under another name.
+//! The addresses of a catalog, each in one form, by which the same catalog under another name is found.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Uri};
 
 use super::{BackendConfig, DirConfig, Implementation, RestConfig};
 
-/// Parts of the names of headers that show who asks. Any other header may select a database.
+/// Parts of the names of headers that carry credentials. Any other header may select a database.
 const CREDENTIALS: [&str; 7] = [
     "authorization",
     "cookie",
@@ -20,8 +20,9 @@ const CREDENTIALS: [&str; 7] = [
 ];
 
 impl BackendConfig {
-    /// The addresses of the catalog, that of `uri` or `root` first, then `endpoints`. Two backends that have one in
-    /// common lead to one catalog. None holds a user, a password, a query or the value of a header.
+    /// Returns the addresses of the catalog, that of `uri` or `root` first, then `endpoints`. Two backends that
+    /// have one in common lead to one catalog. No address holds a user, a password, a query or the value of a
+    /// header.
     pub fn addresses(&self) -> Vec<String> {
         match &self.implementation {
             Implementation::Rest(rest) => rest.addresses(),
@@ -38,7 +39,7 @@ impl RestConfig {
             .collect()
     }
 
-    /// A hash of the headers that may select a database at the address; empty without any.
+    /// Returns a hash of the headers that may select a database at the address; empty if there are none.
     fn database(&self) -> String {
         let mut selecting: Vec<&(HeaderName, HeaderValue)> = self.headers.iter().collect();
         selecting.retain(|(name, _)| !CREDENTIALS.iter().any(|part| name.as_str().contains(part)));
@@ -70,7 +71,8 @@ impl DirConfig {
     }
 }
 
-/// The scheme, the host in lower case and the port, the path without a `/` at its end. This machine has one name.
+/// Returns the scheme, the host in lower case, the port, and the path without a `/` at its end. All names of this
+/// machine become one.
 fn normal(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("http");
     let host = uri.host().unwrap_or_default().to_ascii_lowercase();
@@ -84,7 +86,7 @@ fn normal(uri: &Uri) -> String {
     format!("{scheme}://{host}:{port}{}", path.trim_end_matches('/'))
 }
 
-/// A path in which only what must be is percent-encoded, in capitals.
+/// Returns the path with only the necessary characters percent-encoded, in capitals.
 fn unescaped(path: &str) -> String {
     let mut parts = path.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -113,7 +115,7 @@ fn unescaped(path: &str) -> String {
     text
 }
 
-/// The folder without links, as far as it is there.
+/// Returns the folder without links, as far as it exists.
 fn canonical(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let found = folder

@@ -1,7 +1,7 @@
 //! `properties` of a catalog in a directory.
 //!
-//! The engine ignores what it does not know and what it cannot parse; here both are problems, so that a misspelt
-//! switch is not silently off.
+//! The engine ignores properties that it does not know or cannot parse. Here both are problems, so that a
+//! misspelt switch is not silently off.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,11 @@ const NUMBERS: [&str; 2] = [
     "commit_retries",
     "vend_input_storage_options_refresh_interval_millis",
 ];
-/// Beginnings of properties whose names only the engine knows.
+/// The beginnings of properties whose names only the engine knows.
 const GROUPS: [&str; 2] = ["credential_vendor.", "storage."];
 
-/// Reads the properties; what is not the gateway's own goes to the engine as it is, with `root` made a path.
+/// Reads the properties. Those that are not the gateway's own go to the engine as they are, with `root` made a
+/// path.
 pub(super) fn directory(
     properties: &BTreeMap<String, Text>,
     reader: &mut Reader<'_>,
@@ -61,7 +62,7 @@ pub(super) fn directory(
     config.properties.contains_key(ROOT).then_some(config)
 }
 
-/// The properties as a file would have them. Only values that cannot be secrets are shown.
+/// Returns the properties in the form of the file. Only values that cannot be secrets are shown.
 pub(super) fn shown_properties(dir: &DirConfig) -> BTreeMap<String, Text> {
     let show = |(name, value): (&String, &String)| {
         let secret = GROUPS.iter().any(|group| name.starts_with(group));

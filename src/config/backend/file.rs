@@ -1,4 +1,4 @@
-//! A backend as the file has it: one flat table, whatever the implementation.
+//! A backend in the form of the file: one flat table, whatever the implementation.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const BATCHES: [(&str, BatchMode); 3] = [
 
 const DELIMITERS: [(&str, bool); 2] = [("default", false), ("any", true)];
 
-/// Keys that are about talking HTTP to a catalog.
+/// Keys that only a catalog behind HTTP can have.
 const REST_ONLY: [&str; 14] = [
     "endpoints",
     "forward_headers",
@@ -63,7 +63,7 @@ const REST_ONLY: [&str; 14] = [
     "retry",
 ];
 
-/// One entry of `backends` as the file has it.
+/// An entry of `backends` in the form of the file.
 pub(in crate::config) struct BackendFile {
     implementation: Option<ImplementationName>,
     properties: BTreeMap<String, Text>,
@@ -318,7 +318,8 @@ fn rest(
     })
 }
 
-/// A caller's token cannot be traded and stay behind, or be replaced.
+/// Records a problem if a caller's token is to be exchanged, and also kept from the catalog or
+/// replaced.
 fn traded(file: &BackendFile, headers: &[(HeaderName, HeaderValue)], reader: &mut Reader<'_>) {
     if !file.oauth.as_ref().is_some_and(|oauth| oauth.exchange) {
         return;

@@ -18,7 +18,7 @@ fn wait() -> Scalar<Duration> {
     duration(Duration::from_millis(10), Duration::from_secs(3600))
 }
 
-/// `tls` as the file has it.
+/// The table `tls` in the form of the file.
 pub(in crate::config) struct ClientTlsFile {
     ca: Option<PathBuf>,
     certificate: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! `properties` of a backend: what they mean depends on the implementation.
+//! `properties` of a backend, whose meaning depends on the implementation.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::config::load::reader::{Reader, Text};
 use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
 
-/// `properties`: what they are depends on the implementation, so they are read as text first.
+/// The kind of the key `properties`. They are read as text first, because their meaning depends on
+/// the implementation.
 pub(super) struct Properties;
 
 impl Kind for Properties {

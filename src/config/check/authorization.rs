@@ -1,4 +1,4 @@
-//! Rules of who may do what that contradict each other, or cannot do what they were written for.
+//! Checks for access rules that contradict each other, or cannot do what they were written for.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,11 +8,11 @@ use crate::config::mount::MAX_NAMES;
 use crate::config::{Access, AuthorizationRule, Config, Mount};
 use crate::protocol::claims::TLS_SUBJECT;
 
-/// So many pairs of mounts are looked at, at most, for two names of one table. A file has more only where thousands of
-/// mounts lead to one place.
+/// The most pairs of mounts that are checked for two names of one table. A file has more only if thousands of mounts
+/// lead to one place.
 const MAX_PAIRS: usize = 1 << 20;
 
-/// Records what is wrong with the rules, and what seems to be.
+/// Records the problems of the rules, and what seems to be one.
 pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
     let Some(rules) = &config.authorization else {
         return;
@@ -48,7 +48,7 @@ pub(super) fn rules(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// A rule about nothing that there could be.
+/// Warns about a rule that can decide nothing.
 fn idle(
     mounts: &Prefixes<'_, &Mount>,
     reader: &mut Reader<'_>,
@@ -62,7 +62,7 @@ fn idle(
     }
 }
 
-/// What no caller can have.
+/// Warns about a permission that no caller can have.
 fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
     let of_certificate = matches!(need, Access::Claim { claim, .. } if claim == TLS_SUBJECT);
     if of_certificate {
@@ -77,7 +77,8 @@ fn unmet(config: &Config, reader: &mut Reader<'_>, key: &str, need: &Access) {
     }
 }
 
-/// What a caller may under one name of a table, it may do to the table.
+/// Warns about a table with two names and different rules: a caller that may do something under either name may do it
+/// to the table.
 fn two_names(
     config: &Config,
     owners: &Prefixes<'_, &Mount>,
@@ -91,7 +92,7 @@ fn two_names(
     let rules: Prefixes<'_, Needs<'_>> = rules.collect();
     for ((index, inner), (other, outer)) in within(mounts).take(MAX_PAIRS) {
         let tail = &inner.backend_namespace[outer.backend_namespace.len()..];
-        // Two that are each other's other name are told of once.
+        // Two mounts that are each other's other name are reported once.
         if other == index || (tail.is_empty() && other > index) {
             continue;
         }
@@ -107,7 +108,7 @@ fn two_names(
 
 type Numbered<'a> = (usize, &'a Mount);
 
-/// Each mount with those that lead to what its catalog calls it, or to what is above that.
+/// Returns each mount paired with those that lead to the same place in its catalog, or to a place above it.
 fn within(mounts: &[Mount]) -> impl Iterator<Item = (Numbered<'_>, Numbered<'_>)> {
     let mut by_place: HashMap<(&str, &[String]), Vec<Numbered<'_>>> = HashMap::new();
     for (index, mount) in mounts.iter().enumerate() {
@@ -128,7 +129,7 @@ fn within(mounts: &[Mount]) -> impl Iterator<Item = (Numbered<'_>, Numbered<'_>)
 
 type Needs<'a> = (&'a Access, &'a Access);
 
-/// What the rules say of a namespace, and of what is below it.
+/// Returns the permissions that the rules require for a namespace, and for what is below it.
 fn said<'a>(
     rules: &Prefixes<'a, Needs<'a>>,
     namespace: &[String],

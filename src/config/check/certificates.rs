@@ -1,4 +1,4 @@
-//! Whether the PEM files that a configuration names can do what they are named for, and for how long.
+//! Checks whether the PEM files in a configuration can serve their purpose, and for how long.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -9,11 +9,11 @@ use crate::config::{Config, ServerTls};
 use crate::pem::{self, Unusable, Validity};
 use crate::protocol::claims::TLS_SUBJECT;
 
-/// A certificate that is good for less than this should have been renewed by now.
+/// The time before its expiry by which a certificate should have been renewed.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 const DAY: u64 = 24 * 3600;
 
-/// Records which of them cannot, and which certificate is or will soon be over.
+/// Records the files that cannot be used, and the certificates that have expired or will soon.
 pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
     if let Some(tls) = &config.listen.tls {
         identity(reader, "listen.tls", &tls.certificate, &tls.private_key);
@@ -44,8 +44,7 @@ pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Records where issuers are told of the subject of a client's certificate although none is asked for: it is absent
-/// then.
+/// Warns if issuers use the subject of a client's certificate although clients are asked for none: it is absent then.
 pub(super) fn unasked(config: &Config, reader: &mut Reader<'_>) {
     let asked = |tls: &ServerTls| tls.client_ca.is_some() || reader.has("listen.tls.client_ca");
     if config.listen.tls.as_ref().is_some_and(asked) {
@@ -73,7 +72,7 @@ fn authorities(reader: &mut Reader<'_>, key: &str, file: &Path) {
     }
 }
 
-/// `table` has the keys `certificate` and `private_key`.
+/// Checks the keys `certificate` and `private_key` of `table`.
 fn identity(reader: &mut Reader<'_>, table: &str, certificate: &Path, private_key: &Path) {
     let (shown, secret) = (
         format!("{table}.certificate"),
@@ -93,7 +92,8 @@ fn identity(reader: &mut Reader<'_>, table: &str, certificate: &Path, private_ke
     }
 }
 
-/// Clients would refuse the gateway's own certificate; one that is over towards a catalog concerns that catalog alone.
+/// Records an expiry. Clients would refuse the gateway's own certificate; an expired one towards a catalog concerns
+/// that catalog alone, so it is only a warning.
 fn expiry(reader: &mut Reader<'_>, key: &str, ours: bool, file: &Path, validity: Validity) {
     let file = file.display();
     let cure = if ours {

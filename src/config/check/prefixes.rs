@@ -1,4 +1,4 @@
-//! Values by lists of names, looked up by what is above and below a list: checks stay quick however long the file is.
+//! Finds values by what is above and below a list of names, so that checks stay quick however long the file is.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,7 +7,7 @@ use std::ops::Bound;
 pub(super) struct Prefixes<'a, T>(BTreeMap<&'a [String], T>);
 
 impl<'a, T> Prefixes<'a, T> {
-    /// What is at the list or above it, the longest first.
+    /// Returns the values at the list or above it, the longest list first.
     pub(super) fn covering<'b>(
         &'b self,
         names: &'b [String],
@@ -16,7 +16,7 @@ impl<'a, T> Prefixes<'a, T> {
         prefixes.filter_map(|prefix| self.0.get_key_value(prefix).map(|(at, value)| (*at, value)))
     }
 
-    /// What is below the list, with the names that lead there from it.
+    /// Returns the values below the list, each with the names that lead there from it.
     pub(super) fn below<'b>(
         &'b self,
         names: &'b [String],

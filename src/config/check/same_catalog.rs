@@ -1,4 +1,5 @@
-//! One catalog under two names: a batch through one of them would hide nothing from readers of the other.
+//! Finds one catalog under two names: a batch through one of them would hide nothing from readers of the
+//! other.
 
 use std::collections::HashMap;
 
@@ -29,7 +30,7 @@ pub(super) fn same_catalog(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// The key that an address is read from.
+/// Returns the key that an address is read from.
 fn key(backend: &BackendConfig, index: usize) -> String {
     match (&backend.implementation, index.checked_sub(1)) {
         (Implementation::Dir(_), _) => "properties.root".to_owned(),

@@ -40,7 +40,7 @@ where
     )
 }
 
-/// A number of bytes with its unit.
+/// A number of bytes with its unit, from `min` to `max`.
 pub(in crate::config) fn size(min: u64, max: u64) -> Scalar<usize> {
     let range = format!(
         "a size from {} to {}, such as 64KiB or 8MiB",
@@ -59,7 +59,7 @@ pub(in crate::config) fn size(min: u64, max: u64) -> Scalar<usize> {
     )
 }
 
-/// A time with its unit.
+/// A time with its unit, from `min` to `max`.
 pub(in crate::config) fn duration(min: Duration, max: Duration) -> Scalar<Duration> {
     let (min, max) = (millis(&min), millis(&max));
     let range = format!(
@@ -79,7 +79,7 @@ pub(in crate::config) fn duration(min: Duration, max: Duration) -> Scalar<Durati
     )
 }
 
-/// `20%`, from 0 to 100.
+/// A percentage such as `20%`, from 0 to 100.
 pub(in crate::config) fn percent() -> Scalar<u32> {
     Scalar::new(
         "a percentage from 0% to 100%, such as 20%",
@@ -97,7 +97,7 @@ pub(in crate::config) fn percent() -> Scalar<u32> {
     )
 }
 
-/// `500/s`: a number and the period it is for.
+/// A rate such as `500/s`: a number and the period that it is for.
 pub(in crate::config) fn rate() -> Scalar<(u32, Duration)> {
     Scalar::new(
         "a rate such as 500/s, 100/m or 1000/h",

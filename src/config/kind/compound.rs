@@ -1,4 +1,4 @@
-//! Lists, maps, tables, and what may be absent.
+//! Lists, maps, tables and optional values.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use crate::config::keys::{self, Kind, Section};
 use crate::config::load::reader::Reader;
 use crate::config::load::yaml::{Node, Value};
 
-/// Whose form in the file differs from its form in memory.
+/// A type whose form in the file differs from its form in memory.
 pub(in crate::config) trait Shaped: Sized {
     /// The form in the file.
     type File: Section;
-    /// From the file's form; problems that only show in the whole are recorded.
+    /// Converts from the form in the file. Problems that only show in the whole are recorded.
     fn from_file(file: Self::File, reader: &mut Reader<'_>) -> Option<Self>;
-    /// Back again, to be shown.
+    /// Converts back to the form in the file, to be shown.
     fn to_file(&self) -> Self::File;
 }
 
@@ -24,12 +24,12 @@ pub(in crate::config) fn table<S: Section + Clone>() -> impl Kind<Value = S> {
     Table(PhantomData)
 }
 
-/// A table with fixed keys that becomes something of another shape.
+/// A table with fixed keys that is converted to another type.
 pub(in crate::config) fn shaped<T: Shaped>() -> impl Kind<Value = T> {
     ShapedTable(PhantomData)
 }
 
-/// `[…]` with at least `min` items; `of` completes "a list of …".
+/// A list with at least `min` items; `of` completes "a list of …".
 pub(in crate::config) fn list<K: Kind>(
     min: usize,
     of: &'static str,
@@ -38,8 +38,8 @@ pub(in crate::config) fn list<K: Kind>(
     List { min, of, item }
 }
 
-/// A table whose keys are the operator's; `of` completes "a table of …", `key` checks each name and may change
-/// its spelling.
+/// A table whose keys the operator chooses. `of` completes "a table of …"; `key` checks each name and may
+/// change its spelling.
 pub(in crate::config) fn map<K: Kind>(
     min: usize,
     of: &'static str,

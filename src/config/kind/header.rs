@@ -8,7 +8,8 @@ use crate::config::Secret;
 use crate::config::load::reader::Text;
 use crate::config::secret::MASK;
 
-/// Headers that mean something to the gateway or to HTTP itself: a context prefix must not catch them.
+/// Headers that have a meaning for the gateway or for HTTP itself: a context prefix must not match
+/// them.
 const RESERVED: [&str; 22] = [
     "accept",
     "accept-encoding",
@@ -59,7 +60,7 @@ pub(in crate::config) fn header_prefix() -> Scalar<String> {
     )
 }
 
-/// The name of a header that may go on from clients.
+/// The name of a header that may be forwarded from clients.
 pub(in crate::config) fn forwardable_header() -> Scalar<HeaderName> {
     Scalar::new(
         "the name of a header, such as x-acme-trace",
@@ -79,7 +80,7 @@ pub(in crate::config) fn forwardable_header() -> Scalar<HeaderName> {
     )
 }
 
-/// A context key, in lower case: the rest of a header name.
+/// Returns a context key in lower case. It is the rest of a header name.
 pub(in crate::config) fn context_key(key: &str) -> Result<String, String> {
     let lower = key.to_ascii_lowercase();
     match HeaderName::from_bytes(lower.as_bytes()) {
@@ -91,7 +92,7 @@ pub(in crate::config) fn context_key(key: &str) -> Result<String, String> {
     }
 }
 
-/// [`context_key`] as a value.
+/// A [`context_key`] as a value.
 pub(in crate::config) fn context_name() -> Scalar<String> {
     Scalar::new(
         "a context key, such as team",
@@ -120,7 +121,7 @@ pub(in crate::config) fn header_value() -> Scalar<HeaderValue> {
     )
 }
 
-/// `value` as a header value that is not shown by `Debug`.
+/// Makes a header value that `Debug` does not show.
 pub(in crate::config) fn sensitive(value: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_str(value)
         .map_err(|_| "holds a character that no header value may have; remove line breaks and control characters".to_owned())?;

@@ -1,4 +1,4 @@
-//! Addresses, uris and files.
+//! Addresses, URIs and files.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(in crate::config) fn base_uri() -> Scalar<Uri> {
 
 const BASE_URI: &str = "an address such as http://127.0.0.1:2333 or https://catalog.example/base";
 
-/// [`base_uri`] for text that was read as part of something else.
+/// Parses a [`base_uri`] from text that was read as part of something else.
 pub(in crate::config) fn parse_base_uri(text: &Text) -> Result<Uri, String> {
     let uri = absolute(text).map_err(|wrong| {
         if wrong.contains("; ") {
@@ -53,7 +53,7 @@ pub(in crate::config) fn parse_base_uri(text: &Text) -> Result<Uri, String> {
     Ok(uri)
 }
 
-/// [`base_uri`] of a collector of traces, in a program that can send them.
+/// The [`base_uri`] of a collector of traces; a program that cannot send traces refuses it.
 pub(in crate::config) fn collector() -> Scalar<Uri> {
     Scalar::new(BASE_URI, string_schema(), parse_collector, |uri| {
         json!(uri.to_string())
@@ -69,7 +69,8 @@ fn parse_collector(text: &Text) -> Result<Uri, String> {
     }
 }
 
-/// An address something secret is sent to, or trusted from: `https`, or `http` on this machine.
+/// An address that a secret is sent to, or from which something is trusted: `https`, or `http` on
+/// this machine.
 pub(in crate::config) fn guarded_uri() -> Scalar<Uri> {
     Scalar::new(
         "an address such as https://idp.example/jwks",
@@ -105,7 +106,7 @@ pub(in crate::config) fn url_path() -> Scalar<String> {
     )
 }
 
-/// Whether `uri` leaves this machine unencrypted.
+/// True if a request to `uri` leaves this machine unencrypted.
 pub(crate) fn is_plain_http_abroad(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host
@@ -116,7 +117,7 @@ pub(crate) fn is_plain_http_abroad(uri: &Uri) -> bool {
     uri.scheme_str() == Some("http") && !loopback
 }
 
-/// A file that must be there.
+/// The path of a file that must exist.
 pub(in crate::config) fn file() -> Scalar<PathBuf> {
     Scalar::new(
         "the path of a file",
@@ -133,7 +134,7 @@ pub(in crate::config) fn file() -> Scalar<PathBuf> {
     )
 }
 
-/// A file that will be made when it is needed.
+/// The path of a file that is created when it is needed.
 pub(in crate::config) fn file_to_write() -> Scalar<PathBuf> {
     Scalar::new(
         "the path of a file",

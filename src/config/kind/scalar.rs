@@ -1,4 +1,4 @@
-//! Single values: one parser, one way to show, one schema each.
+//! Single values: each has one parser, one way to show it, and one schema.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
 use crate::config::{Algorithm, Secret};
 
-/// A name of a namespace path has at most this many bytes.
+/// The most bytes of a name in a namespace path.
 const MAX_NAME: usize = 256;
 
 type Parse<T> = Box<dyn Fn(&Text) -> Result<T, String>>;
@@ -23,7 +23,8 @@ pub(in crate::config) struct Scalar<T> {
 }
 
 impl<T> Scalar<T> {
-    /// `parse` says what is wrong; unless it also says the cure (after `; `), `expects` is the cure.
+    /// Creates a kind. The error of `parse` says what is wrong; unless it also says the remedy
+    /// (after `; `), `expects` is the remedy.
     pub(in crate::config) fn new(
         expects: impl Into<String>,
         schema: Json,
@@ -38,7 +39,7 @@ impl<T> Scalar<T> {
         }
     }
 
-    /// What `text` says, or what is wrong with it and the cure.
+    /// Parses `text`; the error says what is wrong with it, and the remedy.
     pub(in crate::config) fn parse(&self, text: &Text) -> Result<T, String> {
         (self.parse)(text).map_err(|message| {
             if message.contains("; ") {
@@ -77,12 +78,13 @@ impl<T> Kind for Scalar<T> {
     }
 }
 
-/// JSON Schema of what is read as text: YAML may take a bare number or `yes` for something else.
+/// Returns the JSON Schema of values that are read as text: YAML may take a bare number or `yes` for
+/// something else.
 pub(super) fn text_schema() -> Json {
     json!({ "type": ["string", "number", "boolean"] })
 }
 
-/// JSON Schema of what is never a bare number or truth value.
+/// Returns the JSON Schema of values that are never a bare number or truth value.
 pub(super) fn string_schema() -> Json {
     json!({ "type": "string" })
 }
@@ -134,7 +136,7 @@ pub(in crate::config) fn name() -> Scalar<String> {
     )
 }
 
-/// The name of a backend: it becomes a label in metrics and part of messages.
+/// Checks the name of a backend: it becomes a label in metrics and part of messages.
 pub(in crate::config) fn backend_name(name: &str) -> Result<String, String> {
     let legal = (1..=64).contains(&name.len())
         && name
@@ -201,7 +203,7 @@ pub(in crate::config) fn choice<T: Copy + PartialEq + 'static>(
     )
 }
 
-/// A signature algorithm; the ones that must not be are refused with the reason.
+/// A signature algorithm; one that must not be used is refused with the reason.
 pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
     let plain = choice(&Algorithm::ALL);
     let known = plain.schema();
@@ -228,7 +230,7 @@ pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
     )
 }
 
-/// "a, b or c"
+/// Joins names as "a, b or c".
 fn one_of(names: &[&str]) -> String {
     match names {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -236,12 +238,12 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// Where a schema wants a number or a word, a placeholder may stand instead.
+/// Returns the schema of a placeholder, which may stand in the place of a number or a word.
 pub(super) fn placeholder_schema() -> Json {
     json!({ "type": "string", "pattern": "\\$\\{[^}]+\\}" })
 }
 
-/// Written in quotes, where a number or a truth value belongs.
+/// True if a value is written in quotes, where a number or a truth value belongs.
 pub(super) fn quoted(text: &Text) -> bool {
     !text.plain && text.raw == text.value
 }

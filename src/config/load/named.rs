@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The files that a configuration names, whether they are there or not.
+/// The files that a configuration names, whether they exist or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::config) struct NamedFiles(Rc<RefCell<BTreeSet<PathBuf>>>);
 
@@ -19,7 +19,7 @@ impl NamedFiles {
     }
 }
 
-/// Why a file could not be read, and what to do about it.
+/// Describes why a file could not be read, and what to do about it.
 pub(in crate::config) fn unreadable(path: &Path, error: &std::io::Error) -> String {
     let path = path.display();
     match error.kind() {
@@ -35,7 +35,7 @@ pub(in crate::config) fn unreadable(path: &Path, error: &std::io::Error) -> Stri
     }
 }
 
-/// `path` below `base` unless it is absolute, without `.` in between.
+/// Returns `path` below `base` unless it is absolute, without `.` in between.
 pub(in crate::config) fn resolve(base: &Path, path: impl AsRef<Path>) -> PathBuf {
     base.join(path).components().collect()
 }

@@ -1,6 +1,6 @@
-//! Which word somebody probably meant.
+//! Finds the word that an operator probably meant.
 
-/// The known word that `word` was probably meant to be.
+/// Returns the known word that `word` was probably meant to be; `None` if none is near.
 pub(in crate::config) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |word: &str| word.to_ascii_lowercase().replace('-', "_");
     let word = plain(word);

@@ -1,4 +1,4 @@
-//! `${NAME}` and `${file:PATH}`: taken from the environment and from files, inside any text value.
+//! `${NAME}` and `${file:PATH}`: values from the environment and from files, inside any text value.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -6,27 +6,28 @@ use std::path::Path;
 
 use super::named::{self, NamedFiles};
 
-/// A file named by `${file:PATH}` holds at most this many bytes.
+/// The most bytes of a file that `${file:PATH}` names.
 const MAX_FILE: u64 = 64 << 10;
 
-/// Stand for the braces of a placeholder while the YAML parser looks at it.
+/// Stands for the opening brace of a placeholder while the YAML parser reads it, as `CLOSE` does for the
+/// closing one.
 ///
 /// Braces end a plain value inside `{ … }`, so `{ token: ${file:admin.token} }` is not YAML. Each brace is
-/// replaced by one private-use character, so that columns stay what they are.
+/// replaced by one private-use character, so that columns stay the same.
 const OPEN: char = '\u{E000}';
 const CLOSE: char = '\u{E001}';
 
-/// Where placeholders take their values from.
+/// The sources of the values of placeholders.
 pub(super) struct Sources<'e> {
-    /// The folder relative paths start from: that of the configuration file.
+    /// The folder that relative paths start from: that of the configuration file.
     pub(super) base: &'e Path,
     /// The environment.
     pub(super) env: &'e dyn Fn(&str) -> Option<String>,
-    /// The files that were asked for.
+    /// The files that placeholders name.
     pub(super) named: NamedFiles,
 }
 
-/// Hides the braces of placeholders from the YAML parser. [`unmask`] brings them back.
+/// Hides the braces of placeholders from the YAML parser. [`unmask`] restores them.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     if !text.contains("${") {
         return Cow::Borrowed(text);
@@ -54,12 +55,12 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// The text as it was written.
+/// Restores the text as it was written.
 pub(super) fn unmask(text: &str) -> String {
     text.replace(OPEN, "{").replace(CLOSE, "}")
 }
 
-/// The first character that [`mask`] needs for itself, as a line and a column.
+/// Returns the place of the first character that [`mask`] needs for itself; `None` if there is none.
 pub(super) fn reserved(text: &str) -> Option<super::Place> {
     text.lines().enumerate().find_map(|(line, content)| {
         let column = content.chars().position(|c| c == OPEN || c == CLOSE)?;
@@ -70,10 +71,10 @@ pub(super) fn reserved(text: &str) -> Option<super::Place> {
     })
 }
 
-/// `raw` with every placeholder replaced; `$${` stands for `${` itself.
+/// Replaces every placeholder in `raw`; `$${` stands for `${` itself.
 ///
 /// # Errors
-/// Says what is missing and how to give it; never what a source held.
+/// A value is missing. The error says how to give it, and never what a source held.
 pub(super) fn expand<'t>(raw: &'t str, sources: &Sources<'_>) -> Result<Cow<'t, str>, String> {
     if !raw.contains("${") {
         return Ok(Cow::Borrowed(raw));

@@ -1,4 +1,5 @@
-//! What is wrong with a configuration, and where: one line each, in the form editors jump to.
+//! The problems of a configuration, with their places: one line each, in the form that editors jump
+//! to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -7,24 +8,24 @@ use std::path::PathBuf;
 /// A position in the file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Line.
+    /// The line.
     pub line: usize,
-    /// Column.
+    /// The column.
     pub column: usize,
 }
 
-/// One thing to put right. Its text never holds the value of a secret.
+/// A problem to be fixed. Its text never holds the value of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file as it was named on the command line.
     pub file: String,
-    /// Where in it; `None` when the file could not be read.
+    /// The place in the file; `None` if the file could not be read.
     pub place: Option<Place>,
     /// The key, as `backends.warehouse.properties.uri`; empty for the file as a whole.
     pub key: String,
-    /// What was wrong; what would be right.
+    /// The message: what is wrong, and what would be right.
     pub message: String,
-    /// The gateway would start all the same.
+    /// True if the gateway would start all the same.
     pub warning: bool,
 }
 
@@ -33,13 +34,13 @@ pub struct Problem {
 pub struct Problems {
     /// The errors.
     pub errors: Vec<Problem>,
-    /// What was found besides.
+    /// The warnings that were found as well.
     pub warnings: Vec<Problem>,
     /// The file itself and the files that it names, as far as it was read.
     pub files: BTreeSet<PathBuf>,
 }
 
-/// Where the keys of a configuration stand, for problems that show only when parts are made from it.
+/// The places of a configuration's keys, for problems that show only when parts are built from it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     pub(super) file: String,
@@ -47,7 +48,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A problem with what stands at the full key `key`.
+    /// Creates a problem about the value at the full key `key`.
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem {
             file: self.file.clone(),
@@ -64,7 +65,7 @@ impl Place {
     pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
 }
 
-/// Where `key` stands among `places`, or the nearest key above it.
+/// Returns the place of `key` among `places`, or of the nearest key above it.
 pub(super) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
     let mut key = key;
     loop {
@@ -84,7 +85,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// `file:line:column: key: what was wrong; what would be right`
+/// Writes `file:line:column: key: what was wrong; what would be right`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -101,7 +102,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One line a problem, errors and warnings together, sorted by place.
+/// Writes one line for each problem, errors and warnings together, sorted by place.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: Vec<&Problem> = self.errors.iter().chain(&self.warnings).collect();

@@ -1,4 +1,4 @@
-//! What reading a tree needs at hand: the key it is at, the sources of placeholders, and the problems so far.
+//! The state of reading a tree: the current key, the sources of placeholders, and the problems so far.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use super::placeholder::{self, Sources};
 use super::problem::{Place, nearest};
 use super::yaml::{Node, Value};
 
-/// Collects problems while the tree is read; a value that could not be read is left at its default.
+/// Collects problems while the tree is read; a value that could not be read keeps its default.
 pub(in crate::config) struct Reader<'e> {
     sources: Sources<'e>,
     path: String,
     places: HashMap<String, Place>,
     found: Vec<Found>,
-    /// The keys of errors, and all above them.
+    /// The keys of errors, and all keys above them.
     wrong: HashSet<String>,
 }
 
-/// A problem before the file's name is put to it.
+/// A problem without the name of its file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::config) struct Found {
     pub(in crate::config) place: Place,
@@ -27,18 +27,18 @@ pub(in crate::config) struct Found {
     pub(in crate::config) warning: bool,
 }
 
-/// A text value, placeholders replaced.
+/// A text value, with placeholders replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::config) struct Text {
-    /// What it comes to.
+    /// The text with placeholders replaced.
     pub(in crate::config) value: String,
-    /// As it stands in the file.
+    /// The text as it stands in the file.
     pub(in crate::config) raw: String,
-    /// Written without quotes.
+    /// True if it was written without quotes.
     pub(in crate::config) plain: bool,
-    /// The folder relative paths start from.
+    /// The folder that relative paths start from.
     pub(in crate::config) base: PathBuf,
-    /// Where files go that it names.
+    /// The list to which the files that it names are added.
     pub(in crate::config) named: NamedFiles,
 }
 
@@ -57,7 +57,7 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// Reads what is at `key` below the current key.
+    /// Reads the value at `key` below the current key.
     pub(in crate::config) fn at<T>(
         &mut self,
         key: &str,
@@ -83,28 +83,28 @@ impl<'e> Reader<'e> {
         self.record(self.place(&key), key, message.into(), false);
     }
 
-    /// The same as [`Reader::problem_at`], for something the gateway can start with.
+    /// Records a warning as [`Reader::problem_at`] records an error; the gateway can start with it.
     pub(in crate::config) fn warn_at(&mut self, key: &str, message: impl Into<String>) {
         let key = join(&self.path, key);
         self.record(self.place(&key), key, message.into(), true);
     }
 
-    /// Whether the file gives `key` below the current key.
+    /// True if the file has `key` below the current key.
     pub(in crate::config) fn has(&self, key: &str) -> bool {
         self.places.contains_key(&join(&self.path, key))
     }
 
-    /// Whether nothing was wrong at the full key `key` or below it.
+    /// True if there was no error at the full key `key` or below it.
     pub(in crate::config) fn has_no_problem_below(&self, key: &str) -> bool {
         !self.wrong.contains(key)
     }
 
-    /// Where the full key `key` stands, or the nearest key above it.
+    /// Returns the place of the full key `key`, or of the nearest key above it.
     pub(in crate::config) fn place(&self, key: &str) -> Place {
         nearest(&self.places, key)
     }
 
-    /// The text at `node`, or `None` after a problem was recorded. `expects` says what belongs there.
+    /// Returns the text at `node`; `None` after a problem was recorded. `expects` says what belongs there.
     pub(in crate::config) fn text(&mut self, node: &Node, expects: &str) -> Option<Text> {
         let (raw, plain) = match &node.value {
             Value::Scalar { text, plain } => (text, *plain),
@@ -143,7 +143,7 @@ impl<'e> Reader<'e> {
         self.problem(place, format!("{is}; write {expects}{remove}"));
     }
 
-    /// Everything found, sorted by place; where the keys stand; the files that were named.
+    /// Returns the problems sorted by place, the places of the keys, and the files that were named.
     pub(in crate::config) fn finish(
         mut self,
     ) -> (Vec<Found>, HashMap<String, Place>, BTreeSet<PathBuf>) {
@@ -169,7 +169,8 @@ impl<'e> Reader<'e> {
 }
 
 impl Text {
-    /// How a message may show the value: as the file has it, and only when it is short enough not to be a secret.
+    /// Returns the value for a message: as it stands in the file, and only if that is a placeholder or short
+    /// enough not to be a secret.
     pub(in crate::config) fn shown(&self) -> String {
         let harmless = self.short() || self.raw != self.value;
         if harmless {
@@ -184,12 +185,13 @@ impl Text {
         self.raw.len() <= 24 && !self.raw.contains('@') && (amount || !self.raw.contains(' '))
     }
 
-    /// `path` as it is meant: relative ones start from the folder of the configuration file.
+    /// Resolves `path`: relative ones start from the folder of the configuration file.
     pub(in crate::config) fn resolve(&self, path: &str) -> PathBuf {
         resolve(&self.base, path)
     }
 
-    /// The same for a file that is read: when it changes, the configuration has changed.
+    /// Resolves the path of a file that is read, and notes it: when the file changes, the configuration has
+    /// changed.
     pub(in crate::config) fn resolve_named(&self, path: &str) -> PathBuf {
         let path = self.resolve(path);
         self.named.note(&path);

@@ -1,6 +1,7 @@
-//! YAML text becomes a tree that knows where each part was written.
+//! Parses YAML text into a tree that knows where each part was written.
 //!
-//! The tree is small and finite whatever the text: size, depth and what aliases unfold to are bounded.
+//! The tree is small and finite whatever the text: size, depth and the expansion of aliases are
+//! limited.
 
 use std::collections::HashMap;
 
@@ -9,48 +10,48 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 use super::placeholder;
 use super::problem::Place;
 
-/// Collections in collections, at most.
+/// The deepest nesting of collections.
 const MAX_DEPTH: usize = 32;
-/// Nodes of the tree that aliases stand for. All others are bounded by the size of the file.
+/// The most nodes that aliases stand for. The size of the file limits all other nodes.
 const MAX_UNFOLDED: usize = 500_000;
 
-/// One value and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Node {
     pub(in crate::config) place: Place,
     pub(in crate::config) value: Value,
 }
 
-/// What stands there.
+/// The kinds of values in the tree.
 #[derive(Debug, Clone)]
 pub(in crate::config) enum Value {
-    /// Nothing, `null` or `~`.
+    /// No value, `null` or `~`.
     Null,
-    /// Text as written, placeholders not replaced. Plain: without quotes.
+    /// Text as written, with placeholders not replaced. `plain` is true if it has no quotes.
     Scalar { text: String, plain: bool },
     /// `- a` or `[a]`.
     List(Vec<Node>),
-    /// `key: value`, in file order, no key twice.
+    /// `key: value`, in file order; no key occurs twice.
     Table(Vec<(Key, Node)>),
 }
 
-/// A key and where it stands.
+/// A key and its place.
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Key {
     pub(in crate::config) place: Place,
     pub(in crate::config) name: String,
 }
 
-/// What reading a text came to.
+/// The result of parsing a text.
 #[derive(Debug)]
 pub(in crate::config) struct Tree {
-    /// `None` when there is no document, or the text is not YAML.
+    /// The root; `None` if there is no document, or the text is not YAML.
     pub(in crate::config) root: Option<Node>,
-    /// What was wrong with the text itself.
+    /// The problems of the text itself.
     pub(in crate::config) problems: Vec<(Place, String)>,
 }
 
-/// Reads the one document of `text`.
+/// Parses the one document of `text`.
 pub(in crate::config) fn parse(text: &str) -> Tree {
     if let Some(place) = placeholder::reserved(text) {
         return Tree::failed(
@@ -216,7 +217,8 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
         }
     }
 
-    /// `<<: *a` and `<<: [*a, *b]`: entries taken over where the table has none of its own.
+    /// Collects the entries of `<<: *a` and `<<: [*a, *b]`, which are used where the table has none of
+    /// its own.
     fn merge_source(&mut self, value: Node, merged: &mut Vec<(Key, Node)>) {
         match value.value {
             Value::Table(entries) => merged.extend(entries),
@@ -289,7 +291,7 @@ fn at(marker: &Marker) -> Place {
     }
 }
 
-/// The parser's words, with what usually is behind them.
+/// Returns the parser's message, with its usual cause.
 fn hint(text: &str, place: Place, message: &str) -> String {
     if message.contains(';') {
         return message.to_owned();

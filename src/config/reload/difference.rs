@@ -1,4 +1,4 @@
-//! What differs between the configuration in use and a new one.
+//! The differences between the active configuration and a new one.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::config::Config;
 pub struct Fixed {
     /// The key.
     pub key: &'static str,
-    /// What is in use, and stays.
+    /// The active value, which stays.
     pub in_use: Value,
-    /// What the file says.
+    /// The value in the file.
     pub wanted: Value,
 }
 
-/// What a new configuration changes.
+/// The changes of a new configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Difference {
     /// The keys that have another value now.
@@ -26,7 +26,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// From the configuration in use to `wanted`, which is left with what can be brought into use now.
+    /// Compares the active configuration with `wanted`, and leaves in `wanted` only what can be
+    /// activated now.
     pub fn settle(in_use: &Config, wanted: &mut Config) -> Self {
         let restart_needed = fixed(in_use, wanted);
         let mut changed = Vec::new();
@@ -39,7 +40,8 @@ impl Difference {
     }
 }
 
-/// Puts back what was decided when the process began, and says what that was.
+/// Restores in `wanted` the values that were fixed when the process began, and returns those that
+/// differ.
 fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     let asked = wanted.redacted();
     wanted.listen.address = in_use.listen.address;
@@ -71,7 +73,7 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     both.filter(|fixed| fixed.in_use != fixed.wanted).collect()
 }
 
-/// Tables are compared key by key; anything else is one value.
+/// Compares tables key by key; anything else is one value.
 fn compare(at: &str, before: &Value, now: &Value, changed: &mut Vec<String>) {
     let (Value::Object(before), Value::Object(now)) = (before, now) else {
         if before != now {
@@ -98,7 +100,8 @@ fn compare(at: &str, before: &Value, now: &Value, changed: &mut Vec<String>) {
     }
 }
 
-/// Secrets look the same wherever they are shown; that one has changed is named by the part that has it.
+/// Adds the secrets that have changed. All secrets look the same when they are shown, so each is named
+/// by the part that holds it.
 fn secrets(in_use: &Config, wanted: &Config, changed: &mut Vec<String>) {
     let mut named = |part: String| {
         let below = format!("{part}.");

@@ -1,4 +1,4 @@
-//! What was in files, as far as it takes to see that it has changed.
+//! The digests of files, by which a change is detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -9,32 +9,33 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// More than that of a file is not looked at: no certificate, key or secret is so long.
+/// The most bytes of a file that are read: no certificate, key or secret is so long.
 const MAX_BYTES: u64 = 64 << 20;
-/// A file as long as that is not read again each time, but only when its stamp is another one.
+/// The length from which a file is read again only if its stamp has changed.
 const LONG: u64 = 64 << 10;
-/// Within that time a file may change again and have the same stamp.
+/// The time within which a file may change again and keep its stamp.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The contents of files. Their names, times and links count for nothing, so that a file which a link leads to
-/// elsewhere, as Kubernetes does it, has changed when what is read through it has.
+/// The digests of files by path. Names, times and links do not count: a file behind a link, as Kubernetes mounts it,
+/// has changed if the contents that are read through the link have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Digests(BTreeMap<PathBuf, Content>);
 
-/// What was in a file.
+/// The contents of a file.
 #[derive(Debug, Clone, Default)]
 struct Content {
-    /// `None`: there is nothing to read.
+    /// The digest; `None` if there is nothing to read.
     digest: Option<[u8; 32]>,
-    /// Of a long file that has stayed the same for a while.
+    /// The stamp of a long file that has stayed the same for a while; `None` for others.
     stamp: Option<Stamp>,
 }
 
-/// Device, number, length, and the times of the last change of contents and of the file, in seconds and nanoseconds.
+/// The device, number and length of a file, and the times of the last change of contents and of the file, in seconds
+/// and nanoseconds.
 type Stamp = [i64; 7];
 
 impl Digests {
-    /// What is in the same files now. Blocks.
+    /// Reads the same files again. Blocks.
     #[must_use]
     pub fn again(&self) -> Self {
         let now = SystemTime::now();
@@ -43,7 +44,7 @@ impl Digests {
         Self(looked.collect())
     }
 
-    /// Looks at the files that it does not know yet; false: it knew them all. Blocks.
+    /// Reads the files that it does not know yet; returns false if it knew them all. Blocks.
     pub fn add(&mut self, files: &BTreeSet<PathBuf>) -> bool {
         let new: Vec<_> = files
             .iter()
@@ -56,7 +57,7 @@ impl Digests {
         !new.is_empty()
     }
 
-    /// Takes in what `other` knows and this does not.
+    /// Adds the files that `other` knows and this does not.
     pub fn keep(&mut self, other: &Self) {
         for (path, content) in &other.0 {
             self.0
@@ -65,12 +66,12 @@ impl Digests {
         }
     }
 
-    /// Whether both know `path`, and found the same there.
+    /// True if both know `path`, and found the same there.
     pub fn agree(&self, other: &Self, path: &Path) -> bool {
         matches!((self.0.get(path), other.0.get(path)), (Some(one), Some(two)) if one == two)
     }
 
-    /// The files that both know, and that are not what they were.
+    /// Returns the files that both know and whose contents have changed.
     pub fn changed<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a Path> {
         let known = |(path, now): (&'a PathBuf, _)| Some((path, before.0.get(path)?, now));
         let changed = self.0.iter().filter_map(known);
@@ -81,13 +82,13 @@ impl Digests {
 }
 
 impl Content {
-    /// What is in the file; what was there `before`, where nothing says that it has changed. What is no file, a pipe
-    /// for example, may be read only once, and is never looked at.
+    /// Returns the contents of the file, or `before` if the stamp says that nothing has changed. Other things than
+    /// files are never read: a pipe, for example, may be read only once.
     fn of(path: &Path, before: &Self, now: SystemTime) -> Self {
         let Some(metadata) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
             return Self::default();
         };
-        // Taken first: what changes while it is read has another one next time.
+        // The stamp is taken first: a file that changes while it is read has another stamp next time.
         let stamp = stamp(&metadata, now);
         if stamp.is_some() && stamp == before.stamp {
             return before.clone();
@@ -100,7 +101,7 @@ impl Content {
     }
 }
 
-/// Stamps only save the reading.
+/// Compares the digests alone, because stamps only save reading.
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest
@@ -109,7 +110,7 @@ impl PartialEq for Content {
 
 impl Eq for Content {}
 
-/// `None`: the file is short, or has just changed, so that it is read.
+/// Returns the stamp; `None` if the file is short or has just changed, so that it is read.
 fn stamp(file: &Metadata, now: SystemTime) -> Option<Stamp> {
     let changed = Duration::new(
         file.ctime().try_into().ok()?,
@@ -153,7 +154,7 @@ mod tests {
     fn a_file_has_changed_when_what_is_read_has() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        // As Kubernetes mounts a secret: file -> ..data/file, ..data -> a folder that is swapped whole.
+        // Kubernetes mounts a secret like this: file -> ..data/file, ..data -> a folder that is swapped whole.
         for (version, content) in [("v1", "one"), ("v2", "two"), ("v3", "two")] {
             fs::create_dir(at(version)).unwrap();
             fs::write(at(version).join("key"), content).unwrap();
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(fresh.stamp, None, "it may change within the same tick");
         let known = look(&fresh, later);
         assert!(known.stamp.is_some() && known == fresh);
-        // Only who does not read finds again what was never there.
+        // Only a call that does not read the file can return contents that were never there.
         let never = Content {
             digest: Some([0; 32]),
             ..known

@@ -11,7 +11,8 @@ const GATEWAY: &str = include_str!("../../../config/gateway.yaml");
 const EMBEDDED: &str = include_str!("../../../config/embedded.yaml");
 const QUICKSTART: &str = include_str!("../../../config/quickstart.yaml");
 
-/// As an editor would read the file: a bare word becomes a number or a truth value where it looks like one.
+/// Converts a node as an editor would read it: a bare word becomes a number or a truth value if it looks
+/// like one.
 fn json_of(node: &Node) -> Json {
     match &node.value {
         Value::Null => Json::Null,
@@ -33,7 +34,8 @@ fn document(text: &str) -> Json {
     json_of(&tree.root.unwrap())
 }
 
-/// What of JSON Schema the gateway's schema uses; of patterns only that of a placeholder.
+/// Checks a value by the parts of JSON Schema that the gateway's schema uses; of patterns only that of a
+/// placeholder.
 fn violations(schema: &Json, value: &Json, path: &str, found: &mut Vec<String>) {
     if let Some(choices) = schema["anyOf"].as_array() {
         let fits = |choice: &Json| {
@@ -128,7 +130,7 @@ fn the_schema_refuses_what_the_loader_refuses() {
     assert_eq!(with("/mounts", json!({})), [".mounts: is object"]);
 }
 
-/// The keys of fixed tables, as dotted paths.
+/// Collects the keys of fixed tables, as dotted paths.
 fn keys(schema: &Json, path: &str, found: &mut Vec<String>) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         found.push(format!("{path}{name}"));

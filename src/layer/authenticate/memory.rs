@@ -1,16 +1,16 @@
-//! Tokens that were verified, so that a busy client costs one signature check.
+//! Caches verified tokens, so that a busy client costs one signature check.
 //!
-//! Some clients have a new token for every request. These must not push out those of busy clients, nor fill memory with
-//! what is never shown again: what was shown once has a small place of its own, and only what is shown again moves to
-//! the large one. If there were too many new ones in between, it is verified once more, and is then known to be
-//! [`SeenFilter`].
+//! Some clients have a new token for every request. These must not evict those of busy clients, nor fill memory with
+//! tokens that are never sent again. So a token that was sent once goes into a small cache of its own, and moves to the
+//! large one when it is sent again. If too many new ones came in between, it is verified once more, and [`SeenFilter`]
+//! then knows it.
 //!
-//! They are kept as they came. A token is known only if each of its bytes, and of the subject of the certificate that
-//! it comes with, is that of one which was verified: no forgery can meet a remembered token, for there is nothing to
-//! meet but the token itself. What finds it is a hash of the end of its signature, which no two tokens share by
-//! accident, and if two did, the one that came last would be known; the hash is keyed, and the end is compared before
-//! the rest, so that no refusal's time tells anything of a token to somebody who does not have its signature. What is
-//! remembered is never believed past its time, nor after its key was retired.
+//! Tokens are kept as they came. A token matches only if each of its bytes, and of the subject of the certificate that
+//! it comes with, is that of one which was verified. So no forgery can match a cached token: there is nothing to match
+//! but the token itself. The key of the cache is a hash of the end of a token's signature, which no two tokens share by
+//! accident; if two did, the last one would be cached. The hash is keyed, and the end is compared before the rest, so
+//! that the time of a refusal tells nothing about a token to a caller who does not have its signature. A cached token
+//! is never accepted past its time, nor after its key was retired.
 
 use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::Arc;
@@ -23,33 +23,33 @@ use super::seen::SeenFilter;
 use crate::auth::token::VerifiedToken;
 use crate::protocol::principal::Principal;
 
-/// What all remembered tokens may take, in bytes, roughly: some 100,000 of them. Those whose claims a rule looks at
-/// take up to three times as much, and ten times where an issuer fills them with a thousand small claims.
+/// The most that all cached tokens may take, in bytes, roughly: some 100,000 of them. Tokens whose claims a rule looks
+/// at take up to three times as much, and ten times if an issuer fills them with a thousand small claims.
 const CAPACITY: u64 = 128 << 20;
-/// The same for those that were shown once.
+/// The most that tokens which were sent once may take, in bytes, roughly.
 const ONCE: u64 = 1 << 20;
-/// Tokens at first; the tables grow with need.
+/// The number of tokens at first; the tables grow with need.
 const EXPECTED: usize = 1024;
-/// What a token takes beside its text, in bytes, roughly.
+/// The memory that a token takes besides its text, in bytes, roughly.
 const BESIDE: u64 = 448;
-/// So many bytes at the end of a token find it: 192 bits of its signature.
+/// The number of bytes at the end of a token that are hashed to find it: 192 bits of its signature.
 const END: usize = 32;
 
-/// Remembered tokens.
+/// A cache of verified tokens.
 pub(super) struct TokenCache {
-    /// By what finds them. The table has that at hand: it never looks at a token to move it, or to let it go.
+    /// Tokens by their hash. The table stores it, so it never reads a token to move or remove it.
     known: Cache<u64, CachedToken, Weight>,
-    /// Those that were shown once.
+    /// Tokens that were sent once.
     once: Cache<u64, CachedToken, Weight>,
     seen: SeenFilter,
     hasher: DefaultHashBuilder,
 }
 
-/// What a caller shows of itself.
+/// The credentials of a caller.
 #[derive(Clone, Copy)]
 pub(super) struct Credential<'a> {
     pub(super) token: &'a str,
-    /// The subject of its certificate.
+    /// The subject of the caller's certificate; `None` if it has none.
     pub(super) certificate: Option<&'a str>,
 }
 
@@ -70,7 +70,7 @@ impl TokenCache {
         }
     }
 
-    /// What was remembered of what is shown, if it is still good at `now` (since the epoch).
+    /// Returns the cached token of these credentials, if it is still valid at `now` (since the epoch).
     pub(super) fn get(&self, shown: Credential<'_>, now: Duration) -> Option<CachedToken> {
         let place = self.hasher.hash_one(shown);
         if let Some(known) = self.known.get(&place) {
@@ -90,7 +90,7 @@ impl TokenCache {
         Some(known)
     }
 
-    /// Remembers what was shown and verified.
+    /// Caches a token that was verified.
     pub(super) fn remember(&self, verified: VerifiedToken) -> CachedToken {
         let known = CachedToken(Arc::new(verified));
         let (token, certificate) = known.principal().shown();
@@ -106,20 +106,20 @@ impl TokenCache {
 }
 
 impl CachedToken {
-    /// Whether it is this token, with this certificate.
+    /// True if it is this token, with this certificate.
     pub(super) fn is(&self, token: &[u8], certificate: Option<&str>) -> bool {
         let (known, by) = self.principal().shown();
         let known = known.as_bytes();
         end(known) == end(token) && known == token && by == certificate
     }
 
-    /// Itself, where it is what is shown.
+    /// Returns itself if it is the token of these credentials.
     fn by(self, shown: Credential<'_>) -> Option<Self> {
         self.is(shown.token.as_bytes(), shown.certificate)
             .then_some(self)
     }
 
-    /// Whether it is still good at `now`.
+    /// True if it is still valid at `now`, and its key is not retired.
     pub(super) fn is_good(&self, now: Duration) -> bool {
         now < self.0.until && !self.0.key.is_retired()
     }
@@ -129,7 +129,7 @@ impl CachedToken {
     }
 }
 
-/// What finds a token.
+/// Returns the bytes that are hashed to find a token.
 fn end(token: &[u8]) -> &[u8] {
     token.last_chunk::<END>().map_or(token, |end| end)
 }
@@ -163,7 +163,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1000);
     const LATER: Duration = Duration::from_secs(2000);
 
-    /// RFC 8037, A.2.
+    /// Returns the example key of RFC 8037, A.2.
     fn key() -> Arc<Key> {
         let jwk =
             r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
@@ -215,7 +215,7 @@ mod tests {
             token[token.len() - END..].to_owned(),
             String::new(),
         ]);
-        // In the place for those that were shown once, and in the other.
+        // The token is first in the cache for those that were sent once, then in the other.
         for _ in 0..2 {
             for other in &others {
                 assert!(!fits(&known, by(other), NOW), "{other}");
@@ -268,7 +268,7 @@ mod tests {
             };
             assert!(!fits(&remember(), by("a.b.c"), LATER));
             assert!(memory.get(by("a.b.c"), LATER).is_none());
-            // What was found to be too old is gone, whatever the clock says next.
+            // A token that was found to be too old is gone, whatever the clock says next.
             assert!(!memory.remembers(by("a.b.c")));
             let known = remember();
             key.retire();
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn what_comes_back_late_is_verified_twice_and_not_again() {
         let (memory, key) = (TokenCache::new(), key());
-        // Far more than are kept that were shown once.
+        // These are far more than the tokens that were sent once and are kept.
         let tokens: Vec<String> = (0..10_000)
             .map(|number| format!("{number:0>700}"))
             .collect();
@@ -314,7 +314,7 @@ mod tests {
         let [first, second, third] = rounds;
         assert_eq!(first, tokens.len());
         assert!(second > tokens.len() / 2, "{second}");
-        // But for those whose marks fell on one another.
+        // The rest are tokens whose marks overwrote one another.
         assert!(third < tokens.len() / 50, "{third}");
     }
 

@@ -1,14 +1,14 @@
-//! Which tokens were verified before, in so few bytes that this can be told of very many.
+//! Remembers which tokens were verified before, in so few bytes that very many fit.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// As many as busy clients may have; of more, some are forgotten.
+/// The number of marks: as many as busy clients may have tokens. Beyond it, some are forgotten.
 const PLACES: usize = 1 << 17;
-/// Places that a mark may have. It takes the next in turn: with one alone, two that come in turn would push each other
-/// out for ever.
+/// The number of places that a mark may have. New marks take them in turn: with one place alone, two tokens that
+/// alternate would evict each other for ever.
 const CHOICES: usize = 4;
 
-/// Marks by the hash of what was seen. A mistake costs memory or time, and decides nothing.
+/// Marks by the hash of a token. A mistake costs memory or time, and decides nothing.
 pub(super) struct SeenFilter {
     places: Box<[AtomicU32]>,
     turn: AtomicUsize,
@@ -24,9 +24,10 @@ impl Default for SeenFilter {
 }
 
 impl SeenFilter {
-    /// Marks what has this hash, and tells whether it was marked.
+    /// Marks this hash, and returns true if it was marked before.
     pub(super) fn again(&self, hash: u64) -> bool {
-        // Other bits than those that choose the places. Nothing that is marked looks like a place that never was.
+        // These are other bits than those that choose the places. The lowest bit is set, so that no mark looks like an
+        // empty place.
         let mark = (hash >> 32) as u32 | 1;
         let first = hash as usize % (PLACES / CHOICES) * CHOICES;
         let places = &self.places[first..first + CHOICES];

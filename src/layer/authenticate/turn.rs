@@ -1,9 +1,9 @@
-//! Whoever had to be checked goes on behind those who are ready.
+//! Yields once after a signature check, so that requests with cached tokens run first.
 //!
-//! To check a signature takes longer than all the rest of a request. If each request went on as soon as it was checked,
-//! the catalogs and the clients on this machine would have done what they were sent, and would sleep, before the next
-//! one is sent to them, and to wake a sleeper costs more than to send. Behind what is ready, all checks of one round
-//! are made first, and what they let in is sent one after the other.
+//! The check of a signature takes longer than all the rest of a request. If each request went on as soon as it was
+//! checked, the catalogs and the clients on this machine would have done their work, and would sleep, before the next
+//! request is sent to them. Waking a sleeper costs more than sending. Behind the requests that are ready, all checks of
+//! one round are made first, and the requests that pass are sent one after the other.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The answer to a request, which waits for its turn where its caller had to be checked.
+    /// The future of a response. It yields once if the caller's token had to be verified.
     pub struct YieldOnce<F> {
         waits: bool,
         #[pin]
@@ -20,7 +20,7 @@ pin_project! {
 }
 
 impl<F> YieldOnce<F> {
-    /// Goes on with `inner`, either now or in its turn.
+    /// Continues with `inner`, after one yield if `checked`.
     pub(super) fn new(checked: bool, inner: F) -> Self {
         Self {
             waits: checked,
@@ -35,7 +35,7 @@ impl<F: Future> Future for YieldOnce<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if std::mem::take(this.waits) {
-            // A task that is woken while it runs comes behind those that were woken before.
+            // A task that is woken while it runs is queued behind those that were woken before.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,4 +1,4 @@
-//! From a request's headers to its caller: memory first, then the issuer's keys.
+//! Finds the caller of a request: in the cache first, then with the issuer's keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::metrics::{self, CacheLookup};
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
 
-/// Knows who may come in.
+/// Verifies callers.
 pub struct Verifier {
-    /// By `iss`.
+    /// The issuers by `iss`.
     issuers: HashMap<String, Arc<Issuer>>,
     anonymous: Option<Principal>,
     memory: TokenCache,
@@ -25,22 +25,22 @@ pub struct Verifier {
     metrics: metrics::Auth,
 }
 
-/// What is known of a request's caller.
+/// The result of judging a request's caller.
 pub(super) enum Verdict {
-    /// Who it is: what it showed is remembered, or nobody is asked.
+    /// The caller, whose token is cached, or who needs none.
     Known(Principal),
-    /// Who it is: what it showed was checked just now.
+    /// The caller, whose token was verified just now.
     Checked(Principal),
-    /// The issuer is asked for the token's key: judge again when the wait is over.
+    /// The token's key is being fetched; judge again when the wait is over.
     Later(PendingFetch),
 }
 
-/// What a connection has shown last: most show the same with every request, and need not look it up.
+/// The last credential of a connection: most send the same with every request, and need no lookup then.
 #[derive(Default)]
 pub(super) struct LastCredential(Option<CachedToken>);
 
 impl Verifier {
-    /// Lets in the callers whose tokens are by the issuers of `keys`.
+    /// Admits the callers whose tokens are by the issuers of `keys`.
     pub fn new(keys: &Keys, clock: Arc<dyn Clock>, metrics: metrics::Auth) -> Self {
         let issuers = keys.issuers().iter();
         metrics.know_reasons(&Refusal::REASONS);
@@ -56,14 +56,14 @@ impl Verifier {
         }
     }
 
-    /// Lets everyone in, and looks at no token.
+    /// Admits every caller, and checks no token.
     #[must_use]
     pub fn anonymous(mut self) -> Self {
         self.anonymous = Some(Principal::anonymous());
         self
     }
 
-    /// Judges a request by its headers and its connection; does not wait.
+    /// Judges a request by its headers and its connection, without waiting.
     pub(super) fn judge<B>(
         &self,
         request: &Request<B>,
@@ -95,7 +95,7 @@ impl Verifier {
         }
     }
 
-    /// Judges a request whose issuer has been asked; the answer is final.
+    /// Judges a request after the fetch of its issuer's keys; the result is final.
     pub(super) fn judge_again<B>(&self, request: &Request<B>) -> Result<Principal, Refusal> {
         let shown = Credential::by(request)?;
         let unverified = UnverifiedToken::read(shown.token, &self.headers)?;
@@ -104,7 +104,7 @@ impl Verifier {
         self.settle(issuer, shown, unverified, found, self.clock.wall())
     }
 
-    /// Counts a refusal.
+    /// Counts a refusal in the metrics.
     pub(super) fn count(&self, refusal: &Refusal) {
         self.metrics.refused(refusal.reason());
     }
@@ -112,7 +112,7 @@ impl Verifier {
     fn issuer(&self, token: &UnverifiedToken<'_>) -> Result<&Arc<Issuer>, Refusal> {
         let issuer = token.issuer().and_then(|iss| self.issuers.get(iss));
         let issuer = issuer.ok_or(Refusal::Issuer)?;
-        // Before its keys are looked for: what cannot be accepted must not make the gateway ask the issuer.
+        // This comes before the search for keys: a token that cannot be accepted must not cause a fetch.
         if !issuer
             .policy()
             .algorithms()
@@ -148,8 +148,8 @@ impl Verifier {
 }
 
 impl LastCredential {
-    /// The caller, where this is what was shown last, byte for byte and in the usual form, and still good: then
-    /// nothing of it need be read.
+    /// Returns the caller if the request has the last credential, byte for byte and in the usual form, and it
+    /// is still valid. Then nothing of it needs to be parsed.
     fn again<B>(&self, request: &Request<B>, now: Duration) -> Option<Principal> {
         let known = self.0.as_ref()?;
         let mut values = request.headers().get_all(AUTHORIZATION).iter();
@@ -161,7 +161,7 @@ impl LastCredential {
             .then(|| known.principal().clone())
     }
 
-    /// The caller that showed this before, over whatever connection, if that is still good.
+    /// Returns the caller if this credential came before, over any connection, and is still valid.
     fn get(
         &mut self,
         memory: &TokenCache,
@@ -182,7 +182,7 @@ impl<'a> Credential<'a> {
     }
 }
 
-/// The subject of the caller's certificate.
+/// Returns the subject of the caller's certificate; `None` if it has none.
 fn certificate<B>(request: &Request<B>) -> Option<&str> {
     holder(request).map(|holder| &**holder.subject())
 }
@@ -250,7 +250,7 @@ mod tests {
         assert!(unknown(&good));
         assert!(matches!(judge(&good), Ok(Verdict::Checked(_))));
         assert!(!unknown(&good));
-        // That the header is known says nothing of the token.
+        // The known header says nothing about the token.
         assert!(matches!(judge(&forged), Err(Refusal::Signature)));
         assert!(matches!(judge(&good), Ok(Verdict::Known(_))));
     }

@@ -1,7 +1,8 @@
-//! A bounded number of token buckets, found by a hash of whose they are.
+//! A bounded number of token buckets, found by a hash of their caller.
 //!
-//! All that a bucket needs is the time at which it is full again. One that is full is the same as none, so those are
-//! forgotten first where room is needed; then the one that is full soonest, whose owner gains the least by it.
+//! A bucket needs only the time at which it is full again. A full bucket is the same as none, so full ones are
+//! forgotten first if room is needed. After those comes the one that is full soonest, because its caller gains the
+//! least.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,30 +11,30 @@ use std::sync::{Mutex, PoisonError};
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 
-/// Locks among which the buckets are divided, so that requests of different callers rarely meet.
+/// The number of locks over which the buckets are spread, so that requests of different callers rarely meet.
 const SHARDS: usize = 64;
 
-/// The buckets.
+/// The buckets of all callers.
 pub(super) struct Buckets {
     shards: Box<[Shard]>,
-    /// Buckets of one shard, at most.
+    /// The most buckets of one shard.
     most: usize,
 }
 
-/// Alone in its cache lines.
+/// A part of the buckets, alone in its cache lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard(Mutex<FullAt>);
 
-/// When each bucket is full again, in nanoseconds of the limiter's clock.
+/// The time at which each bucket is full again, in nanoseconds of the limiter's clock.
 type FullAt = HashMap<u64, u64, BuildHasherDefault<PrehashedHasher>>;
 
-/// The keys are hashes already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct PrehashedHasher(u64);
 
 impl Buckets {
-    /// Room for about `callers`.
+    /// Makes room for about `callers` buckets.
     pub(super) fn new(callers: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
@@ -57,7 +58,7 @@ impl StateStore for Buckets {
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        // The map goes by the lowest and the highest bits.
+        // The map uses the lowest and the highest bits.
         let shard = &self.shards[(*key >> 32) as usize % SHARDS];
         let mut shard = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(full_at) = shard.get_mut(key) {
@@ -74,7 +75,7 @@ impl StateStore for Buckets {
     }
 }
 
-/// Forgets the buckets that are no emptier than the newcomer's, which is full at `newcomer`; at least one.
+/// Forgets the buckets that are no emptier than the new one, which is full at `newcomer`; at least one of them.
 fn make_room(shard: &mut FullAt, newcomer: u64) {
     let before = shard.len();
     shard.retain(|_, full_at| *full_at > newcomer);

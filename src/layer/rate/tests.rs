@@ -54,7 +54,7 @@ async fn ask(layer: &RateLayer, request: Request<Body>) -> Result<Response<Body>
 #[tokio::test]
 async fn each_caller_has_a_bucket_of_its_own_and_is_told_when_to_come_again() {
     let layer = RateLayer::new(Rates::renew(Some(SLOW), None));
-    // Those of one line are one caller.
+    // The callers on one line are one caller.
     let callers = [
         [("a", "x", "192.0.2.1:1"), ("a", "x", "192.0.2.2:1")],
         [("a", "y", "192.0.2.1:1"), ("a", "y", "[2001:db8::1]:1")],
@@ -134,7 +134,7 @@ fn full_buckets_are_forgotten_first_and_then_the_fullest() {
         period: Duration::from_secs(1),
         burst: 10,
     };
-    // One shard of three: keys that differ in their lowest bits only.
+    // The keys differ in their lowest bits only, so all are in one shard, which has room for three.
     let limiter = Limiter::new(quota(setting), Buckets::new(3 * 64), clock.clone());
     let spend = |key: u64, times: usize| {
         (0..times)
@@ -142,11 +142,11 @@ fn full_buckets_are_forgotten_first_and_then_the_fullest() {
             .count()
     };
     assert_eq!([spend(1, 11), spend(2, 5), spend(3, 8)], [10, 5, 8]);
-    // Nobody's is full: that of 2 is the fullest.
+    // No bucket is full: that of 2 is the fullest.
     assert_eq!(spend(4, 1), 1);
     assert_eq!([spend(1, 1), spend(3, 3)], [0, 2], "these are remembered");
     clock.0.set(Duration::from_secs(3));
-    // That of 4 is full by now.
+    // The bucket of 4 is full by now.
     assert_eq!(spend(2, 11), 10, "this one was not");
     assert_eq!([spend(1, 4), spend(3, 4)], [3, 3], "these still are");
 }

@@ -1,4 +1,4 @@
-//! One line for each request, noted when it is over and written by the log's own thread.
+//! The access log: one line for each request, noted when it is over and written by the log's own thread.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use crate::protocol::operation::Operation;
 use crate::request::{CompletionObserver, RequestHead, RequestRecord};
 use crate::telemetry::{Log, Record, rfc3339};
 
-/// Of a name that somebody else has chosen so many bytes are shown.
+/// The most bytes that are shown of a name that a client or an issuer has chosen.
 const MAX_SHOWN: usize = 256;
 
 /// The access log.
 pub(super) struct AccessLog(Log);
 
-/// What is noted of a request: no more than a line needs, since many may wait for a slow reader.
+/// The facts that are noted of a request: no more than a line needs, because many may wait for a slow reader.
 struct AccessRecord {
     ended: SystemTime,
     how: End,
@@ -30,7 +30,7 @@ struct AccessRecord {
     operation: Option<Operation>,
     mount: Option<Identifier>,
     backend: Option<Arc<str>>,
-    /// Subject and issuer.
+    /// The subject and the issuer of the caller.
     caller: Option<(Arc<str>, Arc<str>)>,
     context: Vec<(String, String)>,
     code: Option<Code>,
@@ -43,7 +43,7 @@ struct AccessRecord {
     response_bytes: u64,
 }
 
-/// A line. Times are in milliseconds, lengths in bytes.
+/// A line of the log. Times are in milliseconds, lengths in bytes.
 #[derive(Serialize)]
 struct AccessLine<'a> {
     timestamp: String,
@@ -51,32 +51,32 @@ struct AccessLine<'a> {
     message: &'static str,
     id: &'a str,
     trace: String,
-    /// The gateway's own span: the catalog's parent.
+    /// The gateway's own span, which is the parent of the catalog's.
     span: String,
     operation: &'static str,
-    /// The namespace of the mount as clients spell it; empty where no mount or more than one had a part in it.
+    /// The namespace of the mount as clients spell it; empty if no mount or more than one was involved.
     mount: Cow<'a, str>,
     backend: &'a str,
-    /// 499 where the client left before there was an answer.
+    /// The status of the response; 499 if the client left before there was one.
     status: u16,
-    /// The contract's code, where the gateway refused or failed.
+    /// The contract's code; `None` unless the gateway itself refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
-    /// Why a token was refused: the word that `nsgate_authentication_failures_total` counts it under, or `exchange`
-    /// where a catalog's token server has nothing for it.
+    /// The reason why a token was refused: the label under which `nsgate_authentication_failures_total` counts it,
+    /// or `exchange` if a catalog's token server issued none for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// Whether the client has the whole answer.
+    /// True if the client has the whole response.
     complete: bool,
-    /// Who ended it too early: `connection` or `catalog`.
+    /// The side that ended it too early: `connection` or `catalog`; `None` if it is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     aborted_by: Option<&'static str>,
     duration_ms: f64,
     /// The gateway's own part of the time to the response.
     gateway_ms: f64,
-    /// How long catalogs were waited for.
+    /// The time spent waiting for catalogs.
     catalog_ms: f64,
-    /// How long the response's body took: as fast as catalog and client are together.
+    /// The time that the response's body took: as fast as catalog and client are together.
     transfer_ms: f64,
     request_bytes: u64,
     response_bytes: u64,
@@ -134,7 +134,7 @@ impl Record for AccessRecord {
         let line = AccessLine::of(self);
         match format {
             LogFormat::Json => {
-                // Strings and numbers are always JSON, and a vector takes all of it.
+                // Strings and numbers are always valid JSON, and a vector takes all of it.
                 let _ = serde_json::to_writer(&mut *to, &line);
                 to.push(b'\n');
             }
@@ -184,7 +184,8 @@ impl<'a> AccessLine<'a> {
         }
     }
 
-    /// Values that others have chosen are quoted, so that none can end the line or look like a field.
+    /// Formats the line as text. Values that others have chosen are quoted, so that none can end the line or look
+    /// like a field.
     fn text(&self) -> String {
         let mut line = format!(
             "{} {:>5} {} id={} trace={} span={} operation={} mount={:?} backend={} status={}",
@@ -236,7 +237,7 @@ impl<'a> AccessLine<'a> {
     }
 }
 
-/// To the microsecond.
+/// Returns milliseconds, rounded to the microsecond.
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -250,7 +251,8 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The beginning of what somebody else has chosen, without the control characters that JSON lets pass.
+/// Returns the beginning of a text that a client or an issuer has chosen, without the control characters that JSON
+/// lets pass.
 fn shown(text: &str) -> Cow<'_, str> {
     let text = &text[..text.floor_char_boundary(MAX_SHOWN)];
     let passes = |c: char| c.is_control() && !c.is_ascii_control() || c == '\x7f';

@@ -1,4 +1,4 @@
-//! The span of a whole request, where its trace is recorded.
+//! The span of a whole request, if its trace is recorded.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use crate::body::End;
 use crate::request::span::{Fact, Parent, Role, Span, route};
 use crate::request::{CompletionObserver, RequestRecord};
 
-/// Records it when the request is over.
+/// Records the span when the request is over.
 pub(super) struct ServerSpan;
 
 impl CompletionObserver for ServerSpan {

@@ -17,12 +17,12 @@ use crate::protocol::principal::{Identity, Principal};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// What the catalog sees, and what the caller gets.
+/// Returns the headers that the catalog gets, and those that the caller gets.
 async fn sent(headers: &[(&str, &str)]) -> (HeaderMap, HeaderMap) {
     let inner = service_fn(async |request: Box<Request<Body>>| {
         let mut response = Response::new(Body::empty());
         response.extensions_mut().insert(request.headers().clone());
-        // A catalog's own id is not the caller's.
+        // The id that a catalog sends is not the caller's.
         let other = HeaderValue::from_static("the-catalogs-own");
         response.headers_mut().insert(REQUEST_ID, other);
         Ok(response)
@@ -100,7 +100,7 @@ impl io::Write for Sink {
     }
 }
 
-/// The line of a request that carried a token, a path and a body.
+/// Returns the line of a request that carried a token, a path and a body.
 async fn logged(format: LogFormat) -> String {
     let sink = Sink::default();
     let log = Log::to(sink.clone(), format);

@@ -1,4 +1,4 @@
-//! Requests that the task of their connection reads and answers by itself: see [`plain`].
+//! Serves requests in the task of their connection, without hyper: see [`plain`].
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ use crate::http1::HeaderCache;
 use crate::server::service::{ConnectionService, ResponseBody};
 use crate::server::state::{ConnectionState, Serving};
 
-/// What is read at once. A request that is longer streams.
+/// The most bytes that are read at once. hyper serves a request that is longer.
 const ROOM: usize = 16 << 10;
 
 thread_local! {
@@ -28,35 +28,35 @@ thread_local! {
     static ANSWER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What has to be understood or written by others.
+/// A request or a response that hyper has to handle.
 pub(super) enum Fallback {
-    /// The bytes of the next request, and whatever came behind it.
+    /// The bytes of the next request, and any that came after it.
     Request(Bytes),
-    /// The answer to the last request, and what came behind that.
+    /// The response to the last request, and the bytes that came after that request.
     Answer(Response<ResponseBody>, Bytes),
 }
 
-/// What one request leaves for the next, until a pause.
+/// Memory that one request leaves for the next, until the connection releases its buffers.
 #[derive(Default)]
 struct Reused {
-    /// Empty, with room: the answer's, so that neither needs memory of its own.
+    /// The emptied header map of the last response. The next request uses it, so that neither allocates one.
     headers: HeaderMap,
     fields: HeaderCache,
 }
 
-/// What became of an answer.
+/// The result of writing a response.
 enum WriteOutcome {
     All,
-    /// So much is left.
+    /// The system took a part; these bytes are left.
     Partly(Vec<u8>),
-    /// It is to be written by others.
+    /// hyper has to write this response.
     Not(Response<Body>),
     /// The client is gone.
     Broken,
 }
 
-/// Serves the requests of `stream`, of which `start` was read already, as long as they are plain. `None`: the
-/// connection is over.
+/// Serves the requests of `stream` as long as they are plain; `start` has been read from it already. Returns `None`
+/// if the connection is over.
 pub(super) async fn serve<T, S>(
     stream: &mut T,
     mut start: Bytes,
@@ -86,7 +86,7 @@ where
         };
         start = rest;
         let (answering, serving) = door.enter(request);
-        // Boxed, or every connection that has nothing to do would hold room for it.
+        // Boxed, so that an idle connection holds no memory for it.
         let answering = Box::pin(answering);
         match answer(stream, answering, &serving, &mut kept, &mut start).await {
             WriteOutcome::All => {}
@@ -100,7 +100,8 @@ where
     }
 }
 
-/// What the client sends next; `None` if that is its end, or the connection is to finish before.
+/// Reads the next bytes from the client; `None` if the client has closed or fails, or the connection is to finish
+/// first.
 async fn next<T>(stream: &mut T, kept: &mut Reused, pulse: &ConnectionState) -> Option<Bytes>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -123,8 +124,8 @@ where
     read
 }
 
-/// Waits for the answer, and sends it if it is plain. The client is heard meanwhile: it may go, or send more, which
-/// becomes `behind`.
+/// Waits for the response, and begins to write it if it is plain. Meanwhile it reads from the client, which may
+/// close or send more bytes; those are put into `behind`.
 async fn answer<T, F>(
     stream: &mut T,
     mut answering: Pin<Box<F>>,
@@ -160,7 +161,7 @@ where
     .await
 }
 
-/// Writes what the system takes at once, which is nearly always all.
+/// Writes as much as the system takes at once, which is nearly always the whole response.
 fn begin<T>(
     stream: &mut T,
     cx: &mut Context<'_>,
@@ -194,7 +195,7 @@ where
     })
 }
 
-/// Writes what is left of an answer.
+/// Writes the rest of a response.
 async fn send<T>(stream: &mut T, mut left: Vec<u8>, pulse: &ConnectionState) -> io::Result<()>
 where
     T: AsyncWrite + Unpin,
@@ -214,7 +215,7 @@ where
     Ok(())
 }
 
-/// What has come; nothing is the end.
+/// Reads the bytes that have come; none of them means the end of the stream.
 pub(super) fn poll_read<T>(stream: &mut T, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>>
 where
     T: AsyncRead + Unpin,

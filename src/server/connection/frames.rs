@@ -1,46 +1,46 @@
-//! The frames of an HTTP/2 client that ask for nothing: so many at a time, and the connection ends.
+//! Limits the HTTP/2 frames of a client that carry no request: beyond an allowance, the connection ends.
 //!
-//! h2 bounds streams that are reset and headers that go on, but answers PING and SETTINGS, and reads PRIORITY,
-//! WINDOW_UPDATE and empty DATA, for as long as they come. A client earns them: by what it asks and sends, and by what
-//! it takes of answers, for which it opens windows.
+//! h2 limits streams that are reset and headers without end. But it answers PING and SETTINGS, and reads PRIORITY,
+//! WINDOW_UPDATE and empty DATA, for as long as they come. A client earns allowance for these frames by the requests
+//! and bodies that it sends, and by the response bytes that it takes, for which it opens windows.
 
 use std::io;
 use std::time::Instant;
 
-/// Frames that nothing has earned, at most.
+/// The frames without content that a connection may send at its start, and the most that it can save up.
 const ALLOWANCE: u32 = 10_000;
-/// A frame of headers, or of a body, earns so many …
+/// The frames that each frame of headers or of a body earns.
 const FOR_CONTENT: u32 = 4;
-/// … each KiB that the client is sent so many, for clients that open their windows by little …
+/// The frames that each KiB sent to the client earns. Some clients open their windows in small steps.
 const FOR_KIB: u32 = 2;
-/// … and each second so many.
+/// The frames that each second earns.
 const FOR_SECOND: u32 = 100;
 
 const HEAD: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-/// Of DATA and HEADERS.
+/// The END_STREAM flag of DATA and HEADERS frames.
 const END_STREAM: u8 = 1;
 
-/// The frames of a connection.
+/// Counts the frames of one connection.
 pub(super) struct Frames {
     head: [u8; HEAD],
-    /// So many bytes of it have come.
+    /// The number of bytes of `head` that have come.
     known: usize,
-    /// So many bytes are left of a frame's payload.
+    /// The number of bytes that are left of the current frame's payload.
     left: usize,
     allowed: u32,
-    /// Since when seconds count.
+    /// The start of the seconds that have not been counted yet.
     since: Instant,
 }
 
-/// There were too many.
+/// The error of a client that sent too many frames without content.
 #[derive(Debug, thiserror::Error)]
 #[error("the client sends HTTP/2 frames without end that ask for nothing")]
 struct Flood;
 
 impl Frames {
-    /// Of a connection that opens with so many bytes that are no frames.
+    /// Creates the count for a connection whose first `preface` bytes are no frames.
     pub(super) fn after(preface: usize) -> Self {
         Self {
             head: [0; HEAD],
@@ -51,10 +51,10 @@ impl Frames {
         }
     }
 
-    /// Looks at what came next.
+    /// Counts the frames in the next bytes from the client.
     ///
     /// # Errors
-    /// There were too many frames that ask for nothing.
+    /// The client has sent too many frames without content.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let passed = self.left.min(bytes.len());
@@ -72,7 +72,7 @@ impl Frames {
         Ok(())
     }
 
-    /// So many bytes were sent to the client.
+    /// Notes that `bytes` bytes were sent to the client.
     pub(super) fn sent(&mut self, bytes: usize) {
         let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         self.earn(kib.saturating_mul(FOR_KIB));
@@ -82,7 +82,7 @@ impl Frames {
         self.allowed = self.allowed.saturating_add(frames).min(ALLOWANCE);
     }
 
-    /// A frame begins.
+    /// Counts the frame whose head is complete.
     fn begin(&mut self) -> io::Result<()> {
         let [a, b, c, kind, flags, ..] = self.head;
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
@@ -112,7 +112,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// More than any allowance.
+    /// A number of frames that is larger than any allowance.
     const MANY: usize = 12_000;
 
     fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
@@ -140,7 +140,7 @@ mod tests {
             let mut frames = Frames::after(3);
             assert!(frames.read(b"PRI").is_ok());
             let wave = frame(kind, flags, payload);
-            // A second or two may pass.
+            // The test may take a second or two, which earns more frames.
             let count = how_many(&mut frames, &wave);
             assert!(
                 (ALLOWANCE as usize..MANY).contains(&count),

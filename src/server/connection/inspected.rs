@@ -1,5 +1,7 @@
-//! A stream whose incoming bytes are looked at before hyper reads them, which lets pass what must not: [`RequestScanner`] that
-//! end with a bare LF, and [`Frames`] without end.
+//! A stream that inspects incoming bytes before hyper reads them.
+//!
+//! hyper accepts two things that must not pass: header lines that end with a bare LF ([`RequestScanner`]), and frames
+//! without end ([`Frames`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,33 +13,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::frames::Frames;
 use super::lines::RequestScanner;
 
-/// Stands for a bare LF: no line may hold it, so what has it is answered as everything is that is no request.
+/// The byte that replaces a bare LF. No header line may hold it, so hyper answers the request as malformed.
 const NO_TEXT: u8 = 0;
 
-/// The stream.
+/// A stream and the inspector of its incoming bytes.
 pub(super) struct InspectedIo<T> {
     stream: T,
     inspector: Inspector,
 }
 
-/// Who looks at the bytes.
+/// The inspector for one HTTP version.
 pub(super) enum Inspector {
     Http1(RequestScanner),
     Http2(Frames),
 }
 
 impl Inspector {
-    /// What HTTP may read of `bytes`, which came first.
+    /// Inspects the first bytes, which were read before. Returns those that hyper may read.
     pub(super) fn first(&mut self, bytes: Bytes) -> Bytes {
         match self.read(&bytes) {
             Ok(None) => bytes,
             Ok(Some(place)) => [&bytes[..place], &[NO_TEXT]].concat().into(),
-            // Of the first few frames none is too many.
+            // The first few frames are never too many.
             Err(_) => Bytes::new(),
         }
     }
 
-    /// Looks at what came next. Answers with where it must be cut, if it must.
+    /// Inspects the next bytes. Returns the place where they must be cut; `None` if they need no cut.
     fn read(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Http1(lines) => Ok(lines.read(bytes)),
@@ -47,12 +49,12 @@ impl Inspector {
 }
 
 impl<T> InspectedIo<T> {
-    /// What comes from `stream`, as `inspector` sees it.
+    /// Wraps `stream`.
     pub(super) fn new(stream: T, inspector: Inspector) -> Self {
         Self { stream, inspector }
     }
 
-    /// The stream.
+    /// Returns the wrapped stream.
     pub(super) fn into_inner(self) -> T {
         self.stream
     }

@@ -1,4 +1,6 @@
-//! The bytes of a connection as HTTP reads them: those already read first, and every movement noted.
+//! The bytes of a connection as hyper reads and writes them.
+//!
+//! Bytes that were read before come first, and every read and write is noted in the connection's state.
 
 use std::io;
 use std::pin::Pin;
@@ -14,12 +16,12 @@ use super::inspected::{InspectedIo, Inspector};
 use crate::server::state::ConnectionState;
 use crate::util::write_coalesced;
 
-/// A stream with what was read of it before.
+/// A stream, preceded by the bytes that were read from it before.
 pub(super) struct Io<T> {
     inner: TokioIo<InspectedIo<T>>,
     before: Bytes,
     pulse: Arc<ConnectionState>,
-    /// Whether bytes that come between two requests are the next one's headers. In HTTP/2 they may be pings.
+    /// True if bytes between two requests are the next request's headers. In HTTP/2 they may be pings.
     tells_headers: bool,
 }
 
@@ -98,7 +100,7 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
 }
 
 impl<T> Io<T> {
-    /// The stream.
+    /// Returns the wrapped stream.
     pub(super) fn into_inner(self) -> T {
         self.inner.into_inner().into_inner()
     }

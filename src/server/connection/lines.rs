@@ -1,35 +1,36 @@
-//! The lines of HTTP/1.1 requests as they come in: each ends with CR and LF.
+//! Finds header lines of HTTP/1.1 requests that end with a bare LF instead of CR and LF.
 //!
-//! hyper takes a bare LF for the end of a line, as RFC 9112, section 2.2, allows. Who is in front may not, and what it
-//! took for one header would be two here. So it is told from the bytes, and where requests end with it.
+//! hyper takes a bare LF as the end of a line, as RFC 9112, section 2.2, allows. A proxy in front of the gateway may
+//! not, and what it took as one header would be two here. So the raw bytes are checked, and followed to know where each
+//! request ends.
 
 use std::mem::take;
 
-/// Requests of a connection.
+/// Follows the requests of one connection.
 #[derive(Default)]
 pub(super) struct RequestScanner {
     at: ScanState,
-    /// Of a line that is not over, what has come.
+    /// The part of an unfinished line that has come.
     line: Vec<u8>,
-    /// The first line of this head has come.
+    /// True if the first line of the current head has come.
     has_begun: bool,
-    /// What its lines say of the body's length.
+    /// The length of the body, as the header lines state it.
     length: BodyLength,
 }
 
-/// What comes next.
+/// The part of a request that comes next.
 #[derive(Clone, Copy, Default)]
 enum ScanState {
     #[default]
     Head,
-    /// So many bytes of a body, or of a chunk.
+    /// The next `left` bytes of a body, or of a chunk if `chunked`.
     Body {
         left: u64,
         chunked: bool,
     },
     Chunk,
     Trailers,
-    /// Chunks that are none, which hyper judges: who is in front of the gateway writes chunks of its own.
+    /// Malformed chunks or lengths. hyper judges them: a proxy in front of the gateway writes chunks of its own.
     Other,
 }
 
@@ -43,7 +44,7 @@ enum BodyLength {
 }
 
 impl RequestScanner {
-    /// Looks at what came next. Answers with the place of a bare LF that ends a line of a head.
+    /// Scans the next bytes. Returns the place of a bare LF that ends a line of a head; `None` if there is none.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut from = 0;
         while from < bytes.len() {
@@ -77,8 +78,8 @@ impl RequestScanner {
         None
     }
 
-    /// Understands the lines of a head that have come whole, and keeps what has come of the last. Answers with how many
-    /// bytes that is, or with the place of a bare LF.
+    /// Scans the complete lines of a head, and keeps what has come of the last line. Returns the number of bytes
+    /// scanned, or the place of a bare LF as the error.
     fn lines_of_head(&mut self, bytes: &[u8]) -> Result<usize, usize> {
         let mut begin = 0;
         for end in memchr::memchr_iter(b'\n', bytes) {
@@ -90,7 +91,7 @@ impl RequestScanner {
                     self.end_head();
                     return Ok(end + 1);
                 }
-                // Hardly any other name begins like one of the two that count.
+                // Hardly any name but the two that count begins with one of these letters.
                 b'c' | b'C' | b't' | b'T' => self.note(&bytes[begin..end - 1]),
                 _ => {}
             }
@@ -101,7 +102,7 @@ impl RequestScanner {
         Ok(bytes.len())
     }
 
-    /// Passes what there is of a body; answers with how many bytes that is.
+    /// Skips what has come of a body. Returns the number of bytes skipped.
     fn skip(&mut self, left: u64, chunked: bool, there: usize) -> usize {
         let passed = usize::try_from(left).map_or(there, |left| left.min(there));
         let left = left - passed as u64;
@@ -113,7 +114,7 @@ impl RequestScanner {
         passed
     }
 
-    /// Understands a line, up to its LF. `false`: it is of a head, and there is no CR before that.
+    /// Scans one line, up to its LF. Returns false if it belongs to a head and has no CR before the LF.
     fn end_line(&mut self, line: &[u8]) -> bool {
         let [line @ .., b'\r'] = line else {
             let is_head = matches!(self.at, ScanState::Head);
@@ -134,7 +135,7 @@ impl RequestScanner {
     }
 
     fn end_head(&mut self) {
-        // Empty lines may come before the first.
+        // Empty lines may come before the first line.
         if !take(&mut self.has_begun) {
             return;
         }
@@ -149,7 +150,7 @@ impl RequestScanner {
         };
     }
 
-    /// Notes what a line of a head says of the body's length (RFC 9112, section 6.3).
+    /// Notes what a header line states about the length of the body (RFC 9112, section 6.3).
     fn note(&mut self, line: &[u8]) {
         let has = |name: &str| {
             line.get(name.len()) == Some(&b':')
@@ -164,7 +165,7 @@ impl RequestScanner {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a number that consists of digits only; `None` for anything else, or if it is too large.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -175,13 +176,13 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// What comes behind the line that begins a chunk.
+/// Returns the state after `line`, which begins a chunk.
 fn chunk(line: &[u8]) -> ScanState {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit());
     let digits = std::str::from_utf8(&line[..digits.count()]).unwrap_or_default();
     match u64::from_str_radix(digits, 16) {
         Ok(0) => ScanState::Trailers,
-        // With the line end behind it.
+        // The two more bytes are the line end after the chunk.
         Ok(size) if size < u64::MAX - 2 => ScanState::Body {
             left: size + 2,
             chunked: true,
@@ -194,7 +195,7 @@ fn chunk(line: &[u8]) -> ScanState {
 mod tests {
     use super::*;
 
-    /// The place of the first bare LF, however the bytes come.
+    /// Returns the place of the first bare LF, and checks that it does not depend on how the bytes are cut.
     fn read(bytes: &[u8]) -> Option<usize> {
         let whole = RequestScanner::default().read(bytes);
         for size in [1, 2, 3, 7] {

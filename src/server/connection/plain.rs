@@ -1,6 +1,6 @@
-//! HTTP/1.1 as nearly every client speaks it: a request that comes in one piece, and an answer that is in memory.
+//! HTTP/1.1 in its usual form: a request in one piece, and a response in memory.
 //!
-//! What is anything else is left to hyper, which would understand a request that [`read`] takes in the same way. See
+//! hyper handles everything else, and would parse a request that [`read`] accepts in the same way. See
 //! [`crate::http1`].
 
 use std::mem::MaybeUninit;
@@ -19,20 +19,20 @@ use crate::http1::{
     HeaderCache, affects_framing, has_body, is_keep_alive, note_length, write_header, write_number,
 };
 
-/// The longest body of an answer, in bytes: what the system takes at once.
+/// The longest response body that is written here, in bytes: as much as the system takes at once.
 const LONGEST: u64 = 16 << 10;
-/// Headers of a request at most.
+/// The most headers that a request may have here.
 const FIELDS: usize = 64;
 
-/// A request, all of it.
+/// A complete request.
 pub(super) struct ParsedRequest {
     pub(super) request: Request<Body>,
-    /// What came behind it.
+    /// The bytes that came after it.
     pub(super) rest: Bytes,
 }
 
-/// The request that `bytes` begin with, its head of `longest` bytes at most. Its headers go into `headers`, an empty
-/// map with room. `None`: it is another kind, or there is more of it to come.
+/// Parses the request at the start of `bytes`, whose head may have at most `longest` bytes. Its headers go into
+/// `headers`, an empty map with capacity. Returns `None` if hyper has to read the request, or more of it is to come.
 pub(super) fn read(
     bytes: &Bytes,
     longest: usize,
@@ -71,7 +71,7 @@ pub(super) fn read(
         }
         headers.append(name, value);
     }
-    // Refused where all requests are that hyper has read.
+    // `service` refuses such requests, for all that hyper has read.
     if hosts != 1 {
         return None;
     }
@@ -86,14 +86,14 @@ pub(super) fn read(
     Some(ParsedRequest { request, rest })
 }
 
-/// Whether there is a CR where `part`, and so many bytes `behind` it, end: httparse takes a bare LF for the end of a line,
-/// too. Space before a line's end is left to hyper.
+/// True if there is a CR `behind` bytes after the end of `part`. httparse takes a bare LF as the end of a line, too. A
+/// line with space before its end is left to hyper.
 fn has_cr(bytes: &[u8], part: impl AsRef<[u8]>, behind: usize) -> bool {
     let end = part.as_ref().as_ptr_range().end.addr() - bytes.as_ptr().addr();
     bytes.get(end + behind) == Some(&b'\r')
 }
 
-/// One whose answer has a body.
+/// Returns the method if its response has a body; `None` for any other.
 fn method(name: &str) -> Option<Method> {
     Some(match name {
         "GET" => Method::GET,
@@ -105,8 +105,7 @@ fn method(name: &str) -> Option<Method> {
     })
 }
 
-/// Appends `response` to `out`, but for its body. `false`: it must be written by others, and what `out` holds is worth
-/// nothing.
+/// Appends the head of `response` to `out`. Returns false if hyper has to write the response; `out` is useless then.
 pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
     let (status, body) = (response.status(), response.body());
     let length = body.size_hint().exact().filter(|exact| *exact <= LONGEST);
@@ -128,7 +127,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
         if affects_framing(name.as_str()) {
             return false;
         }
-        // What is sent is what counts, and it is said once.
+        // The length is that of the body which is sent, and is written once.
         if *name == CONTENT_LENGTH {
             continue;
         }
@@ -138,7 +137,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, response: &Response<Body>) -> bool {
     out.extend_from_slice(b"content-length: ");
     write_number(out, length);
     if !dated {
-        // As RFC 9110, section 6.6.1, wants it of whoever has a clock.
+        // RFC 9110, section 6.6.1, requires it of a server that has a clock.
         out.extend_from_slice(b"\r\ndate: ");
         out.extend_from_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
     }

@@ -1,8 +1,9 @@
-//! What is left of a little body that nobody read, taken in before the answer is given.
+//! Reads the unread rest of a small request body before the response is sent.
 //!
-//! Over HTTP/2 an answer that comes before the body's end is followed by RST_STREAM(NO_ERROR), which RFC 9113 (section
-//! 8.1) allows, and which there are clients that take for an error (curl 7.88.1: 92). So a body of which little is
-//! declared is taken in first; whoever sends it slowly waits for the answer, as long as its stream may stand still.
+//! A response over HTTP/2 that comes before the end of the request's body is followed by RST_STREAM(NO_ERROR). RFC
+//! 9113 (section 8.1) allows that, but some clients treat it as an error (curl 7.88.1: 92). So a body with a small
+//! declared length is read to its end first. A client that sends it slowly waits for the response, as long as its
+//! stream may stand still.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,21 +16,22 @@ use hyper::body::Incoming;
 use crate::body::Body;
 use crate::error::BoxError;
 
-/// So many declared bytes are little.
+/// The longest declared body that is read to its end, in bytes.
 const LITTLE: u64 = 64 << 10;
 
-/// Where a body is put that was given up before its end.
+/// Holds a body that was dropped before its end.
 #[derive(Clone, Default)]
 pub(in crate::server) struct Leftover(Arc<Mutex<Option<Incoming>>>);
 
-/// A body that is put there.
+/// A body that moves into its [`Leftover`] when it is dropped before its end.
 struct LeftoverBody {
     body: Option<Incoming>,
     rest: Leftover,
 }
 
 impl Leftover {
-    /// The request's body, of which the rest can be taken in where little is declared.
+    /// Wraps a request's body. Its rest can be read through the [`Leftover`]; `None` if the body is at its end, or its
+    /// declared length is unknown or not small.
     pub(in crate::server) fn of(body: Incoming) -> (Body, Option<Self>) {
         let declared = body.size_hint().exact();
         if body.is_end_stream() || declared.is_none_or(|length| length > LITTLE) {
@@ -43,7 +45,7 @@ impl Leftover {
         (Body::stream(little), Some(rest))
     }
 
-    /// Ready when nothing is left of it, or nobody has given it up.
+    /// Reads and discards the rest. Ready when nothing is left, or if the body has not been dropped before its end.
     pub(in crate::server) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(body) = &mut *left {

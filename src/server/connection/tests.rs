@@ -10,12 +10,12 @@ use crate::body::KeepAliveBody;
 
 mod plain;
 
-/// Makes a request one for hyper, and any that follows.
+/// A header that makes hyper serve a request, and those that follow.
 const OTHER: &str = "te: trailers\r\n";
-/// No test waits so long for something that happens.
+/// A timeout that no test reaches unless it fails.
 const FOREVER: Duration = Duration::from_secs(20);
 
-/// A client, and the server's side of its connection, which holds `holders` references to the pulse while awake.
+/// A client, and the server's side of its connection, whose state has `holders` references while hyper serves it.
 struct Client {
     stream: DuplexStream,
     pulse: Arc<ConnectionState>,
@@ -23,8 +23,8 @@ struct Client {
     ended: JoinHandle<()>,
 }
 
-/// Answers with the request's path and body, `/long` with more than the connection takes at once, and `/ignore` at
-/// once, whatever more is to come.
+/// Connects to a stack that answers with the request's path and body. `/long` gets more than the connection takes at
+/// once, and `/ignore` gets an answer at once, even if more of its body is to come.
 async fn connect() -> Client {
     let (ours, theirs) = tokio::io::duplex(1 << 10);
     let pulse = ConnectionState::new();
@@ -34,7 +34,7 @@ async fn connect() -> Client {
         Ok::<_, Infallible>(Response::new(match path.as_str() {
             "/long" => Body::full("x".repeat(8 << 10)),
             "/ignore" => {
-                // A catalog may have answered and still read.
+                // A catalog may have answered and go on reading.
                 tokio::spawn(body.collect_up_to(1 << 20));
                 Body::full("no")
             }
@@ -67,7 +67,7 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// The body of the next answer.
+    /// Reads the body of the next response.
     async fn receive(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -92,7 +92,7 @@ impl Client {
         self.receive().await
     }
 
-    /// Lets the server do all it can.
+    /// Lets the server do all that it can.
     async fn settle(&self) {
         for _ in 0..100 {
             yield_now().await;
@@ -105,7 +105,7 @@ impl Client {
         self.settle().await;
     }
 
-    /// Whether hyper's connection, which holds the pulse once, is gone.
+    /// True if hyper's connection, which holds one reference to the state, is gone.
     fn rests(&self) -> bool {
         assert!(!self.ended.is_finished(), "the connection has ended");
         Arc::strong_count(&self.pulse) < self.holders
@@ -192,8 +192,8 @@ async fn a_connection_that_rests_is_still_told_to_go() {
     timeout(FOREVER, &mut client.ended).await.unwrap().unwrap();
 }
 
-/// A client of a connection whose keeper orders `order` while each of its requests is answered: keepers have a thread
-/// of their own.
+/// Returns a client of a connection that gets `order` while each of its requests is answered. In production the
+/// orders come from another thread, that of the listener.
 fn kept(order: Directive, streams: bool) -> Client {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let pulse = ConnectionState::new();
@@ -204,7 +204,7 @@ fn kept(order: Directive, streams: bool) -> Client {
             keeper.order(order);
             let path = Body::full(request.uri().path().to_owned());
             let body = if streams {
-                // Whoever answers early may let go of the request only then.
+                // A stack that answers early may keep the request until the response ends.
                 Body::stream(KeepAliveBody::new(path, request.into_body()))
             } else {
                 path
@@ -246,7 +246,7 @@ async fn what_is_left_of_a_body_never_becomes_a_request_after_a_rest() {
     client.send(request).await;
     assert_eq!(client.receive().await, "/early");
     client.settle().await;
-    // It may have hung up already.
+    // The server may have closed the connection already.
     let rest = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
     let _ = client.stream.write_all(rest.as_bytes()).await;
     client.settle().await;
@@ -261,7 +261,7 @@ async fn requests_that_came_together_are_not_lost_by_a_rest() {
     let mut client = kept(Directive::ReleaseBuffers, false);
     let long = "x".repeat(400);
     let request = |n| format!("GET /{n} HTTP/1.1\r\n{OTHER}x-long: {long}\r\n\r\n");
-    // More than hyper reads at once, and more requests than it serves at once.
+    // These are more bytes than hyper reads at once, and more requests than it serves at once.
     let requests: String = (0..34).map(request).collect();
     client.send(&requests).await;
     for n in 0..34 {

@@ -11,11 +11,11 @@ use tower::service_fn;
 use super::*;
 use crate::config::Limits;
 
-/// No test waits so long for something that happens.
+/// A timeout that no test reaches unless it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 const GET: &str = "GET /x HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// A listener whose requests to `/wait` are answered when told, all others at once.
+/// A listener that answers requests to `/wait` when released, and all others at once.
 struct Server {
     address: SocketAddr,
     release: Arc<Notify>,
@@ -77,7 +77,7 @@ impl Server {
         stop.unwrap().send(()).unwrap();
     }
 
-    /// How many connections had to be ended.
+    /// Waits for the end. Returns the number of connections that were aborted.
     async fn ended(self) -> usize {
         timeout(PATIENCE, self.done).await.unwrap().unwrap()
     }
@@ -90,7 +90,7 @@ fn quick() -> Limits {
     }
 }
 
-/// What comes back until `end`, or until the server closes.
+/// Reads from the server until `end`, or until the server closes.
 async fn read(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     let reading = async {
@@ -142,7 +142,7 @@ async fn a_client_that_dribbles_its_headers_is_cut_off() {
     for first in ["", "P", "GET /x HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM"] {
         let mut stream = server.connect().await;
         stream.write_all(first.as_bytes()).await.unwrap();
-        // One more byte now and then does not help.
+        // One more byte now and then does not extend the timeout.
         let dribble = async {
             loop {
                 sleep(Duration::from_millis(50)).await;
@@ -153,7 +153,7 @@ async fn a_client_that_dribbles_its_headers_is_cut_off() {
         };
         timeout(PATIENCE, dribble).await.unwrap();
     }
-    // The second request of a connection is held to the same.
+    // The second request of a connection has the same timeout.
     let mut stream = server.connect().await;
     stream.write_all(GET.as_bytes()).await.unwrap();
     read(&mut stream, "hello").await;
@@ -255,7 +255,7 @@ async fn what_runs_longer_than_the_drain_is_ended() {
 async fn what_the_system_has_accepted_at_the_stop_is_served() {
     let server = Server::start(Limits::default(), PATIENCE).await;
     drop(server.connect().await);
-    // No turn for the listener between these: only the system has seen the connections.
+    // The listener does not run between these lines: only the system has seen the connections.
     let mut waiting: Vec<_> = (0..3)
         .map(|_| std::net::TcpStream::connect(server.address).unwrap())
         .collect();

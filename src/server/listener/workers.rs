@@ -1,26 +1,26 @@
-//! Who serves a new connection: the worker that has the fewest.
+//! Chooses the worker that serves a new connection: the one that has the fewest.
 
 use std::io;
 
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-/// The workers, the first of them the one that accepts, and what each has to serve.
+/// The workers, each with its number of connections. The first is the one that accepts.
 pub(super) struct Workers(Vec<(Handle, usize)>);
 
-/// A connection on its way to its worker, where it is to be awaited.
+/// A connection on its way to its worker, which has to register it with its own runtime.
 pub(super) enum Stream {
     Here(TcpStream),
     Elsewhere(std::net::TcpStream),
 }
 
 impl Workers {
-    /// At least one.
+    /// Creates the list. `workers` has at least one element.
     pub(super) fn new(workers: &[Handle]) -> Self {
         Self(workers.iter().map(|worker| (worker.clone(), 0)).collect())
     }
 
-    /// The number of the worker that is to serve one more.
+    /// Chooses the worker of one more connection, and returns its number.
     pub(super) fn choose(&mut self) -> usize {
         let workers = self.0.iter_mut().enumerate();
         let fewest = workers.min_by_key(|(_, (_, connections))| *connections);
@@ -35,14 +35,14 @@ impl Workers {
         &self.0[index].0
     }
 
-    /// One that it served has ended.
+    /// Notes that a connection of this worker has ended.
     pub(super) fn ended(&mut self, index: usize) {
         self.0[index].1 -= 1;
     }
 }
 
 impl Stream {
-    /// For the worker with that number.
+    /// Prepares `stream` for the worker with this number.
     pub(super) fn to(index: usize, stream: TcpStream) -> io::Result<Self> {
         match index {
             0 => Ok(Self::Here(stream)),
@@ -50,7 +50,7 @@ impl Stream {
         }
     }
 
-    /// What its worker serves.
+    /// Returns the stream for use; to be called on its worker.
     pub(super) fn arrived(self) -> io::Result<TcpStream> {
         match self {
             Self::Here(stream) => Ok(stream),

@@ -7,7 +7,7 @@ const PATIENCE: Timeouts = Timeouts {
     stalled: Duration::from_secs(1000),
 };
 
-/// Looks at a connection so many seconds after it was accepted.
+/// Returns a function that checks a connection so many seconds after it was accepted.
 fn keeper(pulse: &ConnectionState) -> impl FnMut(u64) -> Directive + '_ {
     let start = Instant::now();
     let mut watch = IdleTracker::new(start);

@@ -20,11 +20,11 @@ use crate::server::connection::{ConnectionState, Directive, IdleTracker, Protoco
 
 use super::*;
 
-/// No test waits so long for something that happens.
+/// A timeout that no test reaches unless it fails.
 const FOREVER: Duration = Duration::from_secs(20);
 const STALLED: Duration = Duration::from_millis(400);
 
-/// Tells how a body ended.
+/// Reports how a body ended.
 struct Told(mpsc::UnboundedSender<End>);
 
 impl Observer for Told {
@@ -33,13 +33,13 @@ impl Observer for Told {
     }
 }
 
-/// One HTTP/2 connection to a server that reads requests to `/read` whole, answers `/flood` without end, and tells how
-/// its bodies end.
+/// Opens an HTTP/2 connection to a server that reads requests to `/read` whole, answers `/flood` without end, and
+/// reports how its bodies end.
 async fn connect() -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
     connect_with(STALLED).await
 }
 
-/// The same, with so much patience for what stalls.
+/// Opens a connection as [`connect`] does, with another timeout for stalled requests.
 async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (told, ends) = mpsc::unbounded_channel();
@@ -97,7 +97,7 @@ fn flood() -> Body {
     Body::stream(StreamBody::new(stream::repeat_with(piece)))
 }
 
-/// Pieces of a body with a pause before each; after them it neither ends nor goes on.
+/// Returns a body of `pieces` pieces with a pause before each. After them it ends if `ends`, and stalls otherwise.
 fn dribble(pieces: usize, pause: Duration, ends: bool) -> Body {
     let piece = move |_| async move {
         sleep(pause).await;
@@ -124,7 +124,7 @@ async fn send(
         .expect("an answer or none")
 }
 
-/// Keeps the connection lively, and sees that it is.
+/// Keeps the connection busy, and checks that it answers.
 async fn lively(sender: SendRequest<Body>) {
     loop {
         let answer = send(&sender, "/", Body::empty()).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_body_that_nobody_reads_leaves_room_for_others() {
     let (sender, _ends) = connect_with(FOREVER * 2).await;
     let ignored = send(&sender, "/ignore", Body::full(vec![7; 3 << 20]));
     let read = async {
-        // The other has sent what it may by then.
+        // By then the other request has sent as much as its window allows.
         sleep(STALLED / 4).await;
         send(&sender, "/read", Body::full(vec![7; 1 << 20])).await
     };

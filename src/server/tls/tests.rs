@@ -48,7 +48,7 @@ impl Files {
         std::fs::write(self.at(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    /// `subject` is the client's common name.
+    /// Returns the settings of a client with a certificate whose common name is `subject`.
     fn client(&self, version: &'static SupportedProtocolVersion, subject: &str) -> ClientConfig {
         let mut params = CertificateParams::new([]).unwrap();
         params.distinguished_name = DistinguishedName::new();
@@ -77,7 +77,8 @@ impl Files {
     }
 }
 
-/// Both ends of one connection, shaken; a byte has gone to the client, so that it has its tickets.
+/// Does the handshake of one connection, and returns both ends. A byte has gone to the client, so
+/// that it has its tickets.
 async fn shake(
     server: &Arc<ServerConfig>,
     client: &Arc<ClientConfig>,

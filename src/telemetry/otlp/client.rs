@@ -1,4 +1,4 @@
-//! One request to a collector, and what it said (OTLP/HTTP, <https://opentelemetry.io/docs/specs/otlp/>).
+//! One request to a collector, and its response (OTLP/HTTP, <https://opentelemetry.io/docs/specs/otlp/>).
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -16,27 +16,27 @@ use super::wire::Wire;
 use crate::error::BoxError;
 use crate::request::span::Span;
 
-/// Where collectors take traces, below their base address.
+/// The path at which collectors take traces, below their base address.
 const PATH: &str = "/v1/traces";
-/// The longest answer that is read.
+/// The longest response that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// One collector.
+/// A client of one collector.
 pub(super) struct Client {
     inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
     wire: Wire,
 }
 
-/// What became of a batch of spans.
+/// The result of sending a batch of spans.
 pub(super) enum ExportOutcome {
-    /// The collector has them.
+    /// The collector has all of them.
     All,
-    /// It has them without so many.
+    /// The collector has rejected this many of them, for this reason.
     Without(u64, String),
-    /// It does not take them.
+    /// The collector does not take them, for this reason.
     Refused(String),
-    /// It may take them later.
+    /// The collector may take them later; this is the reason why not now.
     NotNow(String),
 }
 
@@ -46,7 +46,7 @@ impl Client {
         let connector = match uri.scheme_str() {
             Some("https") => connector
                 .with_provider_and_native_roots(rustls::crypto::aws_lc_rs::default_provider())?,
-            // Nothing to trust where nothing is encrypted, and nothing to read from this system.
+            // Without encryption no certificate is trusted, and none is read from this system.
             _ => connector.with_tls_config(no_tls()?),
         };
         let connector = connector.https_or_http().enable_http1().build();
@@ -78,7 +78,7 @@ impl Client {
         let status = response.status();
         if !status.is_success() {
             let why = format!("the collector answered {status}");
-            // The specification's list of what is worth another try.
+            // These are the statuses for which the specification allows a retry.
             return match status {
                 StatusCode::TOO_MANY_REQUESTS
                 | StatusCode::BAD_GATEWAY
@@ -113,7 +113,7 @@ fn no_tls() -> Result<ClientConfig, BoxError> {
     Ok(builder.with_root_certificates(nobody).with_no_client_auth())
 }
 
-/// The address of a collector's traces: below its base address, unless that is it already.
+/// Returns the address of a collector's traces: below its base address, unless that is it already.
 fn traces(base: &Uri) -> Result<Uri, BoxError> {
     let path = base.path().trim_end_matches('/');
     let whole = match path.ends_with(PATH) {
@@ -125,7 +125,7 @@ fn traces(base: &Uri) -> Result<Uri, BoxError> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// An error with its causes; the client's own words alone say too little.
+/// Formats an error with its causes, because the client's own message says too little.
 fn words(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let words: Vec<String> = causes.map(ToString::to_string).collect();

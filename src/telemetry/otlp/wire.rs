@@ -1,4 +1,4 @@
-//! Spans as the protocol has them.
+//! Encodes spans as the protocol defines them.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 use crate::request::span::{Fact, Role, Span};
 
-/// `flags`: whether the parent is remote is known, and it is.
+/// A bit of `flags`: it is known whether the parent is remote. The next bit says that it is.
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// What is the same for all spans of this run.
+/// The values that are the same for all spans of this run.
 pub(super) struct Wire {
     resource: Resource,
     scope: InstrumentationScope,
@@ -50,7 +50,7 @@ impl Wire {
         }
     }
 
-    /// The body of a request to the collector.
+    /// Returns the body of a request to the collector.
     pub(super) fn encode(&self, spans: Vec<Span>) -> Bytes {
         let scope = ScopeSpans {
             scope: Some(self.scope.clone()),

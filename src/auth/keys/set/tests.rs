@@ -6,7 +6,7 @@ use super::{KeyMatch, KeySet};
 use crate::auth::token::Header;
 use crate::config::Algorithm;
 
-/// RFC 7515, A.3, and RFC 8037, A.2.
+/// The example keys of RFC 7515, A.3, and RFC 8037, A.2.
 const X: &str = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
 const Y: &str = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0";
 const ED: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
@@ -90,7 +90,7 @@ fn a_key_that_stays_is_the_same_and_one_that_goes_is_retired() {
         (retired(&old), retired(&new)),
         (vec![true, false], vec![false, false])
     );
-    // What was known under another name is another key.
+    // A key that was known under another name is another key.
     let renamed = parse(&[ed("a")]).succeed(&new);
     new.retire_but(&renamed);
     assert_eq!(

@@ -162,7 +162,7 @@ fn a_claim_that_no_header_can_carry_is_refused_where_it_is_context() {
     }
 }
 
-/// A token that is made for a client, or names nobody, is refused unless the issuer's section says otherwise.
+/// Checks that an ID token, or a token without a subject, is refused unless the issuer's section allows it.
 #[test]
 fn a_token_for_something_else_is_refused_unless_it_is_allowed() {
     let allow = |change: fn(&mut Issuer), claims: Value| policy(change).check_kind(&read(&claims));

@@ -1,4 +1,4 @@
-//! Asks the admin address of a gateway, and says what is wrong when there is no good answer.
+//! Sends requests to the admin address of a gateway, and explains what is wrong if there is no good response.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use tokio::time::timeout;
 
 use super::words::plain;
 
-/// For the whole answer: the gateway needs a moment only where its log does.
+/// The timeout for the whole response: the gateway needs a moment only if its log does.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer, in bytes; the gateway's own list is bounded well below.
+/// The longest response, in bytes; the gateway's own list is limited to far less.
 const MAX_BODY: usize = 64 << 20;
 
 /// A client of one admin address.
 pub(crate) struct Client {
     inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// Without a slash at the end.
+    /// The address, without a slash at the end.
     admin: String,
     token: Option<HeaderValue>,
 }
 
-/// Why there is no good answer.
+/// The reason why there is no good response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// There are no threads or files left, or the like.
+    /// The system has no threads or files left, or the like.
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
     /// Certificates could not be set up.
@@ -46,7 +46,7 @@ pub(crate) enum Problem {
         "the admin token has characters that no header may carry; is the whole file in it, with its line break?"
     )]
     Token,
-    /// No answer came.
+    /// No response came.
     #[error(
         "{admin} does not answer: {cause}\n\
          Is the gateway running, and is this its `admin.address`? It says \"nsgate admin on …\" when it starts."
@@ -54,25 +54,25 @@ pub(crate) enum Problem {
     Unreachable {
         /// The admin address.
         admin: String,
-        /// What the connection says.
+        /// The error of the connection.
         cause: String,
     },
-    /// The answer is not the gateway's.
+    /// The response is not the gateway's.
     #[error(
         "{0} answers, but not as the admin address of nsgate does.\n\
          `--admin` takes the address under `admin.address` in the gateway's configuration, not the one that clients use."
     )]
     Stranger(String),
-    /// 401.
+    /// The gateway answered 401.
     #[error(
         "{0} asks for the gateway's `admin.token`, and {1}.\n\
          Put it into the environment variable NSGATE_ADMIN_TOKEN, or give it with --token."
     )]
     Unauthorized(String, &'static str),
-    /// No open batch has this name; what became of it, as far as the gateway knows.
+    /// No open batch has this name; the text says what became of it, as far as the gateway knows.
     #[error("{0}")]
     Unknown(String),
-    /// The gateway says no, in its own words.
+    /// The gateway refused, with this message.
     #[error("{0}")]
     Refused(String),
 }
@@ -87,7 +87,7 @@ struct Refusal {
 }
 
 impl Client {
-    /// A client that trusts the system's authorities.
+    /// Creates a client that trusts the system's authorities.
     ///
     /// # Errors
     /// The token cannot be a header, or TLS cannot be set up.
@@ -100,7 +100,7 @@ impl Client {
         let builder = rustls::ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(Problem::Tls)?;
-        // Without authorities https fails with its own words; http needs none.
+        // Without authorities, https fails with a message of its own; http needs none.
         let tls = match builder.clone().with_native_roots() {
             Ok(builder) => builder,
             Err(_) => builder.with_root_certificates(rustls::RootCertStore::empty()),
@@ -122,15 +122,15 @@ impl Client {
         &self.admin
     }
 
-    /// Whoever answered is no gateway.
+    /// Returns the error for a server that is no gateway.
     pub(crate) fn stranger(&self) -> Problem {
         Problem::Stranger(self.admin.clone())
     }
 
-    /// The JSON of a page, or what came of a command.
+    /// Sends a request, and returns the JSON of the response.
     ///
     /// # Errors
-    /// No answer, none of a gateway, or a no.
+    /// There is no response, it is not that of a gateway, or the gateway refuses.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -153,8 +153,8 @@ impl Client {
                     None => "none was given",
                 },
             ),
-            // The contract's "no such transaction" is the admin address's own; any other page would be missing
-            // at the address for clients.
+            // Only the admin address sends the contract's "no such transaction". Any other page would be
+            // missing at the address for clients.
             StatusCode::NOT_FOUND if refusal.code == 10 => Problem::Unknown(plain(&refusal.error)),
             StatusCode::NOT_FOUND => self.stranger(),
             _ if refusal.detail.is_empty() => Problem::Refused(plain(&refusal.error)),
@@ -201,7 +201,7 @@ impl Client {
     }
 }
 
-/// The cause that says something: those around it say only that sending failed.
+/// Returns the innermost cause, because those around it say only that sending failed.
 fn innermost(error: &legacy::Error) -> String {
     let mut cause = error.source();
     let mut said = error.to_string();

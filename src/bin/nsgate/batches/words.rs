@@ -1,18 +1,18 @@
-//! What the gateway says of its batches, as text for a person.
+//! Formats the gateway's pages about batches as text for an operator.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-/// Backends that a line of the list names; of more it gives the number.
+/// The most backends that a line of the list names; further ones are only counted.
 const NAMED: usize = 3;
 
-/// The page `/batches`. Of all these pages only what is printed is read.
+/// The page `/batches`. Only the printed parts of these pages are read.
 #[derive(Deserialize)]
 pub(super) struct List {
     batches: Vec<Batch>,
-    /// Open batches that are not on the page.
+    /// The number of open batches that are not on the page.
     #[serde(default)]
     more: usize,
 }
@@ -37,7 +37,7 @@ struct Entry {
     table: String,
     branch: Option<String>,
     change: String,
-    /// Absent where the batch had no time to say.
+    /// The state of the entry; empty if the batch had no time to report it.
     #[serde(default)]
     state: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Entry {
     error: Option<String>,
 }
 
-/// What identifies the object in the catalog.
+/// The properties that identify an object in the catalog.
 #[derive(Default, Deserialize)]
 struct Object {
     manifest_path: Option<String>,
@@ -59,14 +59,14 @@ struct Object {
     location: Option<String>,
 }
 
-/// What a person can decide.
+/// A decision that an operator can make.
 #[derive(Deserialize)]
 struct Way {
     decision: String,
     does: String,
 }
 
-/// What a person has decided.
+/// A decision that an operator has made.
 #[derive(Deserialize)]
 struct Resolved {
     decision: String,
@@ -75,7 +75,7 @@ struct Resolved {
     seconds_ago: u64,
 }
 
-/// One line a batch.
+/// Formats the list, one line for each batch.
 pub(super) fn list(list: &List, admin: &str) -> String {
     if list.batches.is_empty() && list.more == 0 {
         return "no batch is open: every batch that was begun is over, and nothing waits"
@@ -114,7 +114,7 @@ pub(super) fn list(list: &List, admin: &str) -> String {
     said.trim_end().to_owned()
 }
 
-/// Everything about one batch, and the commands that settle it.
+/// Formats everything about one batch, and the commands that resolve it.
 pub(super) fn show(batch: &Batch, admin: &str) -> String {
     let mut said = String::new();
     let line = |said: &mut String, what: &str, value: &str| {
@@ -167,12 +167,12 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
 }
 
 impl Batch {
-    /// Its tables are free; what may still land is watched for.
+    /// True if its tables are free, and the gateway only watches for what may still arrive.
     pub(super) fn is_undone(&self) -> bool {
         self.state == "watching"
     }
 
-    /// It waits for a person: it has been looked at again, and nothing has changed.
+    /// True if it waits for an operator: it was checked again, and nothing has changed.
     pub(super) fn waits_again(&self) -> bool {
         self.state == "hazard"
     }
@@ -202,7 +202,7 @@ impl Entry {
 }
 
 impl Object {
-    /// Nothing where nothing is known.
+    /// Describes the object; `None` if nothing is known about it.
     fn words(&self) -> Option<String> {
         let parts = [
             self.manifest_size.map(|size| format!("{size} bytes")),
@@ -229,7 +229,8 @@ impl Resolved {
     }
 }
 
-/// Text of others on a terminal: nothing in it may move the cursor or begin a line.
+/// Escapes the control characters of a text from elsewhere, so that it cannot move the cursor or
+/// begin a line on a terminal.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
@@ -242,7 +243,7 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
-/// The two largest units.
+/// Formats an age in its two largest units.
 fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
@@ -253,7 +254,7 @@ fn age(seconds: u64) -> String {
     }
 }
 
-/// Columns as wide as their widest cell; the last one is left as it is.
+/// Formats columns as wide as their widest cell; the last one is left as it is.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| widest(column).unwrap_or(0)).collect();

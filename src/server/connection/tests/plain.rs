@@ -1,4 +1,4 @@
-//! Requests and answers that need no hyper are what they would be with it.
+//! Compares requests and responses that need no hyper with the same ones served by hyper.
 
 use std::future::pending;
 use std::sync::Mutex;
@@ -9,7 +9,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
 
-/// What the stack saw, and what the client received until the server hung up or had no more to say.
+/// The requests that the stack saw, and the bytes that the client received until the server closed
+/// or had no more to send.
 #[derive(Debug, PartialEq)]
 struct Seen {
     requests: Vec<String>,
@@ -17,7 +18,7 @@ struct Seen {
     over: bool,
 }
 
-/// Answers as the path says, and writes down what it is asked.
+/// Answers as the path says, and records the request.
 async fn respond(request: Request<Body>, seen: &Mutex<Vec<String>>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = body.collect_up_to(1 << 20).await.unwrap_or_default();
@@ -105,7 +106,8 @@ fn is_now(line: &str) -> bool {
     line.starts_with("date: ") && line != "date: yesterday\r\n"
 }
 
-/// The same in one piece, and in two of which neither is a whole request.
+/// Sends `request` in one piece, and in two of which neither is complete. Checks that both give the
+/// same.
 async fn compare(request: &[u8]) -> Seen {
     let whole = converse(&[request]).await;
     let cut = converse(&[&request[..2], &request[2..]]).await;
@@ -116,7 +118,7 @@ async fn compare(request: &[u8]) -> Seen {
     whole
 }
 
-/// Where a header stands among others means nothing.
+/// Sorts the lines, because the order of headers has no meaning.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
@@ -267,7 +269,7 @@ async fn a_request_may_come_in_any_two_pieces() {
     }
 }
 
-/// What is not a request for hyper.
+/// Sends a request that needs no hyper. Returns the body of the response.
 async fn ask(client: &mut Client, path: &str) -> String {
     let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n1");
     client.send(&request).await;
@@ -302,7 +304,8 @@ async fn a_client_that_does_not_take_its_answer_gets_it_when_it_does() {
     assert_eq!(client.receive().await, "/next ");
 }
 
-/// A connection over which a request was sent; it is answered with its path when there is a permit.
+/// Returns a connection over which a request was sent; it is answered with its path when there is a
+/// permit.
 async fn asked(path: &str) -> (Client, Arc<Semaphore>) {
     let (mut ours, theirs) = tokio::io::duplex(1 << 10);
     let permits = Arc::new(Semaphore::new(0));
