@@ -1,14 +1,14 @@
-//! The configured connection to one catalog, whatever it is made of.
+//! The configured connection to one catalog, of any kind.
 //!
-//! The parts above see one [`Backend`]: [`Backend::send`] for a caller's request, [`Backend::ask`] for a small
-//! question of the gateway's own. A [`Failure`] says exactly whether the catalog can have acted, because batches
-//! decide on it.
+//! The modules above see one [`Backend`]: [`Backend::send`] for a caller's request, [`Backend::ask`] for a small
+//! request of the gateway itself. A [`Failure`] says exactly whether the catalog can have acted, because batches decide
+//! on it.
 //!
-//! A catalog may have several addresses. To batches they are one: what was created through one is looked for, and
-//! taken back, through any. So they must show each other's writes at once; replicas that lag are not one catalog. No
-//! create and no delete is sent a second time here: only what was not written at all goes to another address, and
-//! [`Failure::NotSent`] stays exact, since it is told only if that holds for every try. A breaker that is open is such
-//! a failure; undo and recovery pass it at a pace of their own.
+//! A catalog may have several addresses. Batches treat them as one: a version that was created through one address is
+//! looked for, and rolled back, through any. The addresses must therefore show each other's writes at once; replicas
+//! that lag are not one catalog. No create and no delete is sent a second time here. Only a request of which nothing
+//! was written goes to another address, and [`Failure::NotSent`] stays exact, because it is returned only if that holds
+//! for every attempt. An open breaker is such a failure, too; undo and recovery pass it at a pace of their own.
 
 mod catalog;
 mod credentials;
@@ -68,37 +68,37 @@ pub struct Backend {
     kind: Kind,
 }
 
-/// On whose behalf a catalog is asked. A request extension.
+/// The authority under which a request is sent to a catalog. A request extension.
 #[derive(Clone, Debug)]
 pub enum Authority {
-    /// The caller's, with the `Authorization` it sent.
+    /// The caller's authority, with the `Authorization` that it sent.
     Caller(Option<HeaderValue>),
-    /// The gateway's own: health, undo, recovery.
+    /// The gateway's own authority: health checks, undo, recovery.
     Service,
 }
 
-/// A small question of the gateway's own.
+/// A small request of the gateway itself.
 #[derive(Clone, Debug)]
 pub struct InternalRequest {
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// About what, as the catalog spells it; the root where the operation names nothing in its path.
+    /// The object of the operation, as the catalog spells it; the root if the operation names nothing in its path.
     pub identifier: Identifier,
-    /// Query parameters, decoded. A `delimiter` only where the path names nothing; otherwise it is chosen.
+    /// The query parameters, decoded. A `delimiter` is allowed only if the path names nothing; otherwise it is chosen.
     pub query: Vec<(&'static str, String)>,
-    /// A JSON body.
+    /// The JSON body; `None` if there is none.
     pub body: Option<Bytes>,
-    /// On whose behalf.
+    /// The authority of the request.
     pub authority: Authority,
-    /// Goes along.
+    /// The context that is sent along.
     pub context: Context,
-    /// The request that it is asked for.
+    /// The request that this one is sent for.
     pub origin: Origin,
-    /// To the whole answer; `None`: as the operation's class has it.
+    /// The time limit for the whole answer; `None` for the limit of the operation's class.
     pub timeout: Option<Duration>,
 }
 
-/// What a catalog answered to an [`InternalRequest`], whatever the status.
+/// A catalog's answer to an [`InternalRequest`], with any status.
 #[derive(Clone, Debug)]
 pub struct InternalAnswer {
     /// The catalog's status.
@@ -110,7 +110,7 @@ pub struct InternalAnswer {
 }
 
 impl Backend {
-    /// Builds the connection from its configuration; reads certificate files, contacts nobody.
+    /// Builds the connection from its configuration. Reads certificate files, and contacts no server.
     pub async fn open(
         config: &BackendConfig,
         limits: &Limits,
@@ -149,7 +149,7 @@ impl Backend {
         })
     }
 
-    /// A connection to a catalog that the embedding program brings along.
+    /// Returns a connection to a catalog that the embedding program provides.
     pub fn own(
         name: &str,
         batch: BatchMode,
@@ -173,7 +173,7 @@ impl Backend {
         }
     }
 
-    /// Its `implementation` in the configuration.
+    /// Returns the word for its kind, as `implementation` in the configuration spells it.
     pub fn implementation(&self) -> &'static str {
         match &self.kind {
             Kind::Rest(_) => "rest",
@@ -183,51 +183,53 @@ impl Backend {
         }
     }
 
-    /// Its key in the configuration.
+    /// Returns its key in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The identity of the catalog, by which its tables are locked and hidden: its name, unless it is known by another.
+    /// Returns the identity of the catalog, by which its tables are locked and hidden: the backend's name, unless it is
+    /// known by another.
     pub fn catalog(&self) -> &Arc<str> {
         &self.catalog
     }
 
-    /// The same connection to a catalog that is known by this identity.
+    /// Returns the same connection with this identity of the catalog.
     #[must_use]
     pub fn known_as(mut self, catalog: Arc<str>) -> Self {
         self.catalog = catalog;
         self
     }
 
-    /// The same connection to a catalog at these addresses: for one that the embedding program brings along.
+    /// Returns the same connection with these addresses, for a catalog that the embedding program provides.
     #[must_use]
     pub fn at(mut self, addresses: impl IntoIterator<Item = Arc<str>>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
-    /// Where the catalog is, as [`BackendConfig::addresses`] has it; empty where nobody knows.
+    /// Returns the addresses of the catalog, in the form of [`BackendConfig::addresses`]; empty if they are not known.
     pub fn addresses(&self) -> &[Arc<str>] {
         &self.addresses
     }
 
-    /// Where it is counted.
+    /// Returns the metrics of this backend.
     pub fn metrics(&self) -> &Arc<metrics::Backend> {
         &self.metrics
     }
 
-    /// Sends a caller's request and answers with the response's headers and its streaming body.
+    /// Sends a caller's request and returns the response's headers and its streaming body.
     ///
     /// `request` has the method, the path and query as the catalog must see them (`/v1/…`) and these extensions:
-    /// [`RequestContext`], with the operation, the identifier, the catalog's, where the path names one, the context and the
-    /// peer; [`Authority`] (absent: the caller's, with the request's own `Authorization`). Hop-by-hop headers are taken
-    /// out in both directions. The wait for the headers is bounded by the operation's class, the body is not.
+    /// [`RequestContext`], with the operation, the catalog's identifier where the path names one, the context and the
+    /// peer; [`Authority`] (absent: the caller's, with the request's own `Authorization`). Hop-by-hop headers are
+    /// removed in both directions. The wait for the headers is limited by the operation's class, the body is not.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
         self.pass(&mut request).await
     }
 
-    /// The same for a request that stays where it is until it is written. Nothing that matters is left of it.
+    /// Does the same as [`send`](Self::send) with a borrowed request, which is not moved until it is written. Its
+    /// content must not be used afterwards.
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = RequestContext::of(request.extensions()).operation;
         let began = Instant::now();
@@ -242,7 +244,7 @@ impl Backend {
         outcome
     }
 
-    /// Asks and reads the whole, bounded answer.
+    /// Sends a request of the gateway itself and reads the whole answer, up to a limit.
     pub async fn ask(&self, ask: InternalRequest) -> Result<InternalAnswer, Failure> {
         let (operation, began) = (ask.operation, Instant::now());
         let _waiting = ask.origin.waiting();
@@ -255,13 +257,13 @@ impl Backend {
         outcome
     }
 
-    /// The authority of the gateway's own questions.
+    /// Returns the authority of the gateway's own requests.
     pub fn service_authority(&self) -> Authority {
         Authority::Service
     }
 
-    /// Whether the gateway can speak for itself here: a service token, OAuth or static headers are configured, or the
-    /// catalog asks for none.
+    /// True if the gateway can send requests of its own: a service token, OAuth or static headers are configured, or
+    /// the catalog needs none.
     pub fn has_service_credentials(&self) -> bool {
         match &self.kind {
             Kind::Rest(rest) => rest.has_service_credentials(),
@@ -271,27 +273,27 @@ impl Backend {
         }
     }
 
-    /// Whether it reads in a request's [`RequestContext`], and not in its path, what the path names.
+    /// True if it reads the object of a request from the [`RequestContext`], and not from the path.
     pub fn is_told_what(&self) -> bool {
         !matches!(self.kind, Kind::Rest(_))
     }
 
-    /// How exactly it reads the paths of requests.
+    /// Returns how exactly it reads the paths of requests.
     pub fn reading(&self) -> PathReading {
         self.reading
     }
 
-    /// How this catalog takes part in batches.
+    /// Returns how this catalog takes part in batches.
     pub fn batch_mode(&self) -> BatchMode {
         self.batch
     }
 
-    /// Whether `managed_versioning` is answered as true in its name.
+    /// True if `managed_versioning` is answered as true for this catalog.
     pub fn sets_managed_versioning(&self) -> bool {
         self.sets_managed_versioning
     }
 
-    /// Whether at least one of its addresses serves; so until the opposite was found.
+    /// True if at least one of its addresses serves. True until the first failure is found.
     pub fn is_up(&self) -> bool {
         match &self.kind {
             Kind::Rest(rest) => rest.is_up(),
@@ -301,8 +303,8 @@ impl Backend {
         }
     }
 
-    /// Has the metrics tell how it stands. For the one of its name that is in use: one that was replaced may go on for
-    /// what it has begun.
+    /// Publishes the state to the metrics. Call it only for the backend of its name that is in use: one that was
+    /// replaced may live on for the requests that it has begun.
     pub fn show(&self) {
         let breakers_open = match &self.kind {
             Kind::Rest(rest) => rest.breakers_open(),
@@ -313,14 +315,14 @@ impl Backend {
         self.metrics.stands(self.is_up(), breakers_open);
     }
 
-    /// Why its last health question failed, in words for an operator.
+    /// Returns why its last health check failed, in words for an operator.
     pub fn last_error(&self) -> Option<String> {
         let endpoints = self.endpoints();
         let first = endpoints.into_iter().find_map(|endpoint| endpoint.error);
         first.or_else(|| self.health.last_error())
     }
 
-    /// How many requests wait for its answer; 0 where nobody counts.
+    /// Returns the number of requests that wait for its answer; 0 if they are not counted.
     pub fn waiting(&self) -> usize {
         match &self.kind {
             Kind::Rest(rest) => rest.waiting(),
@@ -330,7 +332,7 @@ impl Backend {
         }
     }
 
-    /// How each of its addresses stands, for operators.
+    /// Returns the state of each of its addresses, for operators.
     pub fn endpoints(&self) -> Vec<EndpointStatus> {
         match &self.kind {
             Kind::Rest(rest) => rest.standing(),
@@ -340,7 +342,7 @@ impl Backend {
         }
     }
 
-    /// How long the response's headers may take.
+    /// Returns the time limit for the response's headers.
     fn limit(&self, operation: Option<Operation>) -> Duration {
         if operation.is_some_and(Operation::is_data) {
             self.data_timeout

@@ -1,4 +1,4 @@
-//! A catalog that the embedding program brings along: in the process, behind no socket.
+//! A catalog that the embedding program provides: in the same process, without a socket.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use http::{Request, Response};
 use super::Failure;
 use crate::body::Body;
 
-/// Anything that answers requests of the contract.
+/// An in-process catalog that answers requests of the contract.
 pub trait Catalog: Send + Sync + 'static {
     /// Answers one request, which has the method, path and query of the contract (`/v1/…`) and these extensions:
     /// [`Operation`](crate::protocol::operation::Operation); [`Identifier`](crate::protocol::identifier::Identifier),
     /// the catalog's, where the path names one; [`Authority`](super::Authority) (absent: the caller's, with the
     /// request's own `Authorization`); [`Context`](crate::protocol::context::Context); [`Peer`](super::Peer). A failure
-    /// must say truly whether the catalog can have acted. A call that takes too long is dropped.
+    /// must say correctly whether the catalog can have acted. A call that takes too long is dropped.
     fn call(&self, request: Request<Body>) -> BoxFuture<'_, Result<Response<Body>, Failure>>;
 }
 

@@ -1,8 +1,9 @@
-//! Whose `Authorization` a catalog sees.
+//! Decides which `Authorization` a catalog sees.
 //!
-//! With `oauth`, the gateway's own requests carry a token that it got with its client credentials; with
-//! `oauth.exchange`, a caller's request carries what the caller's token was traded for, and never that token itself.
-//! The gateway's own token never goes with a caller's request: the catalog would take the caller for the gateway.
+//! The gateway's own requests carry, with `oauth`, a token that it got with its client credentials. With
+//! `oauth.exchange`, a caller's request carries the token that the caller's token was exchanged for, and never the
+//! caller's token itself. The gateway's own token is never sent with a caller's request: the catalog would take the
+//! caller for the gateway.
 
 mod channel;
 mod refusal;
@@ -24,7 +25,7 @@ pub(super) use tokens::{IssuedToken, TokenLookup};
 
 /// A backend's static headers and its rule for the caller's token.
 pub(super) struct Credentials {
-    /// Sent with every request; may hold `authorization`, which then replaces the caller's.
+    /// The headers that are sent with every request. An `authorization` among them replaces the caller's.
     fixed: Vec<(HeaderName, HeaderValue)>,
     forward: bool,
     service: Option<HeaderValue>,
@@ -32,7 +33,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// As `config` has it; contacts nobody.
+    /// Builds the credentials from `config`. Contacts no server.
     pub(super) fn new(config: &RestConfig) -> Result<Self, BoxError> {
         let tokens = config.oauth.as_ref().map(|oauth| {
             let tokens = Tokens::new(oauth, config.tls.as_ref())
@@ -47,17 +48,17 @@ impl Credentials {
         })
     }
 
-    /// Whether the gateway has anything to show when it asks for itself.
+    /// True if the gateway has credentials for its own requests.
     pub(super) fn has_service(&self) -> bool {
         self.service.is_some() || self.tokens.is_some() || !self.fixed.is_empty()
     }
 
-    /// Sent with every request.
+    /// Returns the headers that are sent with every request.
     pub(super) fn fixed(&self) -> &[(HeaderName, HeaderValue)] {
         &self.fixed
     }
 
-    /// The token that a request needs from a token server; `None`: it needs none.
+    /// Returns the token that a request needs from a token server; `None` if it needs none.
     pub(super) fn token(
         &self,
         authority: Option<&Authority>,
@@ -71,8 +72,8 @@ impl Credentials {
         }
     }
 
-    /// Writes them. Without an authority the request is the caller's, and `headers` hold its own token; `lent`: what
-    /// [`Credentials::token`] led to.
+    /// Writes the credentials into `headers`. Without an authority the request is the caller's, and `headers` hold
+    /// its own token. `lent` is the token that [`Credentials::token`] led to.
     pub(super) fn apply(
         &self,
         authority: Option<&Authority>,
@@ -82,13 +83,13 @@ impl Credentials {
         let own = matches!(authority, Some(Authority::Service));
         let token = match (&self.tokens, lent) {
             (_, Some(lent)) => Some(lent.value.clone()),
-            // Whether a catalog is well is asked with the token that is there, or without one.
+            // A health check uses the token that is available, or none.
             (Some(tokens), None) if own => tokens.own_now(),
             (Some(tokens), None) if tokens.trades() => None,
             _ => match authority {
                 Some(Authority::Service) => self.service.clone(),
                 Some(Authority::Caller(token)) if self.forward => token.clone(),
-                // The common case: what is there stays there.
+                // In the common case, the caller's header stays as it is.
                 None if self.forward => return self.fix(false, headers),
                 Some(Authority::Caller(_)) | None => None,
             },
@@ -101,7 +102,7 @@ impl Credentials {
         self.fix(keeps, headers);
     }
 
-    /// Writes the static headers; `keeps`: what `authorization` says stays.
+    /// Writes the static headers. With `keeps`, `authorization` stays as it is.
     fn fix(&self, keeps: bool, headers: &mut HeaderMap) {
         for (name, value) in &self.fixed {
             if !(keeps && *name == AUTHORIZATION) {

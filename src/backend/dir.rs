@@ -1,11 +1,11 @@
 //! A catalog in a directory, embedded in the process (cargo feature `dir`).
 //!
-//! The engine is called through its trait; no port is opened. A [`Dir`] takes the requests that a `rest` backend
-//! takes and answers with the status, headers and body that the engine's own REST service answers with. Its error
-//! messages are among them, and as there they may name paths of this machine. Request bodies are held in memory
-//! whole, up to `arrow_body_limit`, because the trait wants them so; a larger one is refused with 413.
+//! The engine is called through its trait; no port is opened. A [`Dir`] takes the same requests as a `rest`
+//! backend, and answers with the status, headers and body of the engine's own REST service. That includes its
+//! error messages, which may name paths of this machine. Request bodies are held in memory completely, up to
+//! `arrow_body_limit`, because the trait requires it; a larger one is refused with 413.
 //!
-//! An operation runs in a task of its own: a caller who goes away does not stop it half-way, and a panic of the
+//! An operation runs in its own task: a caller that disconnects does not stop it half-way, and a panic of the
 //! engine is one 500.
 
 mod answer;
@@ -28,7 +28,7 @@ use crate::error::BoxError;
 use crate::error::code::Code;
 use call::Call;
 
-/// The time between two checks.
+/// The time between two health checks.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -40,13 +40,13 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    /// Opens the directory that the property `root` names; it need not exist yet.
+    /// Opens the directory that the property `root` names. It need not exist yet.
     pub(super) async fn open(config: &DirConfig) -> Result<Self, BoxError> {
         let mut properties: HashMap<_, _> = config.properties.clone().into_iter().collect();
         if let Some(root) = properties.get_mut("root")
             && !root.contains("://")
         {
-            // Clients are told locations below it, and have working directories of their own.
+            // Clients get locations below it, and have other working directories.
             *root = absolute(root)?;
         }
         let engine = DirectoryNamespaceBuilder::from_properties(properties, None)?;
@@ -56,8 +56,9 @@ impl Dir {
         })
     }
 
-    /// See [`super::Backend::send`]. What is asked is read from the request line; of the extensions only the
-    /// [`Context`](crate::protocol::context::Context) is used: the engine keeps no account of who asks.
+    /// Sends a request, see [`super::Backend::send`]. The operation is read from the request line. Of the
+    /// extensions only the [`Context`](crate::protocol::context::Context) is used, because the engine does not
+    /// distinguish callers.
     pub(super) async fn send_within(
         &self,
         limit: Duration,
@@ -86,7 +87,7 @@ impl Dir {
         .await)
     }
 
-    /// Looks whether the directory can be read.
+    /// Checks that the directory can be read.
     pub(super) async fn check(&self) -> Result<(), String> {
         let request = models::ListTablesRequest {
             id: Some(Vec::new()),
@@ -107,7 +108,7 @@ fn absolute(root: &str) -> Result<String, BoxError> {
         .map_err(|_| "the working directory is not UTF-8".into())
 }
 
-/// Runs `operation` to its end, whatever becomes of the caller.
+/// Runs `operation` to its end, even if the caller disconnects.
 async fn alone(operation: impl Future<Output = Response<Body>> + Send + 'static) -> Response<Body> {
     tokio::spawn(operation).await.unwrap_or_else(|cause| {
         tracing::error!(%cause, "an embedded catalog failed");

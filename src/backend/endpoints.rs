@@ -1,4 +1,4 @@
-//! The addresses of one catalog, and which of them a request goes to.
+//! The addresses of one catalog, and the choice of the address for a request.
 
 pub(in crate::backend) mod balance;
 pub(in crate::backend) mod breaker;
@@ -17,27 +17,27 @@ use crate::backend::transport::coarse_clock::Moment;
 use crate::config::RestConfig;
 use crate::error::BoxError;
 
-/// The addresses of one catalog; one for each bit of a word at most.
+/// The addresses of one catalog: at most 64, because each is one bit of a word.
 pub(super) struct Endpoints {
     all: Box<[Arc<Endpoint>]>,
     pub(super) board: Arc<EndpointHealth>,
 }
 
-/// What matters of a request for the choice.
+/// The properties of a request that matter for the choice of an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
-    /// The addresses it was at, a bit each.
+    /// The addresses that the request was sent to, a bit each.
     pub(super) tried: u64,
-    /// It goes to another address if this one fails: the one to find out with.
+    /// True if the request goes to another address when this one fails. It is then suitable as a probe.
     pub(super) repeatable: bool,
-    /// The gateway's own question.
+    /// True for a request of the gateway itself.
     pub(super) own: bool,
 }
 
-/// Nothing is sent to any address for the moment: the requests before failed.
+/// The error if the breakers of all addresses are open, because earlier requests failed.
 #[derive(Debug)]
 pub(super) struct AllBreakersOpen {
-    /// Until the next one may try.
+    /// The time until the next probe is allowed.
     pub(super) wait: Duration,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for AllBreakersOpen {
 impl std::error::Error for AllBreakersOpen {}
 
 impl Endpoints {
-    /// Reads certificate files, contacts nobody.
+    /// Builds the addresses from the configuration. Reads certificate files, and contacts no server.
     pub(super) fn new(config: &RestConfig, backend: &Arc<str>) -> Result<Self, BoxError> {
         let uris = || std::iter::once(&config.uri).chain(&config.endpoints);
         if uris().count() > 64 {
@@ -79,34 +79,34 @@ impl Endpoints {
         &self.all[index]
     }
 
-    /// How each stands.
+    /// Returns the state of each address.
     pub(super) fn standing(&self) -> Vec<EndpointStatus> {
         self.iter().map(|endpoint| endpoint.standing()).collect()
     }
 
-    /// How many of them are not asked because they failed.
+    /// Returns the number of addresses whose breaker is not closed.
     pub(super) fn breakers_open(&self) -> usize {
         let open = |endpoint: &&Arc<Endpoint>| !endpoint.breaker.is_closed();
         self.iter().filter(open).count()
     }
 
-    /// Answers in all so far.
+    /// Returns the number of answers from all addresses so far.
     pub(super) fn answers(&self) -> u64 {
         self.iter().map(|endpoint| endpoint.load.answers()).sum()
     }
 
-    /// Whether a request that was at `tried` could go to another address that serves.
+    /// True if a request that was at `tried` could go to another address that serves.
     pub(super) fn has_other(&self, tried: u64) -> bool {
         let serves = |endpoint: &Endpoint| endpoint.health.is_up() && endpoint.breaker.is_closed();
         self.bits(serves) & !tried != 0
     }
 
-    /// Whether there is any address that a request that was at `tried` was not at.
+    /// True if there is any address that a request that was at `tried` was not sent to.
     pub(super) fn has_untried(&self, tried: u64) -> bool {
         self.bits(|_| true) & !tried != 0
     }
 
-    /// Those whose answer another address bettered failed.
+    /// Counts a failure of the addresses in `bits`, because another address answered the same request well.
     pub(super) fn record_verdict(&self, bits: u64) {
         for (index, endpoint) in self.all.iter().enumerate() {
             if bits & (1 << index) != 0 {
@@ -115,7 +115,7 @@ impl Endpoints {
         }
     }
 
-    /// Chooses an address that the request was not at yet.
+    /// Chooses an address that the request was not sent to yet.
     pub(super) fn choose(&self, wish: Selection) -> Result<(usize, BreakerPass), AllBreakersOpen> {
         if let [only] = &*self.all
             && only.breaker.is_closed()
@@ -135,7 +135,7 @@ impl Endpoints {
         let up = self.bits(|endpoint| endpoint.health.is_up()) & fresh;
         let closed = self.bits(|endpoint| endpoint.breaker.is_closed()) & fresh;
         let cost = |index: usize| self.all[index].load.cost(now);
-        // Whether an address works again is found out with a request that can go elsewhere; with any, if none came.
+        // A request that can go elsewhere is preferred as the probe. If none came for a while, any request is used.
         let probe = |among: u64, patience: fn(&Endpoint) -> u64| {
             let due = self.bits(|endpoint| {
                 let overdue = endpoint.breaker.overdue(now);
@@ -150,14 +150,14 @@ impl Endpoints {
         let free = |among| balance::choose(among, cost).map(|chosen| (chosen, BreakerPass::Free));
         probe(up, if wish.repeatable { at_once } else { late })
             .or_else(|| free(up & closed))
-            // A health question that fails makes an address the second choice, no worse: the path asked may be wrong.
+            // A failed health check makes an address the second choice, not worse: the configured path may be wrong.
             .or_else(|| free(closed))
             .or_else(|| probe(fresh, at_once))
             .or_else(|| wish.own.then(|| self.own(fresh, now)).flatten())
             .ok_or_else(|| self.withheld(now))
     }
 
-    /// Lets a question of the gateway's own through to an address whose breaker is open.
+    /// Lets a request of the gateway itself through to an address whose breaker is open.
     fn own(&self, among: u64, now: Moment) -> Option<(usize, BreakerPass)> {
         let mut open = self.all.iter().enumerate();
         open.find_map(|(index, endpoint)| {

@@ -1,4 +1,4 @@
-//! Why a catalog gave no answer, and whether it can have acted.
+//! The reasons why a catalog gave no answer, and whether it can have acted.
 
 use std::fmt;
 
@@ -8,24 +8,25 @@ use crate::body::Interrupted;
 use crate::error::cause::{Causes, is_about_our_certificate};
 use crate::error::{BoxError, Error};
 
-/// No answer, or none that could be read.
+/// The reason why there is no answer, or none that could be read.
 #[derive(Debug)]
 pub enum Failure {
-    /// Nothing of the request reached the catalog: refused, unknown host, TLS, an open
-    /// breaker. It cannot have acted.
+    /// Nothing of the request reached the catalog: refused, unknown host, TLS, an open breaker. It cannot have
+    /// acted.
     NotSent(BoxError),
-    /// Nothing was sent, for want of a token of this catalog. It cannot have acted.
+    /// No request was sent, because there is no token for this catalog. It cannot have acted.
     NoToken(Refusal),
     /// The exchange broke after some of the request may have been sent. The catalog may have acted.
     Lost(BoxError),
-    /// No answer in time. The catalog may have acted, or may yet.
+    /// No answer came in time. The catalog may have acted, or may still act.
     TimedOut,
-    /// The answer is larger than the gateway reads. The catalog has acted.
+    /// The answer is larger than the gateway's limit. The catalog has acted.
     TooLarge,
 }
 
 impl Failure {
-    /// Over a connection on which nothing has been answered yet, what is left of a request that was sent.
+    /// Returns the failure of a request that was sent over a new connection, on which no answer has come yet:
+    /// not sent if the catalog ended the handshake over the gateway's certificate, else lost.
     pub(super) fn after_sending(cause: BoxError) -> Self {
         if is_about_our_certificate(&*cause) {
             Self::NotSent(cause)
@@ -34,12 +35,12 @@ impl Failure {
         }
     }
 
-    /// Whether the catalog can have acted on the request.
+    /// True if the catalog can have acted on the request.
     pub fn may_have_acted(&self) -> bool {
         !matches!(self, Self::NotSent(_) | Self::NoToken(_))
     }
 
-    /// How long nothing is sent yet, where nothing was because the requests before failed.
+    /// Returns the open breakers, if they are the reason why the request was not sent.
     fn withheld(&self) -> Option<&AllBreakersOpen> {
         match self {
             Self::NotSent(cause) => cause.downcast_ref(),
@@ -47,12 +48,12 @@ impl Failure {
         }
     }
 
-    /// Whether anybody tried to send anything.
+    /// True if there was an attempt to send the request.
     pub(super) fn was_tried(&self) -> bool {
         !matches!(self, Self::NoToken(_)) && self.withheld().is_none()
     }
 
-    /// Whether the request's body broke off while the catalog was being sent it.
+    /// True if the request's body from the caller broke off while it was sent to the catalog.
     fn is_the_callers(&self) -> bool {
         let Self::Lost(cause) = self else {
             return false;
@@ -62,14 +63,14 @@ impl Failure {
             .any(|cause| cause.is::<Interrupted>())
     }
 
-    /// What the caller is told: 503, code 17, naming the backend and not its address; 401 or 403 where it is the
-    /// caller who gets no token of this catalog; 400, code 13, where the caller broke off.
+    /// Converts the failure into the answer to the caller: 503, code 17, naming the backend and not its address;
+    /// 401 or 403 if the caller gets no token for this catalog; 400, code 13, if the caller broke off.
     pub fn into_error(self, backend: &str) -> Error {
         if self.is_the_callers() {
             return Error::invalid("the request's body broke off before its end").with_cause(self);
         }
         if let Some(withheld) = self.withheld() {
-            // Rounded up: whoever comes at that time is to find it over.
+            // The time is rounded up, so that a caller who retries then finds it over.
             let seconds = withheld.wait.as_millis().div_ceil(1000).max(1);
             let message = format!(
                 "backend `{backend}` is not asked for the moment: its requests failed one after the other"

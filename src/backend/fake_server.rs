@@ -1,4 +1,4 @@
-//! For tests: a catalog that does with each request what its script says.
+//! A catalog for tests that handles each request as its script says.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
@@ -8,37 +8,37 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is done with one request once it was read whole.
+/// The action after one request was read completely.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// These bytes are the answer; the connection stays open.
+    /// Answers with these bytes, and keeps the connection open.
     Answer(String),
-    /// The same, and then it is closed.
+    /// Answers with these bytes, and closes the connection.
     AnswerAndClose(String),
-    /// The connection is closed.
+    /// Closes the connection.
     Close,
-    /// The connection is reset.
+    /// Resets the connection.
     Reset,
-    /// Nothing.
+    /// Never answers.
     Silence,
 }
 
-/// What it has seen.
+/// The connections and requests that the catalog has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// The connections that were accepted.
+    /// The number of connections that were accepted.
     pub(crate) connections: usize,
-    /// Every request: head and body.
+    /// All requests: head and body.
     pub(crate) requests: Vec<String>,
 }
 
-/// A catalog on loopback; its script is used up request by request, over all connections.
+/// A catalog on loopback. Each request, over any connection, takes the next action of its script.
 pub(crate) struct Catalog {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// An answer with a length.
+/// Returns a 200 answer with a `content-length`.
 pub(crate) fn ok(body: &str) -> Act {
     Act::Answer(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -96,7 +96,7 @@ async fn connection(mut stream: TcpStream, script: Arc<Mutex<Vec<Act>>>, seen: A
     }
 }
 
-/// Reads one request with a length or in chunks; `None` when the other side hung up.
+/// Reads one request with a length or in chunks; `None` if the other side closed the connection.
 pub(crate) async fn read_request<S>(stream: &mut S) -> Option<String>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! The gateway's own questions, over the same connections as callers' requests.
+//! The gateway's own requests, over the same connections as callers' requests.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use crate::error::BoxError;
 use crate::protocol::identifier::Identifier;
 use crate::request::context::RequestContext;
 
-/// The most that is read of an answer.
+/// The largest answer that is read, in bytes.
 const ANSWER_LIMIT: usize = 64 << 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Kind {
-    /// See [`super::Backend::ask`]. The time limit covers the whole answer.
+    /// Sends the request and reads the answer, see [`super::Backend::ask`]. The time limit covers
+    /// the whole answer.
     pub(super) async fn ask(
         &self,
         mut now: Instant,
@@ -49,11 +50,12 @@ pub async fn read_answer(body: Body, limit: Duration) -> Result<Bytes, Failure> 
     }
 }
 
-/// An answer's body of which not all has come yet.
+/// An answer's body that has not arrived completely.
 pub struct AnswerReader(Collect);
 
 impl AnswerReader {
-    /// Reads a body that has come whole, 64 MiB at most; of any other, what has come.
+    /// Reads a body that has arrived completely, 64 MiB at most. `Err` holds a body that is still
+    /// arriving.
     pub fn begin(body: Body) -> Result<Result<Bytes, Failure>, Box<Self>> {
         let mut all = body.collect_up_to(ANSWER_LIMIT);
         match (&mut all).now_or_never() {
@@ -118,7 +120,7 @@ fn path(ask: &InternalRequest) -> Result<PathAndQuery, BoxError> {
         path.push('/');
         path.push_str(tail);
     }
-    // Where the path names nothing, the question may say how the answer must spell names.
+    // If the path names nothing, the request may choose how the answer spells names.
     let says = ask.query.iter().any(|(name, _)| *name == "delimiter");
     let ours = (!says).then_some(("delimiter", delimiter));
     for (place, (name, value)) in ours.iter().chain(&ask.query).enumerate() {

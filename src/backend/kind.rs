@@ -22,7 +22,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Sends a caller's request. It is `now`, and later when there is an answer.
+    /// Sends a caller's request. `now` must be the current time, and is the time of the outcome
+    /// afterwards.
     pub(super) async fn pass(
         &self,
         now: &mut Instant,

@@ -1,4 +1,4 @@
-//! A catalog behind HTTP: whose headers it sees, how it is asked whether it is well.
+//! A catalog behind HTTP: the headers that it sees, and its health checks.
 
 pub(in crate::backend) mod attempt;
 pub(in crate::backend) mod dispatch;
@@ -41,7 +41,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Reads certificate files, contacts nobody.
+    /// Builds the connection from its configuration. Reads certificate files, and contacts no server.
     pub(super) fn new(
         config: &RestConfig,
         context_prefix: &str,
@@ -58,8 +58,8 @@ impl Rest {
         })
     }
 
-    /// With the token that is there for it. It is `now`, and later when it is over; the response's headers come until
-    /// `deadline`.
+    /// Sends a request with the token that is available for it. `now` must be the current time, and is the time of
+    /// the outcome afterwards. The response's headers must arrive before `deadline`.
     pub(super) async fn send_within(
         &self,
         now: &mut Instant,
@@ -87,34 +87,34 @@ impl Rest {
         self.credentials.has_service()
     }
 
-    /// Whether at least one address serves.
+    /// True if at least one address serves.
     pub(super) fn is_up(&self) -> bool {
         self.dispatcher.endpoints.board.is_up()
     }
 
-    /// How many addresses are not asked because they failed.
+    /// Returns the number of addresses whose breaker is not closed.
     pub(super) fn breakers_open(&self) -> usize {
         self.dispatcher.endpoints.breakers_open()
     }
 
-    /// Requests that wait for an answer.
+    /// Returns the number of requests that wait for an answer.
     pub(super) fn waiting(&self) -> usize {
         let all = self.dispatcher.endpoints.iter();
         all.map(|endpoint| endpoint.load.waiting() as usize).sum()
     }
 
-    /// How each address stands.
+    /// Returns the state of each address.
     pub(super) fn standing(&self) -> Vec<EndpointStatus> {
         self.dispatcher.endpoints.standing()
     }
 
-    /// Asks the health path of every address as the gateway itself, and tidies the pools.
+    /// Sends a health check to every address with the gateway's own credentials, and closes old idle connections.
     pub(super) async fn check(&self) {
         let all = self.dispatcher.endpoints.iter();
         join_all(all.map(|endpoint| self.check_one(endpoint))).await;
     }
 
-    /// Any answer below 500 is a good one.
+    /// Checks one address. Any answer below 500 counts as healthy.
     async fn check_one(&self, endpoint: &Endpoint) {
         endpoint.pool.reap();
         let mut request = Request::new(Body::empty());
@@ -150,12 +150,12 @@ impl Rest {
         endpoint.note_health(found, silent && endpoint.load.answers() == answers);
     }
 
-    /// The time between two checks.
+    /// Returns the time between two health checks.
     pub(super) fn check_interval(&self) -> Duration {
         self.health.interval
     }
 
-    /// Leaves of the headers what is for the catalog, and shows it the token that is for it.
+    /// Removes the headers that are not for the catalog, and adds the credentials that are for it.
     fn prepare(&self, request: &mut Request<Body>, extensions: &Extensions) {
         *request.version_mut() = Version::HTTP_11;
         let map = request.headers_mut();

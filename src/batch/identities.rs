@@ -1,5 +1,5 @@
-//! The identity of a catalog, which outlives the name of its backend: what is locked, hidden or rests belongs to a
-//! catalog, and a reload or a restart may give the backend that leads to it another name.
+//! The identity of a catalog, which outlives the name of its backend: locks, hidden versions and cool-downs belong to a
+//! catalog, and a reload or a restart may give its backend another name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::backend::Backend;
 use crate::batch::log::{CatalogRef, Intent};
 
-/// Addresses whose identities are remembered besides those in use; the oldest are forgotten first.
+/// The number of addresses that are remembered besides those in use. The oldest are forgotten first.
 const REMEMBERED: usize = 4096;
 
-/// The identity that one rule has for a backend of this name and these addresses.
+/// A rule that returns the identity of a backend with this name and these addresses; `None` if it does not apply.
 type Rank<'a> = dyn Fn(&str, &[String]) -> Option<Arc<str>> + 'a;
 
 /// The identities of all catalogs since the process began.
@@ -19,11 +19,11 @@ pub struct Identities(Mutex<KnownCatalog>);
 
 #[derive(Default)]
 struct KnownCatalog {
-    /// The identity of each address, and when it was last in use.
+    /// The identity of each address, and the configuration in which it was last in use.
     by_address: HashMap<Arc<str>, (Arc<str>, u64)>,
     /// The identities of the backends in use, by name.
     in_use: HashMap<Arc<str>, Arc<str>>,
-    /// Counts the configurations.
+    /// The number of configurations so far.
     now: u64,
 }
 
@@ -36,8 +36,9 @@ pub struct Finder<'a> {
 }
 
 impl Identities {
-    /// An identity for each backend of a new configuration, given by name and addresses: that of the catalog at one of
-    /// its addresses; else of the backend of its name in use; else its name. No two are the same.
+    /// Returns an identity for each backend of a new configuration, which is given by name and addresses: the identity
+    /// of the catalog at one of its addresses; else that of the backend in use with its name; else its name. No two are
+    /// equal.
     pub fn identify(&self, wanted: &[(&str, Vec<String>)]) -> Vec<Arc<str>> {
         let known = self.known();
         let mut found: Vec<Option<Arc<str>>> = vec![None; wanted.len()];
@@ -53,7 +54,7 @@ impl Identities {
                 }
             }
         };
-        // What keeps its name and an address comes before what only has an address of it.
+        // A backend that keeps its name and an address comes before one that only has an address.
         assign(&|name, addresses| {
             let own = known.in_use.get(name)?;
             let keeps = addresses.iter().any(|address| at(address) == Some(own));
@@ -74,7 +75,7 @@ impl Identities {
         all.collect()
     }
 
-    /// These backends are in use now.
+    /// Records that these backends are in use now.
     pub fn are(&self, backends: &[Arc<Backend>]) {
         let mut known = self.known();
         known.now += 1;
@@ -100,7 +101,7 @@ impl Identities {
         }
     }
 
-    /// Among these backends, which are in use.
+    /// Returns a finder over these backends, which must be in use.
     pub fn finder<'a>(&'a self, backends: &'a [Arc<Backend>]) -> Finder<'a> {
         let addresses = backends.iter().flat_map(|backend| {
             let addresses = backend.addresses().iter();
@@ -114,7 +115,8 @@ impl Identities {
         }
     }
 
-    /// The identity of a catalog that no backend in use leads to: a backend that does later will have it.
+    /// Returns the identity of a catalog that has no backend in use. A backend that leads to it later will get this
+    /// identity.
     fn lost(&self, name: &Arc<str>, address: Option<&Arc<str>>) -> Arc<str> {
         let mut known = self.known();
         let in_use: HashSet<Arc<str>> = known.in_use.values().cloned().collect();
@@ -146,7 +148,7 @@ impl KnownCatalog {
         self.by_address.insert(Arc::clone(address), of_now);
     }
 
-    /// A name with a number, which no catalog has or had.
+    /// Returns the name with a number that no catalog has or had.
     fn unused(&self, name: &str, taken: impl Fn(&str) -> bool) -> Arc<str> {
         let numbered = (2..).map(|number: u64| format!("{name}~{number}"));
         let had = |id: &str| self.by_address.values().any(|(known, _)| **known == *id);
@@ -156,15 +158,15 @@ impl KnownCatalog {
 }
 
 impl Finder<'_> {
-    /// The backend in use that leads to the catalog of this identity.
+    /// Returns the backend in use that leads to the catalog with this identity; `None` if there is none.
     pub fn backend(&self, identity: &str) -> Option<Arc<Backend>> {
         self.by_identity
             .get(identity)
             .map(|found| Arc::clone(found))
     }
 
-    /// Gives every entry the present name and the identity of its backend, which is found by address, else by name; not
-    /// by name where that backend has the address of another entry.
+    /// Sets the current name and the identity of the backend in every entry. The backend is found by address, else by
+    /// name; not by name if that backend has the address of another entry.
     pub fn name(&self, intent: &mut Intent) {
         let by_address = |catalog: &CatalogRef| {
             let address = catalog.address.as_deref()?;

@@ -1,4 +1,4 @@
-//! The names of new batches.
+//! Generates the ids of new batches.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,18 +6,18 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::log::BatchId;
 
-/// Names batches by the time, each after all before it. Recovery takes the order of names for that of the batches, so
-/// that a clock that is set back, while the gateway runs or while it is down, must not turn it round.
+/// Generates ids by the time, each higher than all before it. Recovery takes the order of ids as the order of
+/// batches, so a clock that is set back, while the gateway runs or while it is down, must not reverse it.
 #[derive(Default)]
 pub(super) struct Ids(Mutex<ContextV7>);
 
 impl Ids {
-    /// A name after all others.
+    /// Returns an id that is higher than all others.
     pub(super) fn next(&self) -> BatchId {
         self.at(|context| Timestamp::now(context))
     }
 
-    /// All that come are after this one, too.
+    /// Makes all later ids higher than this one, too.
     pub(super) fn begin_after(&self, id: BatchId) {
         let Some(time) = id.get_timestamp() else {
             return;
@@ -28,7 +28,7 @@ impl Ids {
         self.at(|context| Timestamp::from_unix(context, millis / 1000, nanos));
     }
 
-    /// The context never goes back behind a time that it has seen.
+    /// Generates an id. The context never goes back behind a time that it has seen.
     fn at(&self, time: impl FnOnce(&ContextV7) -> Timestamp) -> BatchId {
         let context = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Uuid::new_v7(time(&context))

@@ -1,10 +1,11 @@
-//! Who may touch a table while a batch is on it.
+//! The locks on tables and namespaces while batches and other changes work on them.
 //!
-//! A batch holds its tables exclusively and the namespaces above them shared; whoever changes a table, or lets the
-//! catalog pick its latest version, holds the table shared; whoever drops a namespace holds that exclusively.
-//! Every taker of several locks takes them in the order of their keys, so that none waits in a circle.
-//! A batch that waits for longer than a moment lets others pass now and then, for half of its time: it has begun nothing.
-//! Waiting is bounded (`queues`): one locked table cannot use up what requests for other tables need.
+//! A batch holds its tables exclusively and the namespaces above them shared. An operation that changes a table, or
+//! lets the catalog choose its latest version, holds the table shared. Dropping a namespace holds the namespace
+//! exclusively. Several locks are always taken in the order of their keys, so that no deadlock is possible. A batch
+//! that waits for longer than a moment lets others pass from time to time, during half of its wait: it has begun
+//! nothing. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
+//! other tables need.
 
 mod queues;
 mod table_key;
@@ -22,13 +23,13 @@ pub use queues::Free;
 use queues::{Place, Queue, Queues};
 pub use table_key::TableKey;
 
-/// How long a new batch holds its tables, or a place before all later comers, while it waits for others: less than
-/// reads wait for.
+/// The time for which a new batch holds its tables, or its place before later requests, while it waits for others. It
+/// is shorter than the time for which reads wait.
 const STAND: Duration = Duration::from_millis(500);
-/// How long it then stands aside.
+/// The time for which it then lets others pass.
 const ASIDE: Duration = Duration::from_millis(500);
 
-/// The locks of one gateway. Waiting is first come, first served (tokio's `RwLock` is fair).
+/// The locks of one gateway. Waiters are served in order (tokio's `RwLock` is fair).
 #[derive(Clone, Default)]
 pub struct Locks {
     shared: Arc<State>,
@@ -40,26 +41,26 @@ struct State {
     queues: Queues,
 }
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// The wait took longer than its bound.
+    /// The wait took longer than its limit.
     #[error("the lock was not free in time")]
     TimedOut,
-    /// As many wait for locks already as may.
+    /// The limit of waiting requests is reached.
     #[error("too many requests wait for the lock")]
     Crowded,
 }
 
-/// Locks held; dropping it frees them.
+/// Locks that are held. Dropping it frees them.
 pub struct Hold {
     guards: Vec<Guard>,
     locks: Locks,
-    /// The wait was not empty: somebody held a lock when it was asked for.
+    /// True if a lock was not free at once.
     waited: bool,
 }
 
-/// What is locked. Namespaces stand before tables, and a namespace before those below it.
+/// The object that is locked. Namespaces sort before tables, and a namespace before those below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Namespace(TableKey),
@@ -84,13 +85,14 @@ enum LockGuard {
 }
 
 impl Locks {
-    /// The number of requests that may still be served, as `free` tells it, bounds how many wait for locks.
+    /// Limits how many requests wait for locks: not more than can still be served, as `free` returns it.
     pub fn leave_places(&self, free: Free) {
         self.shared.queues.leave_places(free);
     }
 
-    /// Holds tables exclusively, for a new batch. Where that takes long, it holds none of them from time to time, so that
-    /// a long operation on one does not keep everybody from all; in the last half of `wait` it stands firm.
+    /// Holds tables exclusively, for a new batch. If that takes long, it releases all of them from time to time, so
+    /// that a long operation on one table does not block requests for the others. In the last half of `wait`, it no
+    /// longer releases them.
     pub async fn for_batch(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
@@ -117,7 +119,8 @@ impl Locks {
         }
     }
 
-    /// Holds tables exclusively again, for a batch that has something left to do there: however many others wait.
+    /// Holds tables exclusively again, for a batch that has work left on them. It is not limited by the number of
+    /// waiters.
     pub async fn exclusive(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
@@ -126,13 +129,13 @@ impl Locks {
         self.take(of_batch(tables), wait, None).await
     }
 
-    /// Holds a table shared, while a catalog works on it.
+    /// Holds a table shared while a catalog works on it.
     pub async fn shared(&self, table: TableKey, wait: Duration) -> Result<Hold, LockError> {
         let wanted = [(Key::Table(table), Mode::Shared)];
         self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
-    /// Holds tables shared, while catalogs work on them.
+    /// Holds tables shared while catalogs work on them.
     pub async fn all_shared(
         &self,
         tables: impl IntoIterator<Item = TableKey>,
@@ -144,30 +147,30 @@ impl Locks {
         self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
-    /// Holds a namespace against batches on the tables below it.
+    /// Holds a namespace exclusively, against batches on the tables below it.
     pub async fn namespace(&self, namespace: TableKey, wait: Duration) -> Result<Hold, LockError> {
         let wanted = [(Key::Namespace(namespace), Mode::Exclusive)];
         self.take(wanted, wait, Some(Queue::Requests)).await
     }
 
-    /// Locks that are known: none is left behind by a hold that has ended.
+    /// Returns the number of locks in memory. A lock that is neither held nor waited for is removed.
     pub fn len(&self) -> usize {
         self.shared.held.len()
     }
 
-    /// No lock is known.
+    /// True if no lock is in memory.
     pub fn is_empty(&self) -> bool {
         self.shared.held.is_empty()
     }
 
-    /// Drops what waits left behind that were given up in the moment in which their turn came.
+    /// Removes locks that were left behind by waits that were cancelled at the moment when they got the lock.
     pub fn sweep(&self) {
         self.shared
             .held
             .retain(|_, lock| Arc::strong_count(lock) > 1);
     }
 
-    /// `wanted` in the order of the keys.
+    /// Takes the locks in `wanted`, which must be in the order of the keys.
     async fn take(
         &self,
         wanted: impl IntoIterator<Item = (Key, Mode)>,
@@ -189,7 +192,7 @@ impl Locks {
                         self.forget(&key);
                         return Err(LockError::Crowded);
                     };
-                    // Nobody has waited before the first wait.
+                    // The wait is measured from the first lock that is not free.
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
                     self.wait_for(&key, lock, mode, deadline).await?
                 }
@@ -199,7 +202,7 @@ impl Locks {
         Ok(hold)
     }
 
-    /// The same for a new batch, which keeps its `place` in the queue when it has waited in vain until `deadline`.
+    /// Takes locks for a new batch, which keeps its `place` in the queue if it does not get them by `deadline`.
     async fn attempt<'a>(
         &'a self,
         wanted: &'a [(Key, Mode)],
@@ -232,7 +235,7 @@ impl Locks {
         Ok(hold)
     }
 
-    /// A lock that nobody is in the way of; otherwise the one to wait for.
+    /// Takes a lock if it is free; otherwise returns the lock to wait for.
     fn at_once(&self, key: &Key, mode: Mode) -> Result<LockGuard, Arc<RwLock<()>>> {
         let lock = Arc::clone(&self.shared.held.entry(key.clone()).or_default());
         let taken = match mode {
@@ -264,7 +267,7 @@ impl Locks {
         })
     }
 
-    /// Drops a lock that nobody holds or waits for.
+    /// Removes a lock that is neither held nor waited for.
     fn forget(&self, key: &Key) {
         let held = &self.shared.held;
         held.remove_if(key, |_, lock| Arc::strong_count(lock) == 1);
@@ -272,7 +275,7 @@ impl Locks {
 }
 
 impl Hold {
-    /// Nothing held.
+    /// Returns a hold without locks.
     pub fn none(locks: &Locks) -> Self {
         Self::with_room(locks, 0)
     }
@@ -285,17 +288,17 @@ impl Hold {
         }
     }
 
-    /// Holds what the other holds as well.
+    /// Adds the locks of `other` to this hold.
     pub fn join(&mut self, mut other: Self) {
         self.guards.append(&mut other.guards);
     }
 
-    /// Whether somebody held a lock when it was asked for.
+    /// True if a lock was not free at once.
     pub fn waited(&self) -> bool {
         self.waited
     }
 
-    /// Frees one table, and with the last one the namespaces above.
+    /// Frees one table, and with the last table also the namespaces above.
     pub fn free(&mut self, table: &TableKey) {
         self.free_where(|key| matches!(key, Key::Table(held) if held == table));
         if !self
@@ -316,7 +319,7 @@ impl Hold {
     }
 }
 
-/// The tables, and the namespaces above them.
+/// Lists the locks of a batch: the tables, and the namespaces above them.
 fn of_batch(tables: impl IntoIterator<Item = TableKey>) -> Vec<(Key, Mode)> {
     let mut wanted = Vec::new();
     for table in tables {
@@ -337,7 +340,7 @@ fn of_batch(tables: impl IntoIterator<Item = TableKey>) -> Vec<(Key, Mode)> {
     in_order(wanted)
 }
 
-/// Each once, in the order in which everybody takes them.
+/// Sorts the locks into the order in which all requests take them, without duplicates.
 fn in_order(mut wanted: Vec<(Key, Mode)>) -> Vec<(Key, Mode)> {
     wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
     wanted.dedup_by(|(one, _), (other, _)| one == other);

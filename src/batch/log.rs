@@ -1,6 +1,6 @@
-//! The durable memory of batches: what was intended, the one decision, what undo has settled, the end.
+//! The durable log of batches: the intent, the one decision, the settled entries, the end.
 //!
-//! A trait, so that gateways may share a log; `disk` is the one for a gateway alone.
+//! The log is a trait, so that several gateways may share one; `disk` implements it for one gateway.
 
 use std::sync::Arc;
 
@@ -16,49 +16,49 @@ use crate::protocol::identifier::Identifier;
 
 pub mod disk;
 
-/// The batch's name: a UUID of version 7, so that names sort by time. Clients see it as `transaction_id`.
+/// The id of a batch: a UUID of version 7, so that ids sort by time. Clients see it as `transaction_id`.
 pub type BatchId = Uuid;
 
-/// What a batch set out to do. It holds no token and nothing of the caller but a fingerprint.
+/// The plan of a batch. It holds no token, and nothing of the caller but a fingerprint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
     /// The changes, in request order.
     pub entries: Vec<IntentEntry>,
-    /// Fingerprint of caller and `Idempotency-Key`, when the request had one.
+    /// The fingerprint of caller and `Idempotency-Key`; `None` if the request had no key.
     pub idempotency: Option<String>,
-    /// Fingerprint of the entries.
+    /// The fingerprint of the entries.
     pub fingerprint: String,
 }
 
-/// One change, and where.
+/// One change, and the table that it changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntentEntry {
-    /// The configured backend's name.
+    /// The name of the configured backend.
     pub backend: Arc<str>,
     /// The catalog's own identifier of the table.
     #[serde(with = "names")]
     pub table: Identifier,
-    /// The branch, if not the main one.
+    /// The branch; `None` is the main one.
     pub branch: Option<String>,
-    /// What is to be done there.
+    /// The change.
     pub action: Action,
-    /// Somebody else's create of that version had got no answer when the batch began: what looks like the batch's own need
-    /// not be.
+    /// True if another writer's create of that version had no answer when the batch began: a version that looks like
+    /// the batch's own may be that writer's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contested: bool,
-    /// Which catalog it is, should the backend be renamed.
+    /// The catalog itself, in case the backend is renamed.
     #[serde(default, skip_serializing_if = "CatalogRef::is_unnamed")]
     pub catalog: CatalogRef,
 }
 
-/// A catalog, whatever the name of the backend that leads to it.
+/// A catalog, independent of the name of its backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogRef {
-    /// Where it was, in the form of [`BackendConfig::addresses`](crate::config::BackendConfig::addresses); absent in
-    /// logs from before it was noted.
+    /// The address that it had, in the form of [`BackendConfig::addresses`](crate::config::BackendConfig::addresses);
+    /// `None` in logs from before addresses were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
-    /// Its identity in this process, where that is not the backend's name.
+    /// The identity in this process; `None` if that is the backend's name.
     #[serde(skip)]
     identity: Option<Arc<str>>,
 }
@@ -68,87 +68,87 @@ pub struct CatalogRef {
 pub enum Action {
     /// Creates a version.
     CreateVersion {
-        /// The version; the table's latest was this minus one, or the batch's own one before it.
+        /// The version. The table's latest version was this minus one, or the batch creates that one before.
         version: u64,
-        /// Bytes of the staged manifest, when the client said.
+        /// The size of the staged manifest in bytes; `None` if the client did not name it.
         manifest_size: Option<u64>,
-        /// The staged manifest's entity tag, when the client said.
+        /// The entity tag of the staged manifest; `None` if the client did not name it.
         e_tag: Option<String>,
     },
     /// Declares a table.
     Declare {
-        /// Where it is to be, when the client said.
+        /// The location that the table is to get; `None` if the client did not name one.
         location: Option<String>,
     },
     /// Registers a table that exists in storage.
     Register {
-        /// Where it is.
+        /// The location of the table.
         location: String,
     },
-    /// Takes a table's name away, and leaves its storage alone.
+    /// Removes a table's name, and leaves its storage as it is.
     Deregister,
     /// Deletes versions.
     DeleteVersions {
-        /// Which.
+        /// The versions to delete.
         ranges: Vec<VersionRange>,
     },
 }
 
-/// Versions of one line, one after the other.
+/// A range of versions of one branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionRange {
-    /// The first.
+    /// The first version.
     pub start: u64,
-    /// The one after the last.
+    /// The version after the last one.
     pub end: u64,
 }
 
-/// What a create was answered with: it identifies the object in the catalog.
+/// The answer to a create, which identifies the object in the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// Path of the manifest that the catalog wrote.
+    /// The path of the manifest that the catalog wrote.
     pub manifest_path: Option<String>,
-    /// Its bytes.
+    /// The size of that manifest in bytes.
     pub manifest_size: Option<u64>,
-    /// Its entity tag.
+    /// The entity tag of that manifest.
     pub e_tag: Option<String>,
-    /// Where a table is, if that is what was made.
+    /// The location of a table, if the batch created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
 
-/// What a person decided about a batch that was stuck.
+/// An operator's decision about a batch that was stuck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// COMMIT instead of ABORT.
+    /// True for COMMIT, false for ABORT.
     pub commit: bool,
-    /// Who.
+    /// The operator who decided.
     pub who: String,
-    /// Why.
+    /// The operator's reason.
     pub why: String,
-    /// When, in milliseconds since the epoch.
+    /// The time of the decision, in milliseconds since the epoch.
     pub at: u64,
 }
 
-/// The decision as it is written.
+/// The decision as it is written to the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// COMMIT, with what catalogs answered, to be answered with, in request order.
+    /// COMMIT, with the catalogs' answers in request order, which become the answer to the caller.
     Commit(Vec<Box<RawValue>>),
-    /// ABORT, with the proofs that undo may need, and the words for who asks later.
+    /// ABORT, with the proofs that undo may need, and the error for callers who ask later.
     Abort {
-        /// For each entry what its create was answered with.
+        /// The answer to the create of each entry; `None` where there was none.
         proofs: Vec<Option<Proof>>,
-        /// Why.
+        /// The reason, as the caller was told.
         reason: String,
-        /// What the caller was answered with; absent in logs of older versions.
+        /// The status and code of the answer to the caller; `None` in logs of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<AbortAnswer>,
     },
 }
 
 impl CatalogRef {
-    /// The catalog of a backend.
+    /// Returns the catalog of a backend.
     pub fn of(backend: &Backend) -> Self {
         let mut catalog = Self {
             address: backend.addresses().first().cloned(),
@@ -158,7 +158,7 @@ impl CatalogRef {
         catalog
     }
 
-    /// Notes the identity of the catalog that a backend of this name leads to.
+    /// Records the identity of the catalog behind a backend with this name.
     pub(in crate::batch) fn known_as(&mut self, name: &str, identity: &Arc<str>) {
         self.identity = (**identity != *name).then(|| Arc::clone(identity));
     }
@@ -169,7 +169,7 @@ impl CatalogRef {
 }
 
 impl IntentEntry {
-    /// The identity of the catalog, by which its tables are locked and hidden.
+    /// Returns the identity of the catalog, by which its tables are locked and hidden.
     pub fn identity(&self) -> &Arc<str> {
         self.catalog.identity.as_ref().unwrap_or(&self.backend)
     }
@@ -185,7 +185,7 @@ pub struct AbortAnswer {
 }
 
 impl Verdict {
-    /// ABORT because of `refusal`, if that is known.
+    /// Returns an ABORT because of `refusal`, which is `None` if the reason is not known.
     pub fn abort(proofs: Vec<Option<Proof>>, refusal: Option<&Refusal>) -> Self {
         Self::Abort {
             proofs,
@@ -197,7 +197,8 @@ impl Verdict {
         }
     }
 
-    /// What the caller of an aborted batch is answered with. Where the log does not say, it is a conflict.
+    /// Returns the answer to the caller of an aborted batch; `None` if it was committed. If the log does not hold the
+    /// status, it is a conflict.
     pub fn refusal(&self) -> Option<Refusal> {
         let Self::Abort { reason, answer, .. } = self else {
             return None;
@@ -211,7 +212,7 @@ impl Verdict {
         })
     }
 
-    /// The decision without what goes with it.
+    /// Returns the decision without its data.
     pub fn decision(&self) -> Decision {
         match self {
             Self::Commit(_) => Decision::Commit,
@@ -220,35 +221,35 @@ impl Verdict {
     }
 }
 
-/// All that the log knows of one batch.
+/// All log entries of one batch, combined.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The batch.
+    /// The id of the batch.
     pub id: BatchId,
-    /// What it set out to do.
+    /// The plan of the batch.
     pub intent: Intent,
-    /// Its decision, once there is one.
+    /// The decision; `None` while the batch is undecided.
     pub verdict: Option<Verdict>,
-    /// For each entry how it was settled.
+    /// The final state of each entry; `None` where it is not settled.
     pub settled: Vec<Option<Settled>>,
-    /// What people decided about it.
+    /// The decisions of operators.
     pub resolutions: Vec<Resolution>,
-    /// When it ended, in milliseconds since the epoch.
+    /// The time when the batch ended, in milliseconds since the epoch; `None` while it is unfinished.
     pub ended: Option<u64>,
 }
 
-/// The log could not be read or written.
+/// The error for a log that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// It cannot be opened or read, or does not make sense.
+    /// The log cannot be opened or read, or its content is invalid.
     #[error("the batch log {path} cannot be used: {cause}")]
     Unusable {
-        /// Where it is.
+        /// The path of the log.
         path: String,
-        /// What is wrong.
+        /// The cause.
         cause: String,
     },
-    /// A write failed; whether it happened is not known.
+    /// A write failed. It is unknown whether its data is on the disk.
     #[error(
         "the batch log cannot be written: {0}. Nothing that was not written has been acknowledged. Look at its disk \
          (space, limits, errors), then start the gateway again: it goes on from what the disk holds"
@@ -256,48 +257,49 @@ pub enum LogError {
     Write(String),
 }
 
-/// A future of the log.
+/// A future that a log operation returns.
 pub type Logged<'a, T> = BoxFuture<'a, Result<T, LogError>>;
 
-/// The log. A write that has been answered with `Ok` survives a crash.
+/// The log. A write that returned `Ok` survives a crash.
 pub trait Log: Send + Sync + 'static {
     /// Writes INTENT.
     fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()>;
-    /// Writes the decision, unless there is one; answers with the one that stands.
+    /// Writes the decision, unless there is one. Returns the one that is in the log.
     fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision>;
-    /// Writes what a person decided, before it is acted on.
+    /// Writes an operator's decision, before it is carried out.
     fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()>;
-    /// Writes what became of one entry.
+    /// Writes the final state of one entry.
     fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()>;
     /// Writes the end, at `now` in milliseconds since the epoch.
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
     fn forget(&self, before: u64) -> Logged<'_, ()>;
-    /// Whether it was made in this life of the gateway: nothing was sent in an earlier one.
+    /// True if the log was created by this process, so that no earlier process can have sent requests.
     fn is_new(&self) -> bool;
-    /// Finds one batch.
+    /// Finds one batch by its id.
     fn find(&self, id: BatchId) -> Logged<'_, Option<Record>>;
-    /// Finds the batch that was begun last with this [`Intent::idempotency`].
+    /// Finds the last batch that began with this [`Intent::idempotency`].
     fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>>;
-    /// Shows every batch it knows, in the order in which they began, one at a time: they may be very many.
+    /// Calls `each` with every batch in the order in which they began, one at a time because they may be very many.
     fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()>;
-    /// Writes what was asked for before, and nothing after; the next to open it need repair nothing.
+    /// Completes the writes that were requested before, and accepts none after. The next process that opens the log
+    /// need not repair it.
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// Every batch that a log knows, all at once: for a look at a small one.
+/// Returns all batches of a log at once. Use it for a small log only.
 ///
 /// # Errors
-/// It cannot be read.
+/// Fails if the log cannot be read.
 pub async fn all(log: &dyn Log) -> Result<Vec<Record>, LogError> {
     let mut records = Vec::new();
     log.scan(&mut |record| records.push(record)).await?;
     Ok(records)
 }
 
-/// How `Settled` stands in the log.
+/// The spelling of [`Settled`] in the log.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Word {
     Gone,
@@ -356,7 +358,7 @@ enum Line {
     End(u64),
 }
 
-/// The lines of one batch, in order, make its record; lines that do not follow each other make none.
+/// Builds the record of one batch from its lines in order. Lines that cannot follow each other are an error.
 fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, String> {
     let mut lines = lines.into_iter();
     let Some(Line::Intent(intent)) = lines.next() else {
@@ -391,10 +393,10 @@ fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, 
     Ok(record)
 }
 
-/// Reads the lines of one batch as they stand in the log, and writes them again. For tests of their form.
+/// Parses the lines of one batch and writes them again, for tests of their format.
 ///
 /// # Errors
-/// They are no lines, or do not follow each other.
+/// Fails if a line cannot be parsed, or if the lines cannot follow each other.
 #[doc(hidden)]
 pub fn reread(lines: &[&[u8]]) -> Result<(Record, Vec<Vec<u8>>), String> {
     let read = lines.iter().map(|line| serde_json::from_slice(line));
@@ -408,7 +410,7 @@ pub fn reread(lines: &[&[u8]]) -> Result<(Record, Vec<Vec<u8>>), String> {
 }
 
 mod names {
-    //! An identifier as the list of its names.
+    //! Writes an identifier as the list of its names, and reads it.
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

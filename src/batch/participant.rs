@@ -1,4 +1,5 @@
-//! What a batch asks of one catalog, in the contract's single operations, and what the answers mean.
+//! The requests that a batch sends to one catalog, in the contract's single operations, and the meaning of the
+//! answers.
 
 mod answers;
 mod create;
@@ -32,7 +33,7 @@ pub use create::{CreateOutcome, create, create_together};
 pub use register::{can_deregister, has_namespace, register, registration};
 pub use remove::{Removal, delete, remove};
 
-/// On whose behalf a catalog is asked, and how long to wait.
+/// The credentials and context of requests to a catalog, and their time limit.
 #[derive(Clone)]
 pub struct CallerContext {
     /// The caller's credentials, or the gateway's own.
@@ -41,12 +42,12 @@ pub struct CallerContext {
     pub context: Context,
     /// The caller's request.
     pub origin: Origin,
-    /// For each question.
+    /// The time limit of each request.
     pub timeout: Duration,
 }
 
 impl CallerContext {
-    /// The gateway itself, on nobody's behalf.
+    /// Returns the context of requests that the gateway sends for itself.
     pub fn service(timeout: Duration) -> Self {
         Self {
             authority: Authority::Service,
@@ -57,21 +58,21 @@ impl CallerContext {
     }
 }
 
-/// A version or a table as a catalog describes it: its own bytes, and what identifies it.
+/// A version or a table as a catalog describes it: the unchanged JSON, and what identifies the object.
 #[derive(Clone, Debug)]
 pub struct CatalogDescription {
     /// The `TableVersion`, or the answer about a table, as the catalog wrote it.
     pub raw: Box<RawValue>,
-    /// What identifies the object.
+    /// The values that identify the object.
     pub proof: Proof,
 }
 
-/// Why a catalog did not say all that it was asked for about what is there.
+/// The reason why a catalog did not fully answer whether an object exists and is the batch's own.
 #[derive(Debug)]
 pub struct UnclearAnswer {
-    /// What it said instead.
+    /// The answer that it gave instead.
     pub refusal: Refusal,
-    /// It has the version, or the table.
+    /// True if it has the version or the table.
     pub is_there: bool,
 }
 
@@ -87,10 +88,10 @@ fn but_there(refusal: Refusal) -> UnclearAnswer {
     UnclearAnswer { refusal, is_there }
 }
 
-/// What a catalog has, compared and as it describes it.
+/// The comparison of a catalog's object with the batch's own, and the catalog's description of it.
 pub type Found = (Finding, Option<CatalogDescription>);
 
-/// A table's latest version; 0 when it has none.
+/// Returns a table's latest version; 0 if it has none.
 pub async fn latest(
     backend: &Backend,
     line: &TableBranch,
@@ -101,7 +102,7 @@ pub async fn latest(
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
 
-/// A table's latest version; 0 also when it is only declared.
+/// Returns a table's latest version; 0 also if the table is only declared.
 async fn versions(
     backend: &Backend,
     line: &TableBranch,
@@ -129,8 +130,8 @@ async fn list_latest(
     backend.ask(ask).await
 }
 
-/// Whether the batch may begin with this entry: the first of its line. `came`: when it was asked for. Answers with the
-/// table, where that is known.
+/// Checks whether the batch may begin with this entry, which is the first of its branch. `came` is when the request
+/// arrived. Returns the table's description where it was requested.
 pub async fn validate(
     entry: &Entry,
     visibility: &Visibility,
@@ -155,7 +156,7 @@ pub async fn validate(
                     "version {version} is not the next one: the table's latest is {latest}"
                 )));
             }
-            // What may not be made now is refused here, before anything is written.
+            // A version that must not be created now is refused here, before anything is written.
             let allowed = visibility.may_create(line, *version, came);
             allowed.map_err(|forbidden| forbidden.refusal(*version))?;
             Ok(None)
@@ -197,7 +198,7 @@ pub async fn validate(
     }
 }
 
-/// Whether what follows the first version of a share may be made, as far as aborted batches are concerned.
+/// Checks whether aborted batches allow the later versions of a share.
 pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<(), Refusal> {
     for &index in &plan.shape.shares[share][1..] {
         let entry = &plan.entries[index];
@@ -217,7 +218,7 @@ fn conflict(message: String) -> Refusal {
     }
 }
 
-/// A table as its catalog describes it; `None` if it does not exist.
+/// Requests a table's description; `None` if it does not exist.
 pub async fn table(
     backend: &Backend,
     line: &TableBranch,
@@ -234,8 +235,8 @@ pub async fn table(
     }
 }
 
-/// Looks for what the entry makes and compares it with what was asked for; an error if the catalog did not say.
-/// `undoing`: what must go counts as well, although it is not what was meant.
+/// Looks for the version or name that the entry creates, and compares it. Fails if the catalog does not tell. With
+/// `undoing`, an object that must be removed counts as a match, even if it is not the intended one.
 pub async fn find(
     entry: &Entry,
     proof: Option<&Proof>,
@@ -261,7 +262,7 @@ pub async fn find(
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
-            // What has versions by now has been built on; taking the name away would lose them.
+            // A table that has versions by now has been built on: removing its name would lose them.
             let latest = versions(backend, line, asker).await;
             let latest = latest.map_err(but_there)? == 0;
             Ok((Finding::Present { likeness, latest }, Some(described)))
@@ -271,7 +272,7 @@ pub async fn find(
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_registration(proof, location, undoing, &described.proof);
-            // Its versions were there before the name, and stay there.
+            // Its versions existed before the name, and stay.
             let latest = true;
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
@@ -281,7 +282,7 @@ pub async fn find(
     }
 }
 
-/// Whether a catalog says that a version does not exist.
+/// Returns true if the catalog answers that a version does not exist.
 pub async fn lacks_version(
     backend: &Backend,
     line: &TableBranch,
@@ -321,7 +322,7 @@ async fn find_version(
 }
 
 impl CallerContext {
-    /// A question about a table, or about none (the root).
+    /// Builds a request about a table, or about none (the root).
     pub fn ask(&self, operation: Operation, table: &Identifier) -> InternalRequest {
         InternalRequest {
             operation,
@@ -336,7 +337,7 @@ impl CallerContext {
     }
 }
 
-/// `{"id": …, "branch": …}` and more members.
+/// Builds the body `{"id": …, "branch": …}` with more members.
 fn body(line: &TableBranch, more: &[(&str, serde_json::Value)]) -> Bytes {
     let id: Vec<&str> = line.table.table.names().collect();
     let mut body = serde_json::json!({ "id": id });
@@ -349,7 +350,7 @@ fn body(line: &TableBranch, more: &[(&str, serde_json::Value)]) -> Bytes {
     Bytes::from(body.to_string())
 }
 
-/// No answer, with its cause, for people who look at the batch; no client is told so.
+/// Returns the error for a request without an answer, with its cause, for operators only. No client sees it.
 fn silent(backend: &Backend, failure: &Failure) -> Refusal {
     Refusal {
         status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),

@@ -1,11 +1,12 @@
-//! Where a table is before and after its catalog renames it: some do it and answer that they have no rename.
+//! Finds a table before and after a rename at its catalog: some catalogs rename it and answer that they have no
+//! rename.
 
 use super::participant::{self, CallerContext, CatalogDescription, same_place};
 use super::step::Refusal;
 use super::{Batches, RenameCall, RenameEnd, busy};
 use crate::error::Error;
 
-/// The two names of a rename that a catalog is asked for, and where the table was before.
+/// The two names of a rename that is sent to a catalog, and the table's location before it.
 pub struct Whereabouts {
     old: RenameEnd,
     new: RenameEnd,
@@ -13,18 +14,18 @@ pub struct Whereabouts {
     before: Place,
 }
 
-/// What a catalog says of a name.
+/// A catalog's answer about a name.
 enum Place {
-    /// No table has it.
+    /// The name has no table.
     Absent,
     /// The location of its table.
     At(String),
-    /// The catalog does not say.
+    /// The catalog does not tell.
     Unknown,
 }
 
 impl Batches {
-    /// The names of a rename that is about to be left to its catalog.
+    /// Returns the names of a rename that is about to be sent to its catalog.
     pub fn whereabouts(&self, call: &RenameCall) -> Whereabouts {
         Whereabouts {
             old: call.old.clone(),
@@ -36,8 +37,9 @@ impl Batches {
 }
 
 impl Whereabouts {
-    /// Notes where the table is. To be called while both names are held, before the catalog is asked for the rename:
-    /// refused (503) while a batch gives that place another name that is not decided or may come back.
+    /// Notes the location of the table. Must be called while both names are locked, before the rename is sent to the
+    /// catalog. Fails (503) while a batch gives that location another name and is undecided, or may still register
+    /// that name.
     pub async fn note(&mut self, batches: &Batches) -> Result<(), Error> {
         self.before = Place::of(&self.find(&self.old).await);
         let old = self.old.key();
@@ -48,8 +50,8 @@ impl Whereabouts {
         left.map_err(Refusal::into_error)
     }
 
-    /// Whether the table has been renamed, although its catalog has answered that it has no rename. 503 where that
-    /// cannot be told.
+    /// Returns true if the table was renamed, although its catalog answered that it has no rename. Fails with 503 if
+    /// that cannot be told.
     pub async fn has_moved(&self) -> Result<bool, Error> {
         if matches!(self.before, Place::Absent) {
             return Ok(false);
@@ -59,9 +61,9 @@ impl Whereabouts {
             (Place::At(before), Place::Absent, Place::At(now)) if same_place(before, &now) => {
                 Ok(true)
             }
-            // It is under its old name still.
+            // The table still has its old name.
             _ if matches!(old, Ok(Some(_))) => Ok(false),
-            // What the catalog does not tell of is refused by who needs to know it.
+            // If the catalog tells nothing about the table, the step that needs the answer refuses the rename.
             (Place::Unknown, Place::Unknown, _) => Ok(false),
             _ => Err(busy(
                 "the catalog answered that it has no rename, and it cannot be told whether it has renamed the table; look for the table under both names",

@@ -1,4 +1,4 @@
-//! One POST to a token server: a connection of its own, a small answer, no redirect followed.
+//! One POST to a token server: over a new connection, with a small answer, without redirects.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,22 +23,24 @@ use crate::error::BoxError;
 /// The longest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// The way to one token server.
+/// The address and connection settings of one token server.
 pub(super) struct Channel {
     dialer: Dialer,
     host: HeaderValue,
     target: Uri,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(super) struct NoAnswer(BoxError);
 
-/// Fetches are minutes apart: a connection would be closed by then.
+/// Closes each connection after its answer. Fetches are minutes apart, and the server would have
+/// closed it by then.
 struct NotKept;
 
 impl Channel {
-    /// To `uri`; trusts the system's authorities, and those of the PEM file `ca` beside them.
+    /// Builds the channel to `uri`. It trusts the system's authorities, and those of the PEM file
+    /// `ca`.
     pub(super) fn new(uri: &Uri, ca: Option<&Path>) -> Result<Self, BoxError> {
         let secure = uri.scheme_str() == Some("https");
         let tls = secure.then(|| client_config(ca)).transpose()?;
@@ -51,12 +53,12 @@ impl Channel {
         })
     }
 
-    /// For the log.
+    /// Returns the host, for the log.
     pub(super) fn host(&self) -> &str {
         self.host.to_str().unwrap_or_default()
     }
 
-    /// Sends it and reads the whole answer. How long it may take is for the caller to limit.
+    /// Sends the request and reads the whole answer. The caller must limit the time.
     pub(super) async fn post(&self, request: HttpRequest) -> Result<HttpResponse, NoAnswer> {
         self.exchange(request).await.map_err(NoAnswer)
     }
@@ -81,7 +83,8 @@ impl Channel {
             .into_parts();
         let body = connection::body(body, Box::new(connection), NotKept, Instant::now());
         let body = body.collect_up_to(MAX_ANSWER).await?;
-        // Whatever such an answer says: words like `error` are those of frameworks and proxies, too.
+        // The body of such an answer does not matter: frameworks and proxies use words like `error`,
+        // too.
         if head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS {
             return Err(format!("it answers {}", head.status).into());
         }
@@ -103,7 +106,7 @@ impl std::fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// No client certificate is shown: it is for the catalog.
+/// Builds the TLS settings. They present no client certificate, because that is for the catalog.
 fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

@@ -1,4 +1,4 @@
-//! Why there is no token, and whose fault that is.
+//! The reasons why there is no token, and whose fault it is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use http::HeaderValue;
 use crate::error::Error;
 use crate::error::code::Code;
 
-/// The access log's word for it: the gateway itself had nothing against the caller's token.
+/// The access log's word for it: the gateway itself accepted the caller's token.
 const EXCHANGE: &str = "exchange";
 
-/// No token. Shared by everyone who waited for the same one.
+/// The reason why there is no token. Shared by all requests that waited for the same one.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub(super) fault: Fault,
-    /// For the log: never a token or a secret.
+    /// The reason for the log. It never holds a token or a secret.
     why: Arc<str>,
 }
 
-/// Whose fault it is.
+/// The party that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The token server does not accept the caller's token.
     Token,
-    /// It accepts it, and gives this caller nothing for this catalog.
+    /// The token server accepts the caller's token, and gives this caller none for this catalog.
     Caller,
-    /// It gives the gateway nothing that can be used.
+    /// The token server gives the gateway no usable token.
     Gateway,
-    /// It does not answer, or not as a token server does.
+    /// The token server does not answer, or not as a token server does.
     Server,
 }
 
@@ -38,25 +38,25 @@ impl Refusal {
         Self { fault, why }
     }
 
-    /// The token server gives the gateway nothing that can be used.
+    /// Returns the refusal for a token server that gives the gateway no usable token.
     pub(super) fn gateway(why: impl Into<Arc<str>>) -> Self {
         Self::new(Fault::Gateway, why)
     }
 
-    /// The token server does not answer, or not as one does.
+    /// Returns the refusal for a token server that does not answer, or not as one does.
     pub(super) fn server(why: impl Into<Arc<str>>) -> Self {
         Self::new(Fault::Server, why)
     }
 
-    /// It does not answer while a request waits.
+    /// Returns the refusal for a token server that does not answer while a request waits.
     pub(in crate::backend) fn late() -> Self {
         Self::server("the token server did not answer in time")
     }
 
-    /// What `error` of a token response means (RFC 6749, section 5.2; RFC 8693, section 2.2.2).
+    /// Interprets the `error` of a token response (RFC 6749, section 5.2; RFC 8693, section 2.2.2).
     ///
-    /// `trading`: a caller's token was offered. A server that does not like one says `invalid_request`, as RFC 8693
-    /// wants it, or `invalid_grant` or `invalid_token`, as older ones do.
+    /// A server that does not accept a caller's token, which was sent with `trading`, answers `invalid_request`,
+    /// as RFC 8693 requires, or `invalid_grant` or `invalid_token`, as older ones do.
     pub(super) fn answered(error: &str, trading: bool) -> Self {
         let fault = match error {
             "invalid_request" | "invalid_grant" | "invalid_token" if trading => Fault::Token,
@@ -64,13 +64,13 @@ impl Refusal {
             "server_error" | "temporarily_unavailable" => Fault::Server,
             _ => Fault::Gateway,
         };
-        // The description may repeat what was sent; the code is one of a few words.
+        // The description may repeat the request; the code is one of a few words.
         let known = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
         let said: String = error.chars().filter(|c| known(*c)).take(60).collect();
         Self::new(fault, format!("the token server answers {said:?}"))
     }
 
-    /// What the caller is told: whose token it is about, never where it was asked for.
+    /// Returns the answer to the caller. It names the backend, but never the token server.
     pub(crate) fn to_error(&self, backend: &str) -> Error {
         match self.fault {
             Fault::Token => Error::new(

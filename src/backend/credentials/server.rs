@@ -1,5 +1,5 @@
-//! A token server as one client of it sees it: client credentials (RFC 6749, section 4.4) and token exchange
-//! (RFC 8693), few requests at a time, left alone for a while after failures.
+//! A token server, with client credentials (RFC 6749, section 4.4) and token exchange (RFC 8693). The number of
+//! concurrent requests is limited, and no requests are sent for a while after failures.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use super::timing::{Backoff, FETCH_TIMEOUT, TokenLifetime};
 use crate::config::{ClientTls, OAuth};
 use crate::error::BoxError;
 
-/// Requests, and so connections, at a time.
+/// The largest number of requests, and so of connections, at a time.
 const AT_A_TIME: usize = 32;
 /// The longest token, in bytes: catalogs take headers of about this size.
 const MAX_TOKEN: usize = 8 << 10;
@@ -48,7 +48,7 @@ pub(super) struct Server {
     backoff: Mutex<Backoff>,
 }
 
-/// What a token is asked for with.
+/// The credentials of a token request.
 pub(super) enum Grant {
     /// The gateway's own credentials.
     Own,
@@ -57,7 +57,7 @@ pub(super) enum Grant {
 }
 
 impl Server {
-    /// Reads `tls.ca`, contacts nobody.
+    /// Builds the client. Reads `tls.ca`, and contacts no server.
     pub(super) fn new(config: &OAuth, tls: Option<&ClientTls>) -> Result<Self, BoxError> {
         let client = BasicClient::new(ClientId::new(config.client_id.clone()))
             .set_client_secret(ClientSecret::new(config.client_secret.expose().to_owned()))
@@ -74,9 +74,9 @@ impl Server {
         })
     }
 
-    /// Asks for a token, for five seconds at most, and not at all for a while after failures.
+    /// Requests a token, for five seconds at most. Sends no request for a while after failures.
     pub(super) async fn ask(&self, grant: &Grant) -> Result<Token, Refusal> {
-        // Nobody is asked for it, and so it says nothing of how the server is.
+        // The server is not contacted, so this says nothing about its health.
         if let Grant::Trade(token) = grant
             && time_left(token.as_bytes()) == Some(Duration::ZERO)
         {
@@ -95,7 +95,7 @@ impl Server {
         {
             tracing::warn!(token_server = self.channel.host(), cause = %refusal, "no token for a catalog");
         }
-        // What it refuses to one, it may give to another.
+        // A server that refuses one token may still issue others.
         match &answer {
             Err(refusal) if refusal.fault == Fault::Server => {
                 self.backoff().failed_since(began, Instant::now());
@@ -106,7 +106,7 @@ impl Server {
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<Token, Refusal> {
-        // Never closed.
+        // The semaphore is never closed, so this cannot fail.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
         let mut request = self.client.exchange_client_credentials();
@@ -138,7 +138,7 @@ impl Server {
     }
 }
 
-/// The way out for oauth2.
+/// The HTTP client for oauth2.
 struct Post {
     channel: Arc<Channel>,
     trading: bool,
@@ -157,8 +157,8 @@ impl AsyncHttpClient<'_> for Post {
     }
 }
 
-/// oauth2 has no grants beyond those of RFC 6749 (its section 4.5), and an exchange is a client's own request with
-/// another grant type: the name is changed on the way out.
+/// Changes the grant type to a token exchange on the way out. oauth2 has no grants beyond those of RFC 6749 (its
+/// section 4.5), and an exchange is a client's own request with another grant type.
 fn name_exchange(request: &mut HttpRequest) {
     let body = request.body_mut();
     if body.starts_with(CLIENT_CREDENTIALS) {
@@ -196,8 +196,8 @@ fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<T
     Ok(Token { value, life })
 }
 
-/// How long a caller's token still lives, as far as it says so. It was verified at the door; what is read here can
-/// only shorten the life of what it is traded for.
+/// Returns the time that a caller's token still lives; `None` if it does not say. The token was verified when the
+/// request arrived. The value can only shorten the life of the token that it is exchanged for.
 fn time_left(token: &[u8]) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Claims {
@@ -219,7 +219,7 @@ fn refusal(failed: &Failed, trading: bool) -> Refusal {
         RequestTokenError::Request(cause) => {
             Refusal::server(format!("the token server cannot be asked: {cause}"))
         }
-        // Where it went wrong, not what was there: that may be a token.
+        // The error names the position, not the content, which may be a token.
         RequestTokenError::Parse(wrong, _) => Refusal::server(format!(
             "the token server's answer cannot be understood at `{}`",
             wrong.path()
@@ -271,7 +271,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_longer_than_five_seconds() {
         let server = server();
-        // Not for a place in the line, either.
+        // The wait for a free place counts, too.
         let places = u32::try_from(AT_A_TIME).unwrap();
         let _taken = server.places.acquire_many(places).await.unwrap();
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! One token: used while it is good, fetched anew before it ends, by one fetch at a time.
+//! One token: used while it is valid, renewed before it ends, by one fetch at a time.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::timing::{Backoff, REFETCH, TokenLifetime};
 use crate::util::single_flight::{Ended, Locked, SingleFlight};
 
-/// The place of one token.
+/// The slot of one token.
 #[derive(Default)]
 pub(super) struct Slot {
     token: ArcSwapOption<Token>,
@@ -20,7 +20,7 @@ pub(super) struct Slot {
 /// A token as it is sent, and its times.
 #[derive(Debug)]
 pub(super) struct Token {
-    /// Of `Authorization`; sensitive.
+    /// The value of `Authorization`; sensitive.
     pub(super) value: HeaderValue,
     pub(super) life: TokenLifetime,
 }
@@ -29,19 +29,19 @@ pub(super) struct Token {
 #[derive(Default)]
 struct TokenFetches {
     backoff: Backoff,
-    /// Why the last one brought nothing.
+    /// The reason why the last fetch failed; `None` if it succeeded.
     refusal: Option<Refusal>,
-    /// When a token was last forgotten because a catalog refused it.
+    /// The time when a token was last forgotten because a catalog refused it.
     forgot: Option<Instant>,
 }
 
-/// What there is for a request.
+/// The result of a lookup.
 pub(super) enum SlotLookup {
-    /// A token.
+    /// A valid token.
     Token(HeaderValue),
-    /// None, and it was asked for a moment ago.
+    /// No token, because a fetch failed a moment ago.
     Refused(Refusal),
-    /// None yet.
+    /// No token yet, but a fetch is under way.
     Wait(FetchWait),
 }
 
@@ -52,8 +52,8 @@ pub(super) struct FetchWait {
 }
 
 impl Slot {
-    /// The token, or the fetch that is to bring it: `fetch` is called where nobody fetches yet, and ends by itself after
-    /// some seconds, whatever its server does.
+    /// Returns the token, or the fetch that is to bring it. `fetch` is called if none is under way, and must end by
+    /// itself after some seconds, whatever its server does.
     pub(super) fn look<F>(self: &Arc<Self>, fetch: impl FnOnce() -> F) -> SlotLookup
     where
         F: Future<Output = Result<Token, Refusal>> + Send + 'static,
@@ -83,8 +83,8 @@ impl Slot {
         })
     }
 
-    /// A catalog has refused `value`. Whether another may be better: it was forgotten, unless that was tried a moment
-    /// ago.
+    /// Notes that a catalog has refused `value`, and forgets it. Returns true if another token may be accepted, false
+    /// if a token was already forgotten a moment ago.
     pub(super) fn refused(&self, value: &HeaderValue) -> bool {
         let mut fetches = self.fetches.lock();
         let held = self.token.load_full();
@@ -100,7 +100,7 @@ impl Slot {
         true
     }
 
-    /// False: nobody is fetching, since the last fetch failed a moment ago.
+    /// Starts a fetch, unless one is under way. Returns false if none is, because the last one failed a moment ago.
     fn begin<F>(
         self: &Arc<Self>,
         fetches: &mut Locked<'_, TokenFetches>,

@@ -1,32 +1,33 @@
-//! When a token is used, when it is fetched anew, and when a server is left alone: pure, with the time given.
+//! The times of tokens, and the waits after failures: pure functions with the time as a parameter.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a fetch may take, and so how long a request waits for one.
+/// The longest time for a fetch, and so for a request's wait for one.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two fetches that a catalog's refusals cause: where the newest token is refused, another is no better.
+/// The shortest time between two fetches that a catalog's refusals cause: if the newest token is refused, another is
+/// no better.
 pub(super) const REFETCH: Duration = Duration::from_secs(10);
-/// How long a token lives when its server does not say.
+/// The life of a token if its server does not name it.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
 const MAX_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// The time a request may take to the catalog, where a token's life is long enough.
+/// The time that a request may take to the catalog, if a token's life is long enough.
 const MARGIN: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
 /// The times of one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TokenLifetime {
-    /// From when on a new one is fetched while this one is still used.
+    /// The time from which a new token is fetched while this one is still used.
     pub(super) refresh: Instant,
-    /// Until when it is used.
+    /// The time until which it is used.
     pub(super) until: Instant,
 }
 
 impl TokenLifetime {
-    /// Of a token that was asked for at `asked` and lives for `said`, as its server says; `most`: what it is bound to
-    /// lives no longer.
+    /// Returns the times of a token that was requested at `asked` and lives for `said`, as its server says. It is used
+    /// for `most` at most, because the token that it is bound to lives no longer.
     pub(super) fn new(asked: Instant, said: Option<Duration>, most: Option<Duration>) -> Self {
         let life = said.unwrap_or(DEFAULT_LIFE).min(MAX_LIFE);
         let used = life - MARGIN.min(life / 10);
@@ -38,22 +39,22 @@ impl TokenLifetime {
     }
 }
 
-/// After failures in a row: 1 s, 2 s, 4 s, 8 s, then 10 s.
+/// The wait after consecutive failures: 1 s, 2 s, 4 s, 8 s, then 10 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
-    /// When the last of them was.
+    /// The time of the last failure.
     last: Option<Instant>,
     not_before: Option<Instant>,
 }
 
 impl Backoff {
-    /// Whether it is too soon after a failure.
+    /// True if it is too soon after a failure.
     pub(super) fn is_closed(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|open| now < open)
     }
 
-    /// Whether one may go ahead. After a failure only one at a time does, to see how it goes.
+    /// Returns true if a fetch may begin. After a failure only one at a time may, as a test.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         if self.is_closed(now) {
             return false;
@@ -71,8 +72,8 @@ impl Backoff {
         self.last = Some(now);
     }
 
-    /// The same of one among many, which began then: those that were under way when one failed are no further failures
-    /// in a row.
+    /// Counts a failure of one fetch among many, which began at `began`. Fetches that were under way when another one
+    /// failed do not count as further consecutive failures.
     pub(super) fn failed_since(&mut self, began: Instant, now: Instant) {
         if self.last.is_none_or(|last| last < began) {
             self.failed(now);
@@ -106,7 +107,7 @@ mod tests {
             (Some(s(0)), None, s(0), s(0)),
             (None, None, s(232), s(290)),
             (Some(s(u64::MAX)), None, s(69_112), s(86_390)),
-            // Bound to a caller's token with less time left.
+            // This token is bound to a caller's token with less time left.
             (Some(s(3600)), Some(s(60)), s(48), s(60)),
             (
                 Some(s(60)),

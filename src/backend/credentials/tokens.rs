@@ -1,4 +1,4 @@
-//! The tokens of one backend: the gateway's own, and those that callers' tokens were traded for.
+//! The tokens of one backend: the gateway's own, and those that callers' tokens were exchanged for.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use super::slot::{FetchWait, Slot, SlotLookup, Token};
 use crate::config::{ClientTls, OAuth};
 use crate::error::BoxError;
 
-/// Callers' tokens that are remembered; at 8 KiB a token never more than 64 MiB, and usually a tenth of that.
+/// The number of callers' tokens that are remembered; at 8 KiB a token at most 64 MiB, and usually a tenth of
+/// that.
 const CALLERS: usize = 8192;
 
-/// Tokens from one server.
+/// The tokens from one server.
 pub(super) struct Tokens {
     server: Arc<Server>,
     own: Arc<Slot>,
-    /// By the SHA-256 of the caller's token; `None`: they are not traded.
+    /// The slots by the SHA-256 of the caller's token; `None` if callers' tokens are not exchanged.
     traded: Option<Cache<[u8; 32], Arc<Slot>>>,
 }
 
@@ -30,13 +31,13 @@ pub(in crate::backend) struct IssuedToken {
     slot: Arc<Slot>,
 }
 
-/// A token that is on its way.
+/// A token that is being fetched.
 pub(in crate::backend) struct PendingToken {
     wait: FetchWait,
     slot: Arc<Slot>,
 }
 
-/// What there is for one request.
+/// The result of a lookup for one request.
 pub(in crate::backend) enum TokenLookup {
     Token(IssuedToken),
     Coming(PendingToken),
@@ -56,12 +57,12 @@ impl Tokens {
         self.traded.is_some()
     }
 
-    /// The gateway's own.
+    /// Looks up the gateway's own token.
     pub(super) fn own(&self) -> TokenLookup {
         TokenLookup::of(&self.own, self.own.look(|| self.ask(Grant::Own)))
     }
 
-    /// The gateway's own, if it is there.
+    /// Returns the gateway's own token if it is available now; `None` otherwise.
     pub(super) fn own_now(&self) -> Option<HeaderValue> {
         match self.own.look(|| self.ask(Grant::Own)) {
             SlotLookup::Token(value) => Some(value),
@@ -74,7 +75,8 @@ impl Tokens {
         async move { server.ask(&grant).await }
     }
 
-    /// What the caller's `Authorization` is traded for; `None` where it holds nothing that could be.
+    /// Looks up the token that the caller's `Authorization` is exchanged for; `None` if it holds no bearer
+    /// token, or if callers' tokens are not exchanged.
     pub(super) fn of_caller(&self, authorization: &HeaderValue) -> Option<TokenLookup> {
         let token = bearer(authorization)?;
         let mut hash = [0; 32];
@@ -88,7 +90,7 @@ impl Tokens {
             Err(never) => match never {},
         };
         let grant = || {
-            // A part of a header's value is one.
+            // A part of a header value is itself a valid header value.
             let mut token = HeaderValue::from_bytes(token).unwrap_or(HeaderValue::from_static(""));
             token.set_sensitive(true);
             Grant::Trade(token)
@@ -112,7 +114,7 @@ impl TokenLookup {
 }
 
 impl PendingToken {
-    /// Waits for it, five seconds at most.
+    /// Waits for the token, five seconds at most.
     pub(in crate::backend) async fn over(self) -> Result<IssuedToken, Refusal> {
         let value = self.wait.over().await?;
         let slot = self.slot;
@@ -121,13 +123,13 @@ impl PendingToken {
 }
 
 impl IssuedToken {
-    /// A catalog has refused it. Whether another may be better.
+    /// Notes that a catalog has refused the token. Returns true if another one may be accepted.
     pub(in crate::backend) fn refused(&self) -> bool {
         self.slot.refused(&self.value)
     }
 }
 
-/// The token of an `Authorization` header.
+/// Returns the token of an `Authorization` header; `None` if it is not a bearer token.
 fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = authorization.as_bytes().split_at_checked(7)?;
     scheme

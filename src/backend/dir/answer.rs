@@ -1,4 +1,4 @@
-//! What the engine returned, as the contract's response.
+//! Converts the engine's results into the contract's responses.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::body::Body;
 use crate::error::code::Code;
 
-/// A JSON value.
+/// Returns a response with a JSON body.
 pub(super) fn json<T: Serialize>(status: StatusCode, value: T) -> Response<Body> {
     match serde_json::to_vec(&value) {
         Ok(json) => of_type("application/json", status, json),
@@ -21,19 +21,19 @@ pub(super) fn json<T: Serialize>(status: StatusCode, value: T) -> Response<Body>
     }
 }
 
-/// Nothing at all.
+/// Returns a response without a body.
 pub(super) fn nothing(status: StatusCode, (): ()) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// An Arrow IPC file.
+/// Returns a response with an Arrow IPC file.
 pub(super) fn arrow(status: StatusCode, file: Bytes) -> Response<Body> {
     of_type("application/vnd.apache.arrow.file", status, file)
 }
 
-/// The metadata alone: the contract sends and returns the map itself.
+/// Returns the metadata alone, because the contract sends and returns the map itself.
 pub(super) fn metadata(
     status: StatusCode,
     answer: models::UpdateTableSchemaMetadataResponse,
@@ -41,7 +41,7 @@ pub(super) fn metadata(
     json(status, answer.metadata.unwrap_or_default())
 }
 
-/// The engine's error with the contract's status and code; what has no code is 500, code 18.
+/// Returns the engine's error with the contract's status and code; 500, code 18, if it has no code.
 pub(super) fn refusal(refusal: &Error) -> Response<Body> {
     let Error::Namespace { source, .. } = refusal else {
         return error(Code::Internal, refusal.to_string());
@@ -55,12 +55,12 @@ pub(super) fn refusal(refusal: &Error) -> Response<Body> {
     }
 }
 
-/// An error with the contract's status for `code`.
+/// Returns an error with the contract's status for `code`.
 pub(super) fn error(code: Code, message: impl Into<String>) -> Response<Body> {
     error_as(code.status(), code, message.into())
 }
 
-/// 413, code 13.
+/// Returns 413, code 13.
 pub(super) fn too_large(limit: usize) -> Response<Body> {
     let message =
         format!("the request body is larger than the {limit} bytes that this catalog takes");

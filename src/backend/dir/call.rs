@@ -1,4 +1,4 @@
-//! One operation as it was asked for, and how its parts get into the engine's request.
+//! One operation as it was requested, and the conversion of its parts into the engine's request.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Display};
@@ -17,23 +17,23 @@ use crate::protocol::identifier::{Identifier, decode_segment};
 use crate::protocol::operation::{Operation, Target, recognize};
 use crate::protocol::query::Query;
 
-/// What an operation is asked with.
+/// The operation of one request, and its parameters.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) operation: Operation,
     pub(super) body: Bytes,
     /// The route's identifier, as the catalog spells it.
     id: Vec<String>,
-    /// The route's index name; empty where it has none.
+    /// The route's index name; empty if it has none.
     index_name: String,
-    /// Raw.
+    /// The raw query.
     query: String,
     is_json: bool,
-    /// For the engine's request; `None` where it would be empty.
+    /// The context for the engine's request; `None` if it is empty.
     pub(super) context: Option<HashMap<String, String>>,
 }
 
-/// A value that a query parameter can have.
+/// A type of value that a query parameter can have.
 pub(super) trait Parameter: Sized {
     /// Reads the parameter `name`; `None` if the query has none.
     fn read(query: Query<'_>, name: &'static str) -> Result<Option<Self>>;
@@ -67,7 +67,7 @@ impl Call {
         })
     }
 
-    /// The body as a request of type `T`.
+    /// Parses the body as a request of type `T`.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         if !self.is_json {
             return Err(invalid(
@@ -90,7 +90,7 @@ impl Call {
         Ok(value)
     }
 
-    /// The body as a request of type `T`, an empty one if there is no body.
+    /// Parses the body as a request of type `T`. No body means an empty request.
     pub(super) fn json_if_any<T: DeserializeOwned + Default>(&self) -> Result<T> {
         if self.body.is_empty() {
             return Ok(T::default());
@@ -139,7 +139,7 @@ impl Parameter for i32 {
     }
 }
 
-/// The one parameter that repeats: once for each column of a key.
+/// Reads the one parameter that repeats: once for each column of a key.
 impl Parameter for Vec<String> {
     fn read(query: Query<'_>, name: &'static str) -> Result<Option<Self>> {
         let values = query.all(name).map(|value| value.map(Into::into));
@@ -150,7 +150,7 @@ impl Parameter for Vec<String> {
     }
 }
 
-/// A JSON object in a parameter.
+/// Reads a JSON object in a parameter.
 impl Parameter for HashMap<String, String> {
     fn read(query: Query<'_>, name: &'static str) -> Result<Option<Self>> {
         let Some(json) = query.get(name).map_err(invalid)? else {
@@ -190,7 +190,7 @@ fn agree<T: Clone + PartialEq + Debug>(field: &mut Option<T>, route: &T) -> Resu
     }
 }
 
-/// The media types that the engine's own service takes for JSON.
+/// True for the media types that the engine's own service accepts as JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(content_type)) = headers.get(CONTENT_TYPE).map(HeaderValue::to_str) else {
         return false;
@@ -211,7 +211,7 @@ fn invalid(why: impl Display) -> Error {
     NamespaceError::InvalidInput { message }.into()
 }
 
-/// An operation that the engine does not have.
+/// Returns the error for an operation that the engine does not have.
 pub(super) fn unsupported(why: &str) -> Error {
     let message = why.to_owned();
     NamespaceError::Unsupported { message }.into()

@@ -1,4 +1,4 @@
-//! What the engine is asked for each operation: one line each.
+//! Maps each operation to the engine: one line each.
 
 use http::Response;
 use lance_core::Result;
@@ -10,8 +10,8 @@ use super::call::{Call, unsupported};
 use crate::body::Body;
 use crate::protocol::operation::Operation;
 
-/// Builds the request from `$from` the body, puts the parts of the route and the query into it that are named,
-/// calls the method, and writes the answer.
+/// Builds the request from the body as `$from` says, sets the named parts of the route and the query in it, calls the
+/// method, and writes the answer.
 macro_rules! operations {
     ($engine:ident $call:ident; $($operation:ident: $from:ident $request:ident [$($field:ident)*] $method:ident $answer:ident;)*) => {
         match $call.operation {
@@ -46,7 +46,7 @@ pub(super) async fn carry_out(
     mut call: Call,
 ) -> Result<Response<Body>> {
     operations! { engine call;
-        // operation: the body, the engine's request, what the route and the query put into it, its method, the answer
+        // operation: the body, the engine's request, its fields from route and query, its method, the answer
         CreateNamespace: json CreateNamespaceRequest [id] create_namespace json;
         ListNamespaces: nothing ListNamespacesRequest [id page_token limit] list_namespaces json;
         DescribeNamespace: json DescribeNamespaceRequest [id] describe_namespace json;

@@ -1,39 +1,40 @@
-//! How loaded an address is, and which of several a request goes to.
+//! The load of each address, and the choice between them.
 //!
-//! Power of two choices: of two addresses picked by chance the one with less to do, which keeps the load even without
-//! anybody looking at all of it, and never sends everybody to the same one. What an address has to do is its requests
-//! times the time it takes for one: a slow one gets less. Three things make it look slow at once and fast again only
-//! with time: an answer that took longer, a failure (which would else look like the quickest of all), and silence while
-//! somebody waits.
+//! Power of two choices: two addresses are picked at random, and the one with less load gets the request. That keeps
+//! the load even without a look at all addresses, and never sends all requests to the same one. The load is the number
+//! of requests times the time for one, so a slow address gets fewer. Three things make an address look slow at once,
+//! and fast again only with time: an answer that took longer, a failure (which would otherwise look like the fastest
+//! answer of all), and silence while requests wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::backend::transport::coarse_clock::Moment;
 
-/// How quickly slowness is forgotten.
+/// The time constant, in milliseconds, with which slowness is forgotten.
 const FORGET: f32 = 5_000.0;
-/// Differences below this are noise: there the number of requests alone decides. In milliseconds.
+/// The time, in milliseconds, below which differences are noise: there only the number of requests counts.
 const NOISE: f32 = 1.0;
-/// What a failure counts as.
+/// The time, in milliseconds, that a failure counts as.
 const FAILURE: f32 = 1_000.0;
 
 const WAITING: u64 = 1 << 32;
 
-/// What one address has to do.
+/// The load of one address.
 #[derive(Default)]
 pub(in crate::backend) struct Load {
-    /// The lower half: requests whose answer has not ended. The upper: those among them that wait for its headers.
+    /// The lower half counts requests whose answer has not ended, the upper half those among them that wait for its
+    /// headers.
     requests: AtomicU64,
-    /// How many answered.
+    /// The number of answers.
     answered: AtomicU64,
-    /// When it was last heard of, or when the first of those that wait began to.
+    /// The time of the last answer or failure, or the time when the first of the waiting requests began.
     heard: AtomicU64,
-    /// A [`LatencyEstimate`].
+    /// The current [`LatencyEstimate`].
     pace: AtomicU64,
 }
 
-/// How long an answer takes (upper half: milliseconds, `f32`), and when that was found (lower half: milliseconds).
+/// The time for an answer (upper half: milliseconds, `f32`), and when it was measured (lower half: milliseconds).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct LatencyEstimate {
     millis: f32,
@@ -41,12 +42,12 @@ struct LatencyEstimate {
 }
 
 impl Load {
-    /// A request begins.
+    /// Counts a request that begins.
     pub(in crate::backend) fn begin(&self) {
         self.requests.fetch_add(WAITING + 1, Ordering::Relaxed);
     }
 
-    /// A request begins where there is a choice: silence counts from here.
+    /// Counts a request that begins at an address with alternatives: silence is measured from here.
     pub(in crate::backend) fn begin_at(&self, now: Moment) {
         let before = self.requests.fetch_add(WAITING + 1, Ordering::Relaxed);
         if before < WAITING {
@@ -54,59 +55,59 @@ impl Load {
         }
     }
 
-    /// It waits no longer.
+    /// Counts a request that no longer waits for headers.
     pub(in crate::backend) fn stop_waiting(&self) {
         self.requests.fetch_sub(WAITING, Ordering::Relaxed);
     }
 
-    /// It is over.
+    /// Counts a request that has ended.
     pub(in crate::backend) fn end(&self) {
         self.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// An answer came.
+    /// Counts an answer.
     pub(in crate::backend) fn answered(&self) {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many have come so far.
+    /// Returns the number of answers so far.
     pub(in crate::backend) fn answers(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Something was heard, whatever it was.
+    /// Ends the silence, whatever the answer was.
     pub(in crate::backend) fn hear(&self, now: Moment) {
         self.heard.store(now, Ordering::Relaxed);
     }
 
-    /// An answer to a small question took so long.
+    /// Records the time for an answer to a small request.
     pub(in crate::backend) fn took(&self, time: Duration, now: Moment) {
         self.learn(time.as_secs_f32() * 1_000.0, now);
     }
 
-    /// It failed.
+    /// Records a failure.
     pub(in crate::backend) fn failed(&self, now: Moment) {
         self.learn(FAILURE, now);
     }
 
-    /// It works again: what it was like before says nothing any more.
+    /// Forgets the estimate, because its past says nothing about an address that works again.
     pub(in crate::backend) fn reset(&self) {
         self.pace.store(0, Ordering::Relaxed);
     }
 
-    /// Requests whose answer has not ended.
+    /// Returns the number of requests whose answer has not ended.
     pub(in crate::backend) fn in_flight(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
         let requests = self.requests.load(Ordering::Relaxed) as u32;
         requests
     }
 
-    /// Requests that wait for their answer's headers.
+    /// Returns the number of requests that wait for their answer's headers.
     pub(in crate::backend) fn waiting(&self) -> u32 {
         (self.requests.load(Ordering::Relaxed) >> 32) as u32
     }
 
-    /// What one more request would have to wait for: less is better.
+    /// Returns the wait that one more request would have: less is better.
     pub(in crate::backend) fn cost(&self, now: Moment) -> f32 {
         let pace = LatencyEstimate::from(self.pace.load(Ordering::Relaxed)).by(now);
         let silence = match self.waiting() {
@@ -117,7 +118,7 @@ impl Load {
     }
 
     fn learn(&self, millis: f32, now: Moment) {
-        // Two that learn at once: one of them is enough.
+        // If two updates happen at once, one of them is enough.
         let before = self.pace.load(Ordering::Relaxed);
         let after = LatencyEstimate::from(before).learn(millis, now);
         let _ =
@@ -127,12 +128,12 @@ impl Load {
 }
 
 impl LatencyEstimate {
-    /// What is left of it at `now`.
+    /// Returns what is left of the estimate at `now`.
     fn by(self, now: Moment) -> f32 {
         self.millis * (-(self.age(now)) / FORGET).exp()
     }
 
-    /// More is believed at once, less only with time.
+    /// Adds a measurement. A longer time counts at once, a shorter one only with time.
     fn learn(self, millis: f32, now: Moment) -> Self {
         let kept = (-(self.age(now)) / FORGET).exp();
         let blended = self.millis * kept + millis * (1.0 - kept);
@@ -142,13 +143,13 @@ impl LatencyEstimate {
         }
     }
 
-    /// Of two that look at the clock at once, the earlier may come later: then it is no time at all.
+    /// Returns the age in milliseconds; 0 if an earlier time arrives later, because two threads read the clock at once.
     fn age(self, now: Moment) -> f32 {
         stamp(now).wrapping_sub(self.at).cast_signed().max(0) as f32
     }
 }
 
-/// Milliseconds, in a circle of seven weeks.
+/// Returns milliseconds that wrap around after seven weeks.
 fn stamp(now: Moment) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "a circle")]
     let stamp = (now / 1_000) as u32;
@@ -172,7 +173,7 @@ impl From<LatencyEstimate> for u64 {
     }
 }
 
-/// Of those whose bit is set, two by chance, and of these the one that costs less.
+/// Picks two set bits at random, and returns the one that costs less; `None` if no bit is set.
 pub(in crate::backend) fn choose(among: u64, cost: impl Fn(usize) -> f32) -> Option<usize> {
     let count = among.count_ones();
     match count {
@@ -191,7 +192,7 @@ pub(in crate::backend) fn choose(among: u64, cost: impl Fn(usize) -> f32) -> Opt
     }
 }
 
-/// The place of the bit that has `before` set ones below it.
+/// Returns the position of the bit that has `before` set bits below it.
 fn nth(mut bits: u64, before: u32) -> Option<usize> {
     for _ in 0..before {
         bits &= bits.wrapping_sub(1);

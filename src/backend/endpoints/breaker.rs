@@ -1,22 +1,22 @@
-//! When to stop asking an address that fails, and when to try it again.
+//! The circuit breaker: when requests to a failing address stop, and when they resume.
 //!
-//! Failures in a row open it: nothing is sent for `open_for`. Then one request goes through as a probe, and what
-//! becomes of it decides. Two words hold all of it, so a closed breaker costs a request one load, and nobody waits
-//! for anybody. A probe moves the time of the next one on before it goes, so one that hangs delays the next by
-//! `open_for` and no more. Where nobody comes to be the probe for a while, an answer to a health question closes it, and
-//! one failure opens it again: what nobody asks is not called down for ever.
+//! Consecutive failures open it: nothing is sent for `open_for`. Then one request goes through as a probe, and its
+//! outcome decides. Two words hold the whole state, so a closed breaker costs a request one load, and no request waits
+//! for another. A probe sets the time of the next one before it is sent, so a probe that hangs delays the next by
+//! `open_for` and no more. If no request comes to be the probe for a while, an answer to a health check closes the
+//! breaker, and one failure opens it again: an address without requests must not be reported as down forever.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::backend::transport::coarse_clock::Moment;
 use crate::config;
 
-/// The gateway's own questions (undo, recovery) pass an open breaker at this pace: what they wait for must not
-/// depend on what callers ask.
+/// The time in microseconds between two of the gateway's own requests (undo, recovery) that pass an open breaker: their
+/// progress must not depend on callers' requests.
 const OWN_PACE: u64 = 1_000_000;
-/// Nobody asks an address whose probe is due for so many times `open_for`, …
+/// A health check may close the breaker once a probe has been due for this many times `open_for`, …
 const QUIET: u64 = 10;
-/// … or for so long: well before a catalog that is down is somebody's business.
+/// … or for this long, in microseconds: well before an operator looks into a catalog that is down.
 const MAX_QUIET: u64 = 120_000_000;
 
 /// The breaker of one address.
@@ -24,36 +24,36 @@ pub(in crate::backend) struct Breaker {
     failures: u32,
     open_for: u64,
     in_a_row: AtomicU32,
-    /// When the next probe may go; 0: closed.
+    /// The time when the next probe is allowed; 0 if the breaker is closed.
     next: AtomicU64,
-    /// When the next question of the gateway's own may go.
+    /// The time when the next request of the gateway itself is allowed.
     next_own: AtomicU64,
 }
 
-/// What let a request through.
+/// The reason why the breaker let a request through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum BreakerPass {
     /// The breaker was closed.
     Free,
-    /// It is the probe, until the moment it holds.
+    /// The request is the probe, until this moment.
     Probe(Moment),
-    /// It is a question of the gateway's own.
+    /// The request is one of the gateway itself.
     Own,
 }
 
-/// How it stands, in words for an operator.
+/// The state of a breaker, in words for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum State {
-    /// Everything goes through.
+    /// All requests go through.
     Closed,
-    /// Nothing does before this moment.
+    /// No request goes through before this moment.
     Open(Moment),
     /// The next request is the probe.
     Due,
 }
 
 impl Breaker {
-    /// Closed.
+    /// Returns a closed breaker.
     pub(in crate::backend) fn new(config: &config::Breaker) -> Self {
         Self {
             failures: config.failures,
@@ -64,12 +64,12 @@ impl Breaker {
         }
     }
 
-    /// Whether everything goes through.
+    /// True if all requests go through.
     pub(in crate::backend) fn is_closed(&self) -> bool {
         self.next.load(Ordering::Relaxed) == 0
     }
 
-    /// How it stands.
+    /// Returns the state.
     pub(in crate::backend) fn state(&self, now: Moment) -> State {
         match self.next.load(Ordering::Relaxed) {
             0 => State::Closed,
@@ -78,23 +78,23 @@ impl Breaker {
         }
     }
 
-    /// Since when a probe is due, in microseconds; `None` while it is closed or none is due.
+    /// Returns how long a probe has been due, in microseconds; `None` while the breaker is closed or no probe is due.
     pub(in crate::backend) fn overdue(&self, now: Moment) -> Option<u64> {
         let next = self.next.load(Ordering::Relaxed);
         (next != 0).then(|| now.checked_sub(next)).flatten()
     }
 
-    /// How long it stays open, in microseconds.
+    /// Returns how long it stays open, in microseconds.
     pub(in crate::backend) fn open_for(&self) -> u64 {
         self.open_for
     }
 
-    /// How many failures in a row open it.
+    /// Returns how many consecutive failures open it.
     pub(in crate::backend) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Makes the caller the probe, if one is due and nobody else took it.
+    /// Makes the request the probe, if one is due and no other request took it.
     pub(in crate::backend) fn probe(&self, now: Moment) -> Option<BreakerPass> {
         let next = self.next.load(Ordering::Relaxed);
         if next == 0 || next > now {
@@ -104,7 +104,7 @@ impl Breaker {
         self.swap(next, until).then_some(BreakerPass::Probe(until))
     }
 
-    /// Lets a question of the gateway's own through.
+    /// Lets a request of the gateway itself through; `None` if the last one was too recent.
     pub(in crate::backend) fn own(&self, now: Moment) -> Option<BreakerPass> {
         let next = self.next_own.load(Ordering::Relaxed);
         let swapped = next <= now
@@ -115,9 +115,9 @@ impl Breaker {
         swapped.then_some(BreakerPass::Own)
     }
 
-    /// The address answered; true when that closes the breaker.
+    /// Records that the address answered. Returns true if that closes the breaker.
     ///
-    /// An answer to what was sent before it opened is no news and changes nothing.
+    /// An answer to a request that was sent before the breaker opened changes nothing.
     pub(in crate::backend) fn succeeded(&self, pass: BreakerPass) -> bool {
         if self.in_a_row.load(Ordering::Relaxed) != 0 {
             self.in_a_row.store(0, Ordering::Relaxed);
@@ -129,9 +129,10 @@ impl Breaker {
         }
     }
 
-    /// The address answered a health question; true when that closes the breaker.
+    /// Records that the address answered a health check. Returns true if that closes the breaker.
     ///
-    /// It says less than a request would. But the next request would go through anyway, and if it fails, it is the last.
+    /// A health check says less than a request. But the next request would go through anyway, and if it fails, the
+    /// breaker opens again.
     pub(in crate::backend) fn found_well(&self, now: Moment) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         let quiet = self.open_for.saturating_mul(QUIET).min(MAX_QUIET);
@@ -143,7 +144,7 @@ impl Breaker {
         true
     }
 
-    /// The address failed; true when that opens the breaker.
+    /// Records that the address failed. Returns true if that opens the breaker.
     pub(in crate::backend) fn failed(&self, pass: BreakerPass, now: Moment) -> bool {
         match pass {
             BreakerPass::Own => false,
@@ -158,14 +159,14 @@ impl Breaker {
         }
     }
 
-    /// Whoever was let through went away without an answer: the next request is as good a probe.
+    /// Records that a request was dropped without an answer: the next request can be the probe at once.
     pub(in crate::backend) fn abandoned(&self, pass: BreakerPass, now: Moment) {
         if let BreakerPass::Probe(until) = pass {
             self.swap(until, now);
         }
     }
 
-    /// Opens it, whatever the count; false if it was open.
+    /// Opens the breaker, whatever the count is. Returns false if it was open.
     pub(in crate::backend) fn trip(&self, now: Moment) -> bool {
         let opened = self.swap(0, now + self.open_for);
         if opened {

@@ -1,4 +1,4 @@
-//! One address of a catalog: its connections, what it has to do, and whether it can be asked.
+//! One address of a catalog: its connections, its load, and whether it serves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,37 +25,37 @@ pub(in crate::backend) struct Endpoint {
     pub(in crate::backend) load: Load,
     pub(in crate::backend) breaker: Breaker,
     pub(in crate::backend) health: Health,
-    /// For operators; without user information.
+    /// The address for operators, without user information.
     address: String,
-    /// There is no other to choose, so nothing is measured.
+    /// True if there is no other address, so that nothing is measured.
     alone: bool,
     serves: Mutex<bool>,
     board: Arc<EndpointHealth>,
 }
 
-/// What the addresses of one catalog tell together.
+/// The combined health of all addresses of one catalog.
 pub(in crate::backend) struct EndpointHealth {
     serving: AtomicUsize,
     name: Arc<str>,
 }
 
-/// How an address stands, for operators.
+/// The state of an address, for operators.
 #[derive(Clone, Debug)]
 pub struct EndpointStatus {
-    /// Without user information. Never for a client.
+    /// The address without user information. Never shown to a client.
     pub address: String,
-    /// Whether it answered its last health question.
+    /// True if it answered its last health check.
     pub up: bool,
-    /// Why it did not.
+    /// The reason why it did not; `None` if it did.
     pub error: Option<String>,
     /// `closed`, `open` or `half-open`.
     pub breaker: &'static str,
-    /// Requests whose answer has not ended.
+    /// The number of requests whose answer has not ended.
     pub in_flight: u32,
 }
 
 impl EndpointHealth {
-    /// Of a catalog that nobody has anything against yet.
+    /// Returns the health of a catalog without known failures.
     pub(in crate::backend) fn new(name: &Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             serving: AtomicUsize::new(0),
@@ -63,14 +63,14 @@ impl EndpointHealth {
         })
     }
 
-    /// Whether at least one address serves.
+    /// True if at least one address serves.
     pub(in crate::backend) fn is_up(&self) -> bool {
         self.serving.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Endpoint {
-    /// The address `uri`; nothing is contacted.
+    /// Builds the address `uri`. Contacts no server.
     pub(in crate::backend) fn new(
         uri: &Uri,
         tls: Option<&Arc<ClientConfig>>,
@@ -96,7 +96,7 @@ impl Endpoint {
         })
     }
 
-    /// How it stands.
+    /// Returns the state.
     pub(in crate::backend) fn standing(&self) -> EndpointStatus {
         let now = coarse_clock::now();
         EndpointStatus {
@@ -112,8 +112,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes in what a health question found. Silence, while as many requests as open the breaker wait too and none
-    /// is answered, opens it: they would find the same, only later.
+    /// Records the outcome of a health check. If the check got no answer while at least as many requests as open
+    /// the breaker wait and none is answered, it opens the breaker: the requests would find the same, only later.
     pub(in crate::backend) fn note_health(&self, found: Result<(), String>, silent: bool) {
         if silent
             && self.load.waiting() >= self.breaker.failures()
@@ -136,7 +136,7 @@ impl Endpoint {
         self.tell();
     }
 
-    /// It failed where another one did well.
+    /// Counts a failure, because another address answered the same request well.
     pub(in crate::backend) fn found_guilty(&self) {
         if self.breaker.failed(BreakerPass::Free, coarse_clock::now()) {
             self.opened();
@@ -155,7 +155,7 @@ impl Endpoint {
         self.tell();
     }
 
-    /// Keeps the count of those that serve.
+    /// Updates the count of addresses that serve.
     fn tell(&self) {
         let mut serves = self.serves.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.health.is_up() && self.breaker.is_closed();
@@ -170,19 +170,19 @@ impl Endpoint {
     }
 }
 
-/// One request at an address, from the choice of it to the end of the answer.
+/// One request at an address, from the choice of the address to the end of the answer.
 pub(in crate::backend) struct InFlightRequest {
     pub(in crate::backend) endpoint: Arc<Endpoint>,
     pass: BreakerPass,
-    /// 0 where nothing is measured.
+    /// The time when it began; 0 if nothing is measured.
     began: Moment,
     waiting: bool,
-    /// A small question, whose time says something about the address.
+    /// True for a small request, whose time says something about the address.
     quick: bool,
 }
 
 impl InFlightRequest {
-    /// It begins.
+    /// Begins a request.
     pub(in crate::backend) fn begin(
         endpoint: &Arc<Endpoint>,
         pass: BreakerPass,
@@ -206,7 +206,7 @@ impl InFlightRequest {
         }
     }
 
-    /// Headers came.
+    /// Records that the answer's headers arrived.
     pub(in crate::backend) fn answered(&mut self, verdict: AnswerVerdict) {
         self.stop_waiting();
         let endpoint = &*self.endpoint;
@@ -224,7 +224,7 @@ impl InFlightRequest {
             }
         }
         match verdict {
-            // Where no other can tell whose fault it is, an answer is an answer.
+            // Without another address, it is not known whose fault it is, so an answer counts as a success.
             AnswerVerdict::Doubtful if !endpoint.alone => {}
             AnswerVerdict::Broken => self.record_failure(),
             AnswerVerdict::Well | AnswerVerdict::Doubtful => {
@@ -236,7 +236,7 @@ impl InFlightRequest {
         }
     }
 
-    /// No answer, and it is the address's fault.
+    /// Records that there was no answer, and that the address is the cause.
     pub(in crate::backend) fn failed(&mut self) {
         self.stop_waiting();
         if self.began != 0 {

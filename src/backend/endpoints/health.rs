@@ -1,4 +1,4 @@
-//! Whether a catalog is well, found out by asking it now and then.
+//! The health of a catalog, found by regular checks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::backend::transport::coarse_clock;
 use crate::backend::{Backend, Kind};
 
-/// A catalog of the embedding program is as well as the program is.
+/// The interval for a catalog of the embedding program, which is as healthy as the program.
 const OWN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the last question found. Up until one has failed.
+/// The result of the last health check. Up until one has failed.
 #[derive(Debug, Default)]
 pub struct Health {
     down: AtomicBool,
@@ -18,17 +18,17 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether the last question was answered.
+    /// True if the last check was answered.
     pub fn is_up(&self) -> bool {
         !self.down.load(Ordering::Relaxed)
     }
 
-    /// Why it was not, in words for an operator.
+    /// Returns why it was not, in words for an operator.
     pub fn last_error(&self) -> Option<String> {
         self.lock().clone()
     }
 
-    /// Remembers an outcome; true when it differs from the one before.
+    /// Records an outcome. Returns true if it differs from the one before.
     pub fn note(&self, outcome: Result<(), String>) -> bool {
         let down = outcome.is_err();
         *self.lock() = outcome.err();
@@ -40,7 +40,7 @@ impl Health {
     }
 }
 
-/// Asks `backend` at its interval for as long as there is one.
+/// Checks `backend` at its interval for as long as it exists.
 pub async fn watch(backend: Weak<Backend>) {
     while let Some(backend) = backend.upgrade() {
         let interval = check(&backend).await;
@@ -49,7 +49,7 @@ pub async fn watch(backend: Weak<Backend>) {
     }
 }
 
-/// Asks once; answers with how long to wait until the next time.
+/// Checks once. Returns the time to wait until the next check.
 async fn check(backend: &Backend) -> Duration {
     match &backend.kind {
         Kind::Rest(rest) => {

@@ -1,5 +1,4 @@
-//! Whether what failed is tried again: what an answer says about the address it came from, and how many further tries
-//! the catalog can be asked to bear.
+//! Decides on retries: what an answer says about its address, and how many retries a catalog should have to bear.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,27 +8,28 @@ use http::StatusCode;
 use crate::backend::transport::coarse_clock::Moment;
 use crate::config;
 
-/// Further tries that are allowed each second whatever the traffic, so that a quiet catalog has some …
+/// The number of retries that are added each second whatever the traffic, so that a quiet catalog has some …
 const FLOOR: f64 = 1.0;
-/// … and that a catalog which was well may be asked for at once.
+/// … and the largest number that can be saved up while a catalog is well.
 const MOST: f64 = 100.0;
-/// What there is at the start.
+/// The number of retries at the start.
 const FIRST: f64 = 10.0;
-/// The wait before the same address is asked again; doubles with each try.
+/// The shortest wait before the first retry at the same address. It doubles with each retry.
 const WAIT: Duration = Duration::from_millis(25);
 
-/// What an answer says about who gave it.
+/// The meaning of an answer's status for its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum AnswerVerdict {
-    /// It works, even where the answer is a refusal.
+    /// The address works, even if the answer is a refusal.
     Well,
-    /// The fault may lie with it or with the request: catalogs answer 500 and 503 to both. Another address tells.
+    /// The fault may lie with the address or with the request: catalogs answer 500 and 503 to both. Another address
+    /// tells.
     Doubtful,
-    /// What should stand behind it does not.
+    /// The service behind the address does not work.
     Broken,
 }
 
-/// By its status alone: bodies stream.
+/// Judges an answer by its status alone, because bodies stream.
 pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
     match status {
         StatusCode::INTERNAL_SERVER_ERROR | StatusCode::SERVICE_UNAVAILABLE => {
@@ -40,14 +40,15 @@ pub(in crate::backend) fn judge(status: StatusCode) -> AnswerVerdict {
     }
 }
 
-/// How long to wait before the same address is asked for the `again`th time (from 1): half of it, up to all of it.
+/// Returns the wait before retry number `again` (from 1) at the same address: a random time between half of the limit
+/// and all of it.
 pub(in crate::backend) fn wait(again: u32) -> Duration {
     let most = WAIT * (1 << again.clamp(1, 5));
     most.mul_f64(0.5 + 0.5 * fastrand::f64())
 }
 
-/// Further tries, at most a share of the answers. A catalog that is down answers nothing and earns nothing, so that
-/// tries do not pile up on what fails already.
+/// The budget of retries: at most a share of the answers. A catalog that is down answers nothing and adds nothing, so
+/// that retries do not pile up on a failing catalog.
 pub(in crate::backend) struct RetryBudget {
     share: f64,
     purse: Mutex<TokenBucket>,
@@ -61,7 +62,7 @@ struct TokenBucket {
 }
 
 impl RetryBudget {
-    /// `now` is when it begins to fill.
+    /// Returns a budget that fills from `now` on.
     pub(in crate::backend) fn new(config: &config::Retry, now: Moment) -> Self {
         Self {
             share: f64::from(config.budget_percent) / 100.0,
@@ -73,8 +74,8 @@ impl RetryBudget {
         }
     }
 
-    /// Takes one try out, if there is one. `answers` is how many there were in all so far: looked at only here, so
-    /// that requests which need no second try pay nothing.
+    /// Takes one retry out, if there is one. `answers` is the number of all answers so far. It is read only here, so
+    /// that requests without a retry pay nothing.
     pub(in crate::backend) fn take(&self, answers: u64, now: Moment) -> bool {
         if self.share == 0.0 {
             return false;
@@ -83,7 +84,7 @@ impl RetryBudget {
         let earned = answers.saturating_sub(purse.answers) as f64 * self.share;
         let seconds = now.saturating_sub(purse.at) as f64 / 1e6;
         purse.tries = (purse.tries + earned + seconds * FLOOR).min(MOST);
-        // Both were looked at before the purse was there: whoever comes late must not turn it back.
+        // Both values were read before the lock was taken, so an older one must not set them back.
         purse.answers = purse.answers.max(answers);
         purse.at = purse.at.max(now);
         let enough = purse.tries >= 1.0;
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(taken(&budget, 0, SECOND), 10, "what there is at the start");
         assert_eq!(taken(&budget, 200, SECOND), 40);
         assert_eq!(taken(&budget, 200, SECOND), 0, "counted once");
-        // Of two that count at once, the earlier may come later.
+        // Of two threads that count at once, the one with the older values may come later.
         assert_eq!(taken(&budget, 150, SECOND - 9), 0);
         assert_eq!(taken(&budget, 200, SECOND), 0, "counted once");
         assert_eq!(taken(&budget, 200, 4 * SECOND), 3, "one a second");

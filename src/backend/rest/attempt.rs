@@ -1,4 +1,4 @@
-//! One try at one address: over a pooled connection, or a new one; where HTTP/2 is spoken, as a stream of one.
+//! One attempt at one address: over a pooled or a new connection, or as one stream if HTTP/2 is used.
 
 use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
@@ -14,38 +14,38 @@ use crate::backend::transport::request_copy::RequestCopy;
 use crate::body::{Body, KeepAliveBody};
 use crate::error::BoxError;
 
-/// How a try ended.
+/// The outcome of an attempt.
 pub(in crate::backend) enum AttemptOutcome {
-    /// With headers.
+    /// The answer's headers arrived.
     Answered(Response<AnswerSource>),
-    /// The catalog has not acted; the request is where it was.
+    /// The catalog has not acted; the request is unchanged.
     Unsent(BoxError),
-    /// The catalog has not acted, but some of the request is gone.
+    /// The catalog has not acted, but parts of the request are gone.
     Refused(BoxError),
-    /// Some of it may have been.
+    /// The catalog may have acted, because some of the request may have been sent.
     Lost {
-        /// What the connection said.
+        /// The cause that the connection reported.
         cause: BoxError,
-        /// The connection was used before: the catalog may have closed it at that very moment.
+        /// True if the connection was used before: the catalog may have closed it at that very moment.
         pooled: bool,
     },
-    /// No answer in time; `sent`: the catalog may have the request.
+    /// No answer came in time. If `sent`, the catalog may have the request.
     TimedOut {
-        /// There was a connection to send it over.
+        /// True if there was a connection to send the request over.
         sent: bool,
     },
 }
 
-/// What the body of an answer comes over.
+/// The source of an answer's body.
 pub(in crate::backend) enum AnswerSource {
-    /// A connection.
+    /// A connection of its own.
     Alone(ReceivedBody, Box<Connection>),
     /// A stream of an HTTP/2 connection.
     Stream(Box<RecvBody>),
 }
 
 impl AnswerSource {
-    /// The body, which keeps `home` until it ends. It is `now`.
+    /// Returns the body, which keeps `home` until it ends. `now` must be the current time.
     pub(in crate::backend) fn into_body<H: PoolHandle>(self, home: H, now: Instant) -> Body {
         match self {
             Self::Alone(body, connection) => connection::body(body, connection, home, now),
@@ -54,26 +54,26 @@ impl AnswerSource {
     }
 }
 
-/// How a try is made.
+/// The terms of one attempt.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct AttemptTerms<'a> {
-    /// Headers that go with the request.
+    /// The headers that are added to the request.
     pub(in crate::backend) added: InjectedHeaders<'a>,
-    /// When it begins.
+    /// The time when the attempt begins.
     pub(in crate::backend) now: Instant,
-    /// So long it waits for the answer's headers.
+    /// The time until which the answer's headers must arrive.
     pub(in crate::backend) deadline: Instant,
-    /// The request may be sent again afterwards, if its body is in memory. Otherwise nothing that matters is left of
-    /// it, unless nothing of it was written.
+    /// True if the request may be sent again afterwards, provided that its body is in memory. Otherwise its content
+    /// must not be used afterwards, unless nothing of it was written.
     pub(in crate::backend) retains_request: bool,
-    /// Not over a pooled connection.
+    /// True if pooled connections must not be used.
     pub(in crate::backend) fresh_connection: bool,
 }
 
 /// Sends `request` and waits for the answer's headers.
 ///
-/// An idle connection may be closed by the catalog at the very moment it is used. If nothing was written, the
-/// request comes back and goes over the next one.
+/// The catalog may close an idle connection at the very moment it is used. If nothing was written, the request goes
+/// over the next connection.
 pub(in crate::backend) async fn attempt(
     pool: &Pool,
     request: &mut Request<Body>,
@@ -88,7 +88,7 @@ pub(in crate::backend) async fn attempt(
         .retains_request
         .then(|| RequestCopy::of(request))
         .flatten();
-    // Boxed since it would make the future of every request large.
+    // Boxed, because it would make the future of every request large.
     let outcome = Box::pin(http2::attempt(pool, lines, request, terms)).await;
     if let Some(spare) = spare {
         spare.restore(request);
@@ -96,7 +96,7 @@ pub(in crate::backend) async fn attempt(
     outcome
 }
 
-/// The same over a connection of its own.
+/// Makes the attempt over an HTTP/1.1 connection.
 pub(in crate::backend) async fn in_http1(
     pool: &Pool,
     request: &mut Request<Body>,
@@ -125,7 +125,7 @@ pub(in crate::backend) async fn in_http1(
             Err(ExchangeError::Late) => return AttemptOutcome::TimedOut { sent: true },
         }
     }
-    // Boxed since it is rare and large: it would make the future of every request large.
+    // Boxed, because it is rare and large: it would make the future of every request large.
     Box::pin(attempt_anew(pool, request, terms)).await
 }
 
@@ -159,7 +159,8 @@ async fn attempt_anew(
     }
 }
 
-/// Nobody asked for another protocol, so a catalog that changes to one has not answered (RFC 9110, section 7.8).
+/// Converts an answer into the outcome. The gateway never requests another protocol, so a catalog that changes to
+/// one has not answered (RFC 9110, section 7.8).
 fn answered(
     response: Response<ReceivedBody>,
     connection: Box<Connection>,

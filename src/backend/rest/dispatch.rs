@@ -1,14 +1,16 @@
-//! Getting one request to a catalog and its answer's headers back: which address, over which connection, how often.
+//! Sends one request to a catalog until its answer's headers arrive: to which address, over which connection, how
+//! often.
 //!
 //! What may be sent again is decided here and nowhere else:
 //!
-//! - Of which nothing was written goes to the next address, whatever it is.
-//! - A read whose body is at hand goes on after a reset, or an answer that another address may better: `attempts` in
-//!   all, each further one paid from the budget. (One is free: over a pooled connection that the catalog may have
-//!   closed at that very moment.) An answer with `retry-after` is passed on: the catalog said when to come again.
-//! - A write is never sent twice, nor is a body that streams, nor anything whose answer has begun to reach the caller.
+//! - A request of which nothing was written goes to the next address, whatever the request is.
+//! - A read whose body is in memory is retried after a reset, or after an answer that another address may better:
+//!   `attempts` in all, and each retry is paid from the budget. (One is free: over a pooled connection that the catalog
+//!   may have closed at that very moment.) An answer with `retry-after` is passed on, because the catalog said when to
+//!   retry.
+//! - A write is never sent twice, nor is a body that streams, nor a request whose answer has begun to reach the caller.
 //!
-//! All tries together have the time of one.
+//! All attempts together have the time limit of one.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use crate::config;
 use crate::error::BoxError;
 use crate::metrics;
 
-/// The addresses of a catalog and how often they may be asked.
+/// The addresses of a catalog, and the limits of retries.
 pub(in crate::backend) struct Dispatcher {
     pub(in crate::backend) endpoints: Endpoints,
     attempts: u32,
@@ -42,40 +44,40 @@ pub(in crate::backend) struct Dispatcher {
     metrics: Arc<metrics::Backend>,
 }
 
-/// What a request is, as far as its delivery goes.
+/// The properties of a request that matter for its delivery.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend) struct RequestClass {
-    /// It changes nothing.
+    /// True if it changes nothing.
     pub(in crate::backend) read: bool,
-    /// The time it takes does not grow with the data.
+    /// True if the time it takes does not grow with the data.
     pub(in crate::backend) quick: bool,
-    /// It is the gateway's own.
+    /// True if it is the gateway's own.
     pub(in crate::backend) own: bool,
 }
 
-/// One request on its way.
+/// The attempts of one request.
 struct Attempts<'a> {
     dispatcher: &'a Dispatcher,
-    /// Reads whose body is at hand may be sent again.
+    /// True if the request may be sent again: a read whose body is in memory.
     repeatable: bool,
-    /// The body does not come from the client as it goes, who might be to blame.
+    /// True if the body is in memory. A body that streams may fail because of the client.
     whole: bool,
-    /// The addresses it was at, a bit each.
+    /// The addresses that the request was sent to, a bit each.
     tried: u64,
-    /// Those among them whose answer another one may better.
+    /// The addresses among them whose answer another one may better.
     doubted: u64,
     tries: u32,
-    /// The next try is one more of what was sent already.
+    /// True if the next attempt repeats a request that was already sent.
     again: bool,
-    /// Pooled connections are not to be trusted any more.
+    /// True if pooled connections are no longer trusted.
     fresh_connection: bool,
-    /// The wait before the next try.
+    /// The wait before the next attempt; `None` if there is none.
     wait: Option<Duration>,
-    /// What becomes of it if no try does better. Boxed since it is rare.
+    /// The outcome if no later attempt does better. Boxed, because it is rare.
     so_far: Option<Box<Result<Response<Body>, Failure>>>,
 }
 
-/// Whether it is over, or is sent once more.
+/// The final outcome, or the decision to send the request once more.
 type AttemptResult = ControlFlow<Result<Response<Body>, Failure>>;
 
 impl Dispatcher {
@@ -92,13 +94,13 @@ impl Dispatcher {
         }
     }
 
-    /// Who records the tries of a request with these extensions.
+    /// Returns the recorder of a request's attempts; `None` if its trace is not recorded.
     pub(in crate::backend) fn asked(&self, extensions: &Extensions) -> Option<Box<AttemptSpans>> {
         AttemptSpans::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Tries until there is an answer worth passing on, or nothing more to try. It is `now`, and later when it is over.
-    /// Nothing that matters is left of the request.
+    /// Makes attempts until there is an answer worth passing on, or nothing more to try. `now` must be the current
+    /// time, and is the time of the outcome afterwards. The request's content must not be used afterwards.
     pub(in crate::backend) async fn deliver(
         &self,
         now: &mut Instant,
@@ -194,7 +196,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether the request may be needed once more.
+    /// True if the request may be needed once more.
     fn retains_request(&self) -> bool {
         self.repeatable && (self.tries == 0 || self.has_tries())
     }
@@ -214,7 +216,7 @@ impl<'a> Attempts<'a> {
             endpoints.record_verdict(self.doubted & !(1 << index));
         }
         let response = received(response, flight, now);
-        // 500 may be the catalog's word for a request that it cannot do: asking the same address again tells nothing.
+        // A 500 may mean that the catalog cannot carry out the request: a retry at the same address tells nothing.
         let may_better = verdict != AnswerVerdict::Well
             && !response.headers().contains_key(RETRY_AFTER)
             && (response.status() != StatusCode::INTERNAL_SERVER_ERROR
@@ -281,7 +283,7 @@ impl<'a> Attempts<'a> {
         })
     }
 
-    /// Another address if one serves, else the same ones after a moment.
+    /// Continues at another address if one serves, else at the same ones after a wait.
     fn again(&mut self, so_far: Result<Response<Body>, Failure>) -> AttemptResult {
         self.remember(so_far);
         if !self.dispatcher.endpoints.has_other(self.tried) {
@@ -296,7 +298,7 @@ impl<'a> Attempts<'a> {
         self.tries + 1 < self.dispatcher.attempts
     }
 
-    /// Whether there is one more try, and the budget has it.
+    /// Takes a retry out of the budget. Returns false if no attempt or no budget is left.
     fn withdraw_retry(&self) -> bool {
         let Dispatcher {
             attempts,
@@ -307,7 +309,8 @@ impl<'a> Attempts<'a> {
         self.tries < *attempts && budget.take(endpoints.answers(), coarse_clock::now())
     }
 
-    /// An answer is better than none, and what may have been sent was not unsent by a later try.
+    /// Keeps the better outcome. An answer is better than none. A request that may have been sent is not made unsent by
+    /// a later attempt.
     fn remember(&mut self, outcome: Result<Response<Body>, Failure>) {
         let retains_request = match (self.so_far.as_deref(), &outcome) {
             (Some(Ok(_)), Err(_)) => true,
@@ -319,7 +322,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// What the caller gets when `failure` is the last of it.
+    /// Returns the final outcome if `failure` is the last one.
     fn end(&mut self, failure: Failure) -> Result<Response<Body>, Failure> {
         self.remember(Err(failure));
         self.last()
@@ -337,7 +340,7 @@ fn received(
     flight: InFlightRequest,
     now: Instant,
 ) -> Response<Body> {
-    // Where it was all there, they were never kept.
+    // An answer that arrived whole has been parsed without these headers.
     if !matches!(
         response.body(),
         AnswerSource::Alone(ReceivedBody::Whole(_), _)

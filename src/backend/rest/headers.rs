@@ -1,4 +1,4 @@
-//! Which headers cross the gateway.
+//! Decides which headers cross the gateway.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING,
@@ -8,7 +8,7 @@ use http_body::Body as _;
 
 use crate::body::Body;
 
-/// What a sender may not have removed by naming it in `connection`: the gateway relies on these.
+/// The headers that a sender cannot have removed by naming them in `connection`, because the gateway relies on them.
 const KEPT: [HeaderName; 6] = [
     AUTHORIZATION,
     CONTENT_LENGTH,
@@ -18,10 +18,10 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-/// Takes out of a request or a response what ends at this hop: hop-by-hop headers (RFC 9110, section 7.6.1) and
-/// those that `connection` names, what other proxies said about themselves or would have asked for instead, and the
-/// gateway's own internals.
-/// Of a request, `own` is what the gateway adds: headers that it writes anew go too, context and what passes for one.
+/// Removes the headers of a request or a response that end at this hop: hop-by-hop headers (RFC 9110, section 7.6.1)
+/// and those that `connection` names, the statements and overrides of other proxies, and the gateway's own internals.
+/// For a request, `own` holds the headers that the gateway writes itself: client headers that it replaces are removed,
+/// too, as well as context headers and headers that look like one of these.
 pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders<'_>>) {
     let mut ended = Vec::new();
     for (name, value) in &*headers {
@@ -38,7 +38,7 @@ pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders
             ended.extend(names.filter(|name| !KEPT.contains(name)));
         }
         if *name == TRANSFER_ENCODING {
-            // It was not what the body went by (RFC 9112, section 6.3), and may say otherwise.
+            // The length did not delimit the body (RFC 9112, section 6.3), and may contradict it.
             ended.push(CONTENT_LENGTH);
         }
         ended.push(name.clone());
@@ -48,20 +48,21 @@ pub(in crate::backend) fn strip(headers: &mut HeaderMap, own: Option<&OwnHeaders
     }
 }
 
-/// What the gateway says itself to a catalog.
+/// The headers that the gateway itself sends to a catalog.
 pub(in crate::backend) struct OwnHeaders<'a> {
-    /// Of the headers that carry context.
+    /// The prefix of the headers that carry context.
     pub(in crate::backend) context_prefix: &'a str,
-    /// Sent with every request.
+    /// The headers that are sent with every request.
     pub(in crate::backend) fixed: &'a [(HeaderName, HeaderValue)],
-    /// `forward_headers`: the only ones of a client's that go on, beside those that every request may need.
+    /// `forward_headers`: the only client headers that are forwarded, besides those that every request may need; `None`
+    /// if it is not configured.
     pub(in crate::backend) forwarded: Option<&'a [HeaderName]>,
 }
 
 impl OwnHeaders<'_> {
-    /// Whether a header of this name does not go on beside the gateway's own.
+    /// True if a client's header of this name is not forwarded beside the gateway's own.
     fn replaces(&self, name: &str) -> bool {
-        // Most headers are these, and no configuration may give them another meaning.
+        // Most headers are common ones, and no configuration may give them another meaning.
         if is_common(name) {
             return false;
         }
@@ -76,7 +77,8 @@ impl OwnHeaders<'_> {
             || self.begins_like_one(name) && is_folded(name) && self.passes_for_one(name)
     }
 
-    /// By the first letter: most names share theirs with none.
+    /// True if the name may look like one of the gateway's headers. Checked by the first letter, because most names
+    /// share theirs with none.
     fn begins_like_one(&self, name: &str) -> bool {
         let first = name.as_bytes().first();
         let begins = |own: &str| own.as_bytes().first() == first;
@@ -102,13 +104,13 @@ impl OwnHeaders<'_> {
     }
 }
 
-/// Whether servers that fold names take this one for another.
+/// True if servers that fold names take this name for another one.
 fn is_folded(name: &str) -> bool {
     let keeps = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
     !name.bytes().all(keeps)
 }
 
-/// Whether a header of this name goes on whatever `forward_headers` says: what every request may need.
+/// True if a header of this name is forwarded whatever `forward_headers` says, because every request may need it.
 fn is_common(name: &str) -> bool {
     matches!(
         name,
@@ -128,9 +130,9 @@ fn is_common(name: &str) -> bool {
     )
 }
 
-/// Whether front proxies assert with a header of this name who is calling, from where, or for what: a catalog that
-/// trusts its proxy would believe it of anybody. `deploy/security.md` has the list. By the first letter, since most
-/// names share theirs with none.
+/// True if front proxies use a header of this name to assert who is calling, from where, or for what: a catalog that
+/// trusts its proxy would believe it from any client. `deploy/security.md` has the list. Checked by the first letter,
+/// because most names share theirs with none.
 fn is_asserted(name: &str) -> bool {
     let begins = |all: &[&str]| all.iter().any(|prefix| name.starts_with(prefix));
     match name.as_bytes() {
@@ -150,8 +152,8 @@ fn is_asserted(name: &str) -> bool {
     }
 }
 
-/// How such names go on behind `x-`, by their first letter there: of proxies of clouds, of those that authenticate, of TLS
-/// in front; and context in the contract's own spellings, where this catalog's is another.
+/// Returns how such names continue behind `x-`, by their first letter there: names of cloud proxies, of authenticating
+/// proxies, of TLS proxies; and context in the contract's own spellings, if this catalog's is another.
 fn asserted_behind_x(first: u8) -> &'static [&'static str] {
     match first {
         b'a' => &[
@@ -190,14 +192,14 @@ fn asserted_behind_x(first: u8) -> &'static [&'static str] {
     }
 }
 
-/// What `connection` nearly always says. It names no other header that would be kept.
+/// True for the usual values of `connection`, which name no other header that would be kept.
 fn is_plain(value: &HeaderValue) -> bool {
     let value = value.as_bytes();
     value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
 }
 
-/// Whether a header of this name ends at this hop. By its first letter first: most names share theirs with none of
-/// these.
+/// True if a header of this name ends at this hop. Checked by the first letter first, because most names share theirs
+/// with none of these.
 pub(in crate::backend) fn ends_here(name: &str) -> bool {
     match name.as_bytes() {
         [b'c', ..] => name == "connection",
@@ -211,7 +213,8 @@ pub(in crate::backend) fn ends_here(name: &str) -> bool {
         }
         [b't', ..] => matches!(name, "te" | "trailer" | "transfer-encoding"),
         [b'u', b'p', ..] => name == "upgrade",
-        // Of a request that was checked by its path and method, these would make another one where a catalog obeys them.
+        // A request is checked by its path and method. These headers would make it another request at a catalog that
+        // obeys them.
         [b'x', b'-', b'h', ..] => name.starts_with("x-http-method"),
         [b'x', b'-', b'm', ..] => name == "x-method-override",
         [b'x', b'-', b'o', ..] => name == "x-original-url",

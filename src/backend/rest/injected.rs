@@ -1,7 +1,7 @@
-//! The headers that the gateway adds to a request on its way to a catalog, each in place of any of the request's own.
+//! The headers that the gateway adds to a request on its way to a catalog. Each replaces the request's own.
 //!
-//! Where the gateway itself writes the request they go straight to the wire, past the request's map; for others they
-//! are put into it.
+//! The headers go straight to the wire, past the request's map, if the gateway itself writes the request. Otherwise
+//! they are inserted into the map.
 
 use std::borrow::Cow;
 
@@ -15,17 +15,18 @@ use crate::request::peer::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What a catalog is told besides what the client says. The default is nothing.
+/// The headers that a catalog gets besides the client's. The default adds none.
 #[derive(Clone, Copy, Default)]
 pub(in crate::backend) struct InjectedHeaders<'a> {
     host: Option<&'a HeaderValue>,
     peer: Option<&'a Peer>,
-    /// And what the names of its entries' headers begin with.
+    /// The context, and the prefix of its headers' names.
     context: Option<(&'a Context, &'a str)>,
 }
 
 impl<'a> InjectedHeaders<'a> {
-    /// For whom the gateway asks, and the context: one header an entry, whose name begins with `prefix`.
+    /// Returns the headers about the peer and the context. Each entry of the context is one header, whose name begins
+    /// with `prefix`.
     pub(in crate::backend) fn of(learned: &'a RequestContext, prefix: &'a str) -> Self {
         let context = learned.context.as_ref();
         Self {
@@ -35,7 +36,7 @@ impl<'a> InjectedHeaders<'a> {
         }
     }
 
-    /// The same, and this `host`.
+    /// Returns the same headers and this `host`.
     pub(in crate::backend) fn at(self, host: &'a HeaderValue) -> Self {
         Self {
             host: Some(host),
@@ -43,7 +44,8 @@ impl<'a> InjectedHeaders<'a> {
         }
     }
 
-    /// Whether one of them has this name. By its length first: few are as long as one of these.
+    /// True if one of the headers has this name. Checked by its length first, because few names are as long as one of
+    /// these.
     pub(in crate::backend) fn has(&self, name: &str) -> bool {
         match name.len() {
             4 if name == "host" => self.host.is_some(),
@@ -56,12 +58,12 @@ impl<'a> InjectedHeaders<'a> {
         }
     }
 
-    /// Appends them as HTTP/1.1 spells them.
+    /// Appends the headers as HTTP/1.1 spells them.
     pub(in crate::backend) fn write(&self, out: &mut Vec<u8>) {
         self.each(|name, value| write_header(out, &name, value));
     }
 
-    /// Puts them into `headers`.
+    /// Inserts the headers into `headers`.
     pub(in crate::backend) fn insert_into(&self, headers: &mut HeaderMap) {
         self.each(|name, value| {
             headers.insert(name.into_owned(), value.clone());

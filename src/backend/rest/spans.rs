@@ -1,4 +1,4 @@
-//! The spans of requests to a catalog: one for each try, where the trace is recorded.
+//! The spans of requests to a catalog: one for each attempt, if the trace is recorded.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::request::context::RequestContext;
 use crate::request::origin::Origin;
 use crate::request::span::{Fact, OpenSpan, Role, TraceContext, route};
 
-/// A request whose tries are recorded.
+/// A request whose attempts are recorded.
 #[derive(Clone)]
 pub(in crate::backend) struct AttemptSpans {
     traced: TraceContext,
@@ -21,7 +21,7 @@ pub(in crate::backend) struct AttemptSpans {
     backend: Arc<str>,
 }
 
-/// A try under way. Dropped before its end, it was given up.
+/// The span of an attempt in progress. If it is dropped before its end, the attempt was cancelled.
 pub(in crate::backend) struct AttemptSpan {
     begun: OpenSpan,
     name: String,
@@ -30,7 +30,7 @@ pub(in crate::backend) struct AttemptSpan {
 }
 
 impl AttemptSpans {
-    /// Of a request with these extensions; `None`: nobody records its trace.
+    /// Returns the spans of a request with these extensions; `None` if its trace is not recorded.
     pub(in crate::backend) fn of(
         extensions: &http::Extensions,
         backend: &Arc<str>,
@@ -43,7 +43,8 @@ impl AttemptSpans {
         })
     }
 
-    /// One more try begins at this `host`, after so many; the catalog sees it as its parent.
+    /// Begins the span of an attempt at this `host`, after `before` earlier ones. The catalog sees
+    /// the span as its parent.
     pub(in crate::backend) fn begin(
         &self,
         request: &mut Request<Body>,
@@ -79,7 +80,7 @@ impl AttemptSpans {
     }
 }
 
-/// Which of the catalog's addresses it is at.
+/// Returns the attributes of the address that the attempt goes to.
 fn address(host: &HeaderValue) -> Vec<(&'static str, Fact)> {
     let host = host.to_str().ok();
     let Some(host) = host.and_then(|host| host.parse::<Authority>().ok()) else {
@@ -92,7 +93,7 @@ fn address(host: &HeaderValue) -> Vec<(&'static str, Fact)> {
 }
 
 impl AttemptSpan {
-    /// It came to this.
+    /// Ends the span with the outcome of the attempt.
     pub(in crate::backend) fn end(&mut self, outcome: &AttemptOutcome) {
         let error = match outcome {
             AttemptOutcome::Answered(response) => {
@@ -101,7 +102,7 @@ impl AttemptSpan {
                     "http.response.status_code",
                     Fact::Number(status.as_u16().into()),
                 ));
-                // For who asks, a refusal is a failure, too.
+                // A client span counts a refusal as a failure, too.
                 let failed = status.is_client_error() || status.is_server_error();
                 failed.then(|| Fact::Text(status.as_str().to_owned()))
             }

@@ -17,7 +17,7 @@ use crate::protocol::operation::Operation;
 use crate::request::origin::Origin;
 use crate::request::peer::Peer;
 
-/// Long enough for loopback, short enough to wait for where nothing comes.
+/// A time that is long enough for loopback, and short enough to wait for where nothing comes.
 const SOON: Duration = Duration::from_millis(300);
 
 fn config(uri: &str) -> RestConfig {
@@ -96,13 +96,13 @@ fn kind(outcome: &Result<Response<Body>, Failure>) -> &'static str {
     }
 }
 
-/// An address that refuses connections.
+/// Returns an address that refuses connections.
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-/// An address that neither accepts nor refuses: its queue is full.
+/// Returns an address that neither accepts nor refuses, because its queue is full.
 async fn deaf() -> String {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -116,7 +116,8 @@ async fn deaf() -> String {
     format!("http://{address}")
 }
 
-/// Lets the runtime take in what the sockets have to say: an exchange over a new one comes after all of it.
+/// Lets the runtime process all events of the sockets: an exchange over a new socket comes after all of
+/// them.
 async fn settle() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap())
@@ -238,15 +239,15 @@ async fn a_connection_is_used_again_once_its_answer_was_read() {
     warm(&rest).await;
     drop(rest.send(SOON, write()).await.unwrap());
     warm(&rest).await;
-    // Its reader knows the length and does not ask for more.
+    // The reader knows the length, and does not poll for more.
     let mut response = rest.send(SOON, read()).await.unwrap();
     response.body_mut().frame().await.unwrap().unwrap();
     drop(response);
-    // Nor need it read what came whole with its headers.
+    // An answer that came whole with its headers need not be read.
     drop(rest.send(SOON, read()).await.unwrap());
     drop(rest.send(SOON, read()).await.unwrap());
     assert_eq!(catalog.connections(), 1);
-    // That answer was not read to its end and took its connection along.
+    // That answer was not read to its end, so its connection was closed.
     warm(&rest).await;
     assert_eq!(catalog.connections(), 2);
 }

@@ -1,4 +1,4 @@
-//! Requests that need a token from a token server, and what happens when the catalog refuses it.
+//! Requests that need a token from a token server, and the retry after the catalog refuses the token.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::protocol::operation::Access;
 use crate::request::context::RequestContext;
 
 impl Rest {
-    /// See [`crate::backend::Backend::pass`]. It is `now`, and later when it is over; the response's headers come until
-    /// `deadline`.
+    /// Sends a request, see [`crate::backend::Backend::pass`]. `now` must be the current time, and is the time of the
+    /// outcome afterwards. The response's headers must arrive before `deadline`.
     pub(in crate::backend) async fn pass(
         &self,
         now: &mut Instant,
@@ -23,7 +23,7 @@ impl Rest {
     ) -> Result<Response<Body>, Failure> {
         match self.token(request) {
             None => self.send_within(now, deadline, request).await,
-            // Boxed since it would make the future of every request large.
+            // Boxed, because it would make the future of every request large.
             Some(found) => {
                 let outcome = Box::pin(self.send_with(found, deadline, request)).await;
                 *now = Instant::now();
@@ -37,8 +37,9 @@ impl Rest {
         self.credentials.token(authority, request.headers())
     }
 
-    /// A token that the catalog refuses is forgotten, and a read is sent once more with a new one. A write is not:
-    /// whoever answers 401 should not have acted, and that is not enough to do it twice.
+    /// Sends a request with a token. If the catalog refuses the token, forgets it, and sends a read once more with a
+    /// new one. A write is not repeated: a catalog that answers 401 should not have acted, but that is not certain
+    /// enough to do it twice.
     async fn send_with(
         &self,
         found: TokenLookup,
@@ -85,7 +86,7 @@ async fn come(found: TokenLookup, limit: Duration) -> Result<IssuedToken, Failur
     }
 }
 
-/// A second request like this one, when its body is in memory.
+/// Copies a request; `None` if its body is not in memory.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().copy()?);
     *copy.method_mut() = request.method().clone();

@@ -1,4 +1,4 @@
-//! Opening one connection: name, TCP, TLS, within one time limit.
+//! Opens one connection: name lookup, TCP and TLS, within one time limit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,10 +22,10 @@ use tokio_rustls::client::TlsStream;
 use crate::error::BoxError;
 use crate::util::write_coalesced;
 
-/// How long one address of a name is asked alone.
+/// The time for which one address of a name is tried alone.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Where and how to connect.
+/// The target and the settings of new connections.
 pub(in crate::backend) struct Dialer {
     host: String,
     port: u16,
@@ -40,7 +40,7 @@ pub(in crate::backend) enum Io {
 }
 
 impl Dialer {
-    /// For the authority of `uri`; `tls` is used when its scheme is `https`.
+    /// Builds a dialer for the authority of `uri`. `tls` is used if the scheme is `https`.
     pub(in crate::backend) fn new(
         uri: &Uri,
         tls: Option<&Arc<ClientConfig>>,
@@ -69,7 +69,7 @@ impl Dialer {
         })
     }
 
-    /// Connects, and says whether HTTP/2 is to be spoken: over TLS the catalog chose, otherwise it was known
+    /// Connects, and returns true if HTTP/2 must be used: over TLS the catalog chose, otherwise it was known
     /// beforehand.
     pub(in crate::backend) async fn dial_either(&self) -> Result<(Io, bool), BoxError> {
         let io = self.dial().await?;
@@ -80,7 +80,7 @@ impl Dialer {
         Ok((io, http2))
     }
 
-    /// Connects. Whatever fails here, no byte of a request has been sent.
+    /// Connects. If this fails, no byte of a request has been sent.
     pub(in crate::backend) async fn dial(&self) -> Result<Io, BoxError> {
         match tokio::time::timeout(self.timeout, self.open()).await {
             Ok(opened) => opened.map_err(Into::into),
@@ -102,8 +102,8 @@ impl Dialer {
     }
 }
 
-/// Connects to the first of a name's addresses that answers. One that says nothing would take all the time that there
-/// is from the others: the next is asked beside it after a moment (RFC 8305, section 5).
+/// Connects to the first of a name's addresses that answers. A silent address would use up the whole time limit, so
+/// the next one is tried beside it after a moment (RFC 8305, section 5).
 async fn reach(mut addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
     let mut asked = FuturesUnordered::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -198,7 +198,7 @@ mod tests {
         socket.bind(any).unwrap();
         let full = socket.listen(0).unwrap();
         let silent = full.local_addr().unwrap();
-        // Once nobody is taken off its hands, it answers no more.
+        // The address is silent once its queue of connections is full.
         let short = Duration::from_millis(200);
         let mut crowd = Vec::new();
         while let Ok(connected) = timeout(short, TcpStream::connect(silent)).await {
@@ -210,7 +210,7 @@ mod tests {
 
         for before in [vec![], vec![closed], vec![silent], vec![silent, closed]] {
             let all = before.iter().copied().chain([good]);
-            // What an address that is silent may take in all.
+            // A silent address may delay the connection by this much in all.
             let reached = timeout(Duration::from_secs(2), reach(all)).await;
             let reached = reached.unwrap_or_else(|_| panic!("{before:?} took all the time"));
             assert_eq!(reached.unwrap().peer_addr().unwrap(), good, "{before:?}");

@@ -1,14 +1,14 @@
 //! One HTTP/1.1 connection to a catalog, driven by the task that uses it.
 //!
-//! Most exchanges are [`plain`]: the task writes the request and reads the answer. For all others hyper takes over, and
-//! gives the connection back when the answer is over. Its connection future is not spawned: whoever exchanges a request
-//! polls it, and so does whoever reads the response. No second task wakes for a request, and an abandoned request
-//! closes its connection at once. While nobody uses the connection nobody polls it; [`Connection::is_usable`] looks
-//! before it is used again.
+//! Most exchanges are plain (see [`http1`]): the task writes the request and reads the answer itself. For all others
+//! hyper takes over, and gives the connection back when the answer has ended. Its connection future is not spawned: the
+//! task that exchanges a request polls it, and so does the task that reads the response. No second task wakes for a
+//! request, and an abandoned request closes its connection at once. An idle connection is not polled;
+//! [`Connection::is_usable`] checks it before it is used again.
 //!
-//! Wakers: the connection is polled with that of a [`DriverWaker`], and hyper only when it rang: what nobody called has
-//! nothing to do. The channels between hyper's halves are polled with one that does nothing, since the driver is always
-//! polled in the same breath.
+//! Wakers: the connection is polled with the waker of a [`DriverWaker`], and hyper is polled only after that waker was
+//! called, because otherwise it has nothing to do. The channels between hyper's halves are polled with a waker that
+//! does nothing, because the driver is always polled right after them.
 
 mod direct;
 mod streamed;
@@ -43,11 +43,12 @@ use crate::error::BoxError;
 use crate::http1::HeaderCache;
 pub(in crate::backend) use streamed::{PoolHandle, body};
 
-/// Read ahead of an answer, and held of a request that the catalog does not take, at most.
+/// The largest number of bytes that are read ahead of an answer, and that are held of a request that the catalog does
+/// not take.
 const READ_AHEAD: usize = 256 << 10;
 const _: () = assert!(http1::LONGEST_HEAD < READ_AHEAD);
 
-/// So many answers one after the other that were not plain: then hyper stays.
+/// The number of consecutive answers that were not plain after which hyper keeps the connection.
 const OTHERS: u8 = 3;
 
 /// One connection. It serves one request at a time.
@@ -55,45 +56,45 @@ pub(in crate::backend) struct Connection {
     speaker: Http1Driver,
     bell: DriverWaker,
     patience: DeadlineTimer,
-    /// What its answers begin with.
+    /// The headers of its last answer, parsed.
     fields: HeaderCache,
-    /// Answers since the last plain one.
+    /// The number of answers since the last plain one.
     others: u8,
 }
 
-/// Who reads and writes.
+/// The reader and writer of a connection.
 enum Http1Driver {
-    /// The task that uses it.
+    /// The task that uses the connection.
     Own(Io),
     /// hyper.
     Hyper {
         sender: SendRequest<Body>,
         driver: Box<hyper_http1::Connection<Rewind, Body>>,
     },
-    /// Nobody any more.
+    /// The connection has ended.
     Gone,
 }
 
 /// The body of an answer.
 pub(in crate::backend) enum ReceivedBody {
-    /// All of it, in memory.
+    /// The whole body, in memory.
     Whole(Bytes),
-    /// The way to it.
+    /// A body that is still to be read.
     Streaming(Incoming),
 }
 
-/// Why an exchange gave no response.
+/// The reason why an exchange gave no response.
 pub(in crate::backend) enum ExchangeError {
-    /// Nothing was written; the request is where it was.
+    /// Nothing was written; the request is unchanged.
     Unsent(BoxError),
-    /// Some of it may have been.
+    /// Some of the request may have been written.
     Lost(BoxError),
-    /// There was none in time.
+    /// No response arrived in time.
     Late,
 }
 
 impl Connection {
-    /// Speaks HTTP over `io`. Nothing is sent yet.
+    /// Returns an HTTP connection over `io`. Sends nothing yet.
     pub(in crate::backend) fn open(io: Io) -> Self {
         Self {
             speaker: Http1Driver::Own(io),
@@ -104,9 +105,10 @@ impl Connection {
         }
     }
 
-    /// Whether a request may be sent: the last one is over, and the catalog has not hung up as far as is known.
+    /// True if a request may be sent: the last one is over, and the catalog has not closed the connection, as far as is
+    /// known.
     pub(in crate::backend) fn is_usable(&mut self) -> bool {
-        // However much this task has read already: to one that has read its share, every connection looks silent.
+        // A task that has used up its read budget would find every connection silent.
         let looking = unconstrained(poll_fn(|_| Poll::Ready(self.is_quiet())));
         looking.now_or_never() == Some(true)
     }
@@ -123,9 +125,9 @@ impl Connection {
         }
     }
 
-    /// Sends `request` with what is `added` to it and waits for the response's headers until `deadline`. `keeps`: the
-    /// request may be sent again afterwards, if its body is in memory; otherwise nothing that matters is left of it,
-    /// unless it is unsent.
+    /// Sends `request` with the headers in `added`, and waits for the response's headers until `deadline`. With
+    /// `keeps`, the request may be sent again afterwards, if its body is in memory. Otherwise its content must not be
+    /// used afterwards, unless it is unsent.
     pub(in crate::backend) async fn exchange(
         &mut self,
         request: &mut Request<Body>,
@@ -146,12 +148,13 @@ impl Connection {
                 }
             }
         }
-        // Boxed since it would make the future of every request large.
+        // Boxed, because it would make the future of every request large.
         added.insert_into(request.headers_mut());
         Box::pin(self.exchange_by_hyper(request, keeps, read, deadline)).await
     }
 
-    /// `read`: the request was written, and this came since.
+    /// Exchanges a request through hyper. `read` holds the bytes that have come since the request was written; `None`
+    /// if it was not written.
     async fn exchange_by_hyper(
         &mut self,
         request: &mut Request<Body>,
@@ -203,7 +206,8 @@ impl Connection {
         }
     }
 
-    /// From here on hyper speaks. Who has sent a request already tells it once the answer's head has come.
+    /// Hands the connection over to hyper. If the request was already written, returns the signal to set once the
+    /// answer's head has arrived.
     async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<Option<AnswerSignal>> {
         let io = match replace(&mut self.speaker, Http1Driver::Gone) {
             Http1Driver::Own(io) => io,
@@ -227,7 +231,7 @@ impl Connection {
         Ok(answered)
     }
 
-    /// The answer that hyper brought is over: it need not speak any longer.
+    /// Takes the connection back from hyper after an answer, unless hyper keeps it.
     fn take_back(&mut self) {
         if self.others >= OTHERS {
             return;
@@ -245,7 +249,7 @@ impl Connection {
         };
     }
 
-    /// Reads from the body of a response that hyper brought.
+    /// Reads from the body of a response that came through hyper.
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -271,17 +275,18 @@ impl Connection {
                 .poll(&mut Context::from_waker(self.bell.waker()))
                 .is_ready()
         {
-            // Its error reaches whoever waits for the response; dropping it hands back a request it never took.
+            // The error reaches the task that waits for the response. Dropping the driver hands back a request that it
+            // never took.
             self.speaker = Http1Driver::Gone;
         }
     }
 }
 
-/// There was no answer in time.
+/// The error for an answer that did not come in time.
 struct AnswerTimeout;
 
 pin_project! {
-    /// A request on its way over a connection, with hyper. Not an `async fn`, which would hold the request twice.
+    /// A request on its way through hyper. Not an `async fn`, which would hold the request twice.
     struct Exchange<'a, F> {
         #[pin]
         response: F,
@@ -314,7 +319,7 @@ where
 }
 
 impl ExchangeError {
-    /// What is known of it.
+    /// Returns the cause.
     pub(in crate::backend) fn into_cause(self) -> BoxError {
         match self {
             Self::Unsent(cause) | Self::Lost(cause) => cause,

@@ -1,9 +1,8 @@
-//! How long an answer is waited for.
+//! The time limit for a connection's answers.
 //!
-//! A timer for each request costs more than it looks like: it is put into a list that threads share and taken out
-//! again, and nearly none ever goes off. A connection keeps one instead. It is set for a request that was sent a while
-//! ago, goes off too early for the present one, and is then set for that: once in a time limit rather than for each
-//! request.
+//! A timer for each request is expensive: it is inserted into a list that threads share and removed again, and nearly
+//! none ever fires. So a connection keeps one timer. It was set for an earlier request, fires too early for the
+//! present one, and is then set for that: once in a time limit rather than for each request.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -15,9 +14,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(in crate::backend) struct DeadlineTimer(Option<Pin<Box<Sleep>>>);
 
 impl DeadlineTimer {
-    /// Whether `deadline` is over; if not, `waker` is called when it is, or before.
+    /// True if `deadline` has passed. If not, `waker` is called when it passes, or before.
     ///
-    /// The same waker every time: who called it is not looked at as long as the timer is set.
+    /// The waker must be the same every time, because it is not replaced while the timer is set.
     pub(in crate::backend) fn is_over(&mut self, deadline: Instant, waker: &Waker) -> bool {
         let timer = match &mut self.0 {
             Some(timer) if timer.is_elapsed() => {
@@ -70,7 +69,7 @@ mod tests {
         let mut patience = DeadlineTimer::default();
         assert!(!patience.is_over(at(10), &waker));
         sleep(Duration::from_secs(4)).await;
-        // The next request: the timer goes off too early for it, and is set for it.
+        // For the next request the timer fires too early, and is set again.
         assert!(!patience.is_over(at(14), &waker));
         sleep(Duration::from_secs(7)).await;
         assert_eq!(woken.0.swap(0, Ordering::Relaxed), 1);
@@ -78,7 +77,7 @@ mod tests {
         sleep(Duration::from_secs(4)).await;
         assert_eq!(woken.0.swap(0, Ordering::Relaxed), 1);
         assert!(patience.is_over(at(14), &waker));
-        // One with less time, and one after a pause.
+        // These are a request with less time, and one after a pause.
         assert!(!patience.is_over(at(30), &waker));
         assert!(!patience.is_over(at(20), &waker));
         sleep(Duration::from_secs(6)).await;

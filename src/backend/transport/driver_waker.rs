@@ -1,7 +1,7 @@
-//! Tells whoever drives a connection whether there is anything to do on it.
+//! Tells the task that drives a connection whether there is anything to do on it.
 //!
-//! hyper's two halves wake each other through the waker that the connection is polled with, also where they are polled
-//! in the same breath. With the task's own waker each of that would run the whole task once more. So a connection is
+//! hyper's two halves wake each other through the waker that the connection is polled with, even if they are polled
+//! together. With the task's own waker, each of these wakes would run the whole task once more. So a connection is
 //! polled with a waker of its own: it remembers that it was called, and wakes the task only while the task waits.
 
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use futures_util::task::AtomicWaker;
 pub(in crate::backend) struct DriverWaker {
     rung: Arc<WokenFlag>,
     waker: Waker,
-    /// A task may wait.
+    /// True if a task may be waiting.
     awaited: bool,
 }
 
 struct WokenFlag {
     since_last: AtomicBool,
-    /// Only while it waits.
+    /// The waker of the task, only while it waits.
     task: AtomicWaker,
 }
 
 impl DriverWaker {
-    /// WokenFlag: what was never polled must be.
+    /// Returns a waker that counts as called, because the connection was never polled.
     pub(in crate::backend) fn new() -> Self {
         let rung = Arc::new(WokenFlag {
             since_last: AtomicBool::new(true),
@@ -38,32 +38,32 @@ impl DriverWaker {
         }
     }
 
-    /// What the connection is to be polled with.
+    /// Returns the waker that the connection must be polled with.
     pub(in crate::backend) fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// Whether it rang since this was asked the last time.
+    /// True if it was called since the last check.
     pub(in crate::backend) fn rang(&self) -> bool {
         let since_last = &self.rung.since_last;
-        // To look costs less than to change it.
+        // A load costs less than a swap.
         since_last.load(Ordering::Acquire) && since_last.swap(false, Ordering::AcqRel)
     }
 
-    /// There is something to do.
+    /// Notes that there is something to do.
     pub(in crate::backend) fn ring(&self) {
         self.rung.since_last.store(true, Ordering::Release);
     }
 
-    /// Wakes nobody until somebody waits.
+    /// Stops waking the task until it waits again.
     pub(in crate::backend) fn hush(&mut self) {
-        // Whoever rang has taken the waker with it.
+        // A call since then has already taken the task's waker.
         if std::mem::take(&mut self.awaited) && !self.rung.since_last.load(Ordering::Acquire) {
             self.rung.task.take();
         }
     }
 
-    /// Has the task wait for the next time it rings.
+    /// Makes the task wait for the next call.
     pub(in crate::backend) fn wait(&mut self, cx: &mut Context<'_>) {
         if self.rung.since_last.load(Ordering::Acquire) {
             return cx.waker().wake_by_ref();

@@ -1,7 +1,7 @@
-//! HTTP/1.1 as nearly every request to a catalog speaks it: a request that is in memory, and an answer that comes in
-//! one piece and says how long it is.
+//! The HTTP/1.1 fast path of nearly every request to a catalog: a request that is in memory, and an answer that comes
+//! in one piece and states its length.
 //!
-//! What is anything else is left to hyper: requests are told by [`is_plain`], answers by [`read`]. See
+//! hyper handles all other messages. [`is_plain`] recognizes such requests, and [`read`] such answers. See
 //! [`crate::http1`].
 
 mod answer;
@@ -16,13 +16,13 @@ use crate::body::Body;
 use crate::http1::{affects_framing, write_header, write_number};
 pub(super) use answer::{ParsedAnswer, read};
 
-/// The longest body of a request, in bytes: what the system takes at once.
+/// The longest body of a request, in bytes: as much as the system takes at once.
 const LONGEST: u64 = 16 << 10;
-/// The longest head of a request, in bytes. Where hyper takes over it writes the request once more, and what it writes
-/// after it has flushed a head that is too long for it to hold back would reach the catalog.
+/// The longest head of a request, in bytes. If hyper takes over, it writes the request once more. It would flush a
+/// longer head before all of it is written, and the rest would reach the catalog.
 pub(in crate::backend) const LONGEST_HEAD: usize = 128 << 10;
 
-/// Whether `request` can be written by [`write_head`], as far as its headers allow.
+/// True if [`write_head`] can write `request`, as far as its headers allow.
 pub(in crate::backend) fn is_plain(request: &Request<Body>) -> bool {
     let body = request.body();
     let length = body.size_hint().exact();
@@ -34,8 +34,8 @@ pub(in crate::backend) fn is_plain(request: &Request<Body>) -> bool {
         )
 }
 
-/// Appends `request`, but for its body, with what is `added` to it. `false`: it must be written by others, and what
-/// `out` holds is worth nothing.
+/// Appends `request` without its body, with the headers in `added`. Returns false if hyper must write the request;
+/// `out` is then useless.
 pub(in crate::backend) fn write_head(
     out: &mut Vec<u8>,
     request: &Request<Body>,
@@ -51,7 +51,7 @@ pub(in crate::backend) fn write_head(
         if affects_framing(name.as_str()) {
             return false;
         }
-        // Of the length, what is sent is what counts, and it is said once.
+        // The length of the body that is sent counts, and it is written once.
         if *name != CONTENT_LENGTH && !added.has(name.as_str()) {
             write_header(out, name, value);
         }

@@ -3,8 +3,8 @@
 //! Over `https` the catalog chooses (ALPN), and may choose HTTP/1.1; over `http` it is known beforehand. Each request
 //! is driven by the task that sends it; only the frames of a connection move in a task of their own.
 //!
-//! Of a request that the catalog says it did not act on, no more is known than of one that was never sent (RFC 9113,
-//! section 8.7), so it is sent again.
+//! A request that the catalog says it did not process counts as one that was never sent (RFC 9113, section 8.7), so it
+//! is sent again.
 
 mod exchange;
 mod inflow;
@@ -32,7 +32,7 @@ use exchange::{StreamError, exchange};
 pub(in crate::backend) use inflow::RecvBody;
 use line::{Http2Connection, StreamPermit};
 
-/// How often a request is sent that the catalog does not look at, since its connections are closing.
+/// The number of times that a request is sent if the catalog does not process it, because its connections are closing.
 const UNPROCESSED: u32 = 3;
 
 /// The HTTP/2 connections to one base address.
@@ -42,35 +42,35 @@ pub(in crate::backend) struct Http2Pool {
     dialer: Arc<Dialer>,
     idle_timeout: Duration,
     state: Mutex<State>,
-    /// The catalog was offered HTTP/2 and chose HTTP/1.1.
+    /// True if the catalog was offered HTTP/2 and chose HTTP/1.1.
     declined: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Filled in this order, so that the last ones fall idle.
+    /// The open connections. They are filled in this order, so that the last ones become idle.
     lines: Vec<Arc<Http2Connection>>,
     dialing: Option<WeakShared<Dialing>>,
-    /// One that turned out to be for HTTP/1.1.
+    /// A connection that turned out to be for HTTP/1.1.
     other: Option<Arc<Mutex<Option<Io>>>>,
 }
 
-/// A connection that is being opened, for all who wait for one.
+/// A connection that is being opened, for all requests that wait for one.
 type Dialing = Pin<Box<dyn Future<Output = Result<DialOutcome, DialError>> + Send>>;
 
 #[derive(Clone)]
 enum DialOutcome {
     Line(Arc<Http2Connection>),
-    /// One for HTTP/1.1, for the first who takes it.
+    /// A connection for HTTP/1.1, for the first request that takes it.
     Other(Arc<Mutex<Option<Io>>>),
 }
 
-/// Why there is no connection, for all who waited for it.
+/// The reason why there is no connection, for all requests that waited for it.
 #[derive(Clone, Debug)]
 struct DialError(Arc<BoxError>);
 
 impl Http2Pool {
-    /// Connections that `dialer` opens; nothing is contacted.
+    /// Returns a pool of connections that `dialer` opens. Contacts no server.
     pub(in crate::backend) fn new(
         scheme: Scheme,
         authority: Authority,
@@ -87,7 +87,7 @@ impl Http2Pool {
         }
     }
 
-    /// One more of the kind, without any connection.
+    /// Returns another pool with the same settings, without connections.
     pub(in crate::backend) fn another(&self) -> Self {
         let dialer = Arc::clone(&self.dialer);
         Self::new(
@@ -98,8 +98,8 @@ impl Http2Pool {
         )
     }
 
-    /// A place in an HTTP/2 connection; `None`: the catalog speaks HTTP/1.1. `fresh_connection`: not in a connection that was open
-    /// before.
+    /// Takes a place in an HTTP/2 connection; `None` if the catalog speaks HTTP/1.1. With `fresh_connection`, not in a
+    /// connection that was open before.
     async fn slot(&self, fresh_connection: bool) -> Result<Option<StreamPermit>, BoxError> {
         if fresh_connection {
             self.lock().lines.clear();
@@ -126,13 +126,13 @@ impl Http2Pool {
         }
     }
 
-    /// Whether the catalog chose HTTP/1.1 when it was asked last.
+    /// True if the catalog chose HTTP/1.1 the last time.
     fn has_declined(&self) -> bool {
         self.declined.load(Ordering::Relaxed)
     }
 
-    /// A connection for HTTP/1.1. An error, too, where the catalog has changed its mind: then the next request is sent
-    /// in HTTP/2.
+    /// Opens a connection for HTTP/1.1. Fails also if the catalog now chooses HTTP/2: the next request is then sent in
+    /// HTTP/2.
     pub(in crate::backend) async fn alone(&self) -> Result<Io, BoxError> {
         if let Some(io) = self.lock().other.take().and_then(|io| taken(&io)) {
             return Ok(io);
@@ -147,7 +147,7 @@ impl Http2Pool {
         }
     }
 
-    /// Closes what has been idle for too long or takes no more requests.
+    /// Closes connections that have been idle for too long, or that take no more requests.
     pub(in crate::backend) fn reap(&self) {
         let timeout = self.idle_timeout;
         let retains_request =
@@ -179,7 +179,7 @@ impl State {
         slot
     }
 
-    /// Keeps what was opened; whoever needs another one opens it.
+    /// Keeps the connection that was opened. A request that needs another one opens it.
     fn settle(&mut self, dialing: &Shared<Dialing>, dialed: &Result<DialOutcome, DialError>) {
         let kept = self.dialing.as_ref().and_then(WeakShared::upgrade);
         if !kept.is_some_and(|kept| kept.ptr_eq(dialing)) {
@@ -209,8 +209,8 @@ fn taken(io: &Mutex<Option<Io>>) -> Option<Io> {
     io.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Sends `request`, in HTTP/1.1 if the catalog chooses so, and waits for the answer's headers. Nothing is left of the
-/// request, unless it is unsent.
+/// Sends `request`, in HTTP/1.1 if the catalog chooses so, and waits for the answer's headers. The request's content
+/// must not be used afterwards, unless it is unsent.
 pub(in crate::backend) async fn attempt(
     pool: &Pool,
     lines: &Http2Pool,

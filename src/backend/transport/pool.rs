@@ -1,6 +1,6 @@
-//! How an address of a catalog is reached: the idle connections to it, the most recently used first, and new ones.
+//! The connections to one address of a catalog: idle ones, the most recently used first, and new ones.
 //!
-//! A connection is kept for the worker that opened it, since that is the one that is woken by it.
+//! A connection is kept for the worker that opened it, because the connection wakes that worker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,21 +23,21 @@ use crate::util::worker;
 pub(in crate::backend) struct Pool {
     /// The value of `host`.
     pub(in crate::backend) host: HeaderValue,
-    /// The base address's path without a closing slash; often empty.
+    /// The path of the base address without a closing slash; often empty.
     prefix: String,
     dialer: Arc<Dialer>,
-    /// One for each worker, where HTTP/2 is spoken.
+    /// One pool for each worker; `None` if HTTP/2 is not used.
     multiplexed: Option<Box<[Http2Pool]>>,
-    /// One for each worker, if there are to be so many connections.
+    /// The idle connections of each worker; fewer shelves if `max_idle` is less than the number of workers.
     shelves: Box<[WorkerIdle]>,
     idle_timeout: Duration,
 }
 
-/// Idle connections of one worker.
-// No two workers write to the same line of the processors' caches.
+/// The idle connections of one worker.
+// The alignment keeps two workers from writing to the same line of the processors' caches.
 #[repr(align(128))]
 struct WorkerIdle {
-    /// The most recently used at the back.
+    /// The connections, the most recently used at the back.
     idle: Mutex<VecDeque<Idle>>,
     max: usize,
 }
@@ -48,7 +48,7 @@ struct Idle {
 }
 
 impl Pool {
-    /// The address `uri`; nothing is contacted.
+    /// Builds the pool for the address `uri`. Contacts no server.
     pub(in crate::backend) fn new(
         uri: &Uri,
         tls: Option<&Arc<ClientConfig>>,
@@ -56,7 +56,7 @@ impl Pool {
         http2: bool,
     ) -> Result<Self, BoxError> {
         let authority = uri.authority().ok_or("a base address needs a host")?;
-        // User information is no part of `host` (RFC 9110, section 7.2).
+        // User information is not part of `host` (RFC 9110, section 7.2).
         let host = authority.as_str();
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         let dialer = Arc::new(Dialer::new(uri, tls, pool.connect_timeout)?);
@@ -78,8 +78,8 @@ impl Pool {
         })
     }
 
-    /// Makes `request` one for this address. `path` is what it was for before it was at any where that is another; it
-    /// is filled in when needed.
+    /// Sets the request's URI for this address. `path` keeps the original path once the URI must change; it is filled
+    /// in when needed.
     pub(in crate::backend) fn address(
         &self,
         request: &mut Request<Body>,
@@ -104,7 +104,7 @@ impl Pool {
         Ok(Uri::from(path))
     }
 
-    /// An idle connection that the catalog has not closed, as far as is known at `now`.
+    /// Takes an idle connection that the catalog has not closed, as far as is known at `now`.
     pub(in crate::backend) fn take_idle(&self, now: Instant) -> Option<Box<Connection>> {
         loop {
             let Idle {
@@ -117,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(in crate::backend) async fn connect(&self) -> Result<Box<Connection>, BoxError> {
         let io = match self.multiplexed() {
             None => self.dialer.dial().await?,
@@ -126,7 +126,7 @@ impl Pool {
         Ok(Box::new(Connection::open(io)))
     }
 
-    /// Closes what has been idle for too long or was closed by the catalog.
+    /// Closes connections that have been idle for too long, or that the catalog has closed.
     pub(in crate::backend) fn reap(&self) {
         for lines in self.multiplexed.iter().flatten() {
             lines.reap();
@@ -140,7 +140,7 @@ impl Pool {
         }
     }
 
-    /// Takes back a connection whose answer is over `since` this moment.
+    /// Takes back a connection whose answer ended at `since`.
     pub(in crate::backend) fn give_back(&self, connection: Box<Connection>, since: Instant) {
         let shelf = self.shelf();
         let mut idle = shelf.lock();
@@ -156,19 +156,19 @@ impl Pool {
         drop(surplus);
     }
 
-    /// This worker's HTTP/2 connections, where that is spoken.
+    /// Returns this worker's HTTP/2 connections; `None` if HTTP/2 is not used.
     pub(in crate::backend) fn multiplexed(&self) -> Option<&Http2Pool> {
         let all = self.multiplexed.as_deref()?;
         all.get(worker::index() % all.len())
     }
 
-    /// This worker's.
+    /// Returns this worker's shelf.
     fn shelf(&self) -> &WorkerIdle {
         &self.shelves[worker::index() % self.shelves.len()]
     }
 }
 
-/// Whether `uri` is a path, with or without a query, and nothing else.
+/// True if `uri` is only a path, with or without a query.
 fn is_path(uri: &Uri) -> bool {
     uri.scheme().is_none() && uri.authority().is_none() && uri.path_and_query().is_some()
 }
@@ -179,7 +179,7 @@ impl WorkerIdle {
     }
 }
 
-/// At least one, and with room for `max_idle` connections in all.
+/// Builds the workers' shelves: at least one, with room for `max_idle` connections in all.
 fn shelves(max_idle: usize, workers: usize) -> Box<[WorkerIdle]> {
     let count = workers.min(max_idle).max(1);
     let shelf = |index| WorkerIdle {
@@ -228,7 +228,7 @@ mod tests {
         let config = crate::config::RestConfig::new(uri);
         let pool = Pool::new(&config.uri, None, &config.pool, false).unwrap();
         let mut ends = Vec::new();
-        // More than a task may read from before it lets others run.
+        // This is more than a task may read before it must let others run.
         for _ in 0..200 {
             let connection = pool.connect().await.unwrap();
             pool.give_back(connection, Instant::now());

@@ -1,11 +1,11 @@
-//! What a request is made of once more, where whoever sends it takes it apart.
+//! Copies a request, for senders that consume it.
 
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::body::Body;
 
-/// All of a request. Without an index of its headers, which would cost every request more than the few
-/// that are sent again are worth.
+/// All parts of a request. It has no index of the headers, which would cost every request more than it
+/// saves for the few that are sent again.
 pub(in crate::backend) struct RequestCopy {
     method: Method,
     uri: Uri,
@@ -14,7 +14,7 @@ pub(in crate::backend) struct RequestCopy {
 }
 
 impl RequestCopy {
-    /// `None` when its body is not in memory.
+    /// Copies a request; `None` if its body is not in memory.
     pub(in crate::backend) fn of(request: &Request<Body>) -> Option<Self> {
         let headers = request.headers().iter();
         Some(Self {
@@ -27,7 +27,7 @@ impl RequestCopy {
         })
     }
 
-    /// Makes it.
+    /// Puts the copy into `request`.
     pub(in crate::backend) fn restore(self, request: &mut Request<Body>) {
         *request = Request::new(self.body);
         *request.method_mut() = self.method;

@@ -1,13 +1,14 @@
-//! Lets hyper take over a connection in the middle of an exchange, as though it had had it from the beginning.
+//! Lets hyper take over a connection in the middle of an exchange, as if it had used it from the beginning.
 //!
-//! What it writes first was written already and goes nowhere; what it then reads first is what was read already.
+//! The first bytes that hyper writes were already written, and are discarded. The first bytes that it reads are those
+//! that were already read.
 //!
-//! Which of its writes are the request is told from its first flush, an order that hyper does not promise. So whatever
-//! it writes between that flush and the head of the answer fails: it may be a part of the request, which the catalog
-//! would take for the next one. The connection ends then, and the request counts as lost.
+//! The first flush of hyper marks the end of the request. hyper does not promise this order. So every write between
+//! that flush and the head of the answer fails: it may be a part of the request, which the catalog would take for the
+//! next one. The connection then ends, and the request counts as lost.
 //!
-//! To hyper a write that fails is the end of the exchange. A catalog that refuses what it is being sent says so and hangs
-//! up without having read the rest: so a write that fails only waits, and reading tells whether there was an answer.
+//! A failed write is the end of the exchange for hyper. But a catalog that refuses a request answers, and closes the
+//! connection without reading the rest. So a failed write only waits, and reading tells whether there was an answer.
 
 use std::io;
 use std::pin::Pin;
@@ -24,42 +25,42 @@ use crate::backend::transport::connect::Io;
 pub(in crate::backend) struct Rewind {
     io: Io,
     stage: ReplayStage,
-    /// What was read already.
+    /// The bytes that were already read.
     read: Bytes,
-    /// Nothing is on its way out.
+    /// True if no written bytes wait for a flush.
     flushed: bool,
-    /// Nothing more can be written.
+    /// True if nothing more can be written.
     hung_up: bool,
-    /// The head of the answer has come.
+    /// The signal that the head of the answer has arrived.
     answered: AnswerSignal,
 }
 
-/// Says that the head of the answer has come: from then on what hyper writes is another request.
+/// The signal that the head of the answer has arrived: from then on, hyper's writes belong to another request.
 #[derive(Clone, Default)]
 pub(in crate::backend) struct AnswerSignal(Arc<AtomicBool>);
 
-/// How far hyper has come with what was written already.
+/// hyper's progress in writing the request that was already written.
 #[derive(PartialEq, Eq)]
 enum ReplayStage {
-    /// It has not begun: it would take an answer for one that nobody asked for.
+    /// hyper has not begun. It must not read yet: it would take the answer for one to no request.
     Before,
-    /// It writes it.
+    /// hyper is writing the request.
     Within,
-    /// It has, and has nothing to write before the answer's head has come.
+    /// hyper has written it. Nothing may be written before the answer's head has arrived.
     Waiting,
-    /// The answer's head has come, or there was nothing.
+    /// The answer's head has arrived, or there was nothing to repeat.
     After,
 }
 
 impl AnswerSignal {
-    /// The head of the answer has come.
+    /// Signals that the head of the answer has arrived.
     pub(in crate::backend) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 impl Rewind {
-    /// Nothing was written or read.
+    /// Returns a connection on which nothing was written or read.
     pub(in crate::backend) fn fresh(io: Io) -> Self {
         Self {
             io,
@@ -71,7 +72,8 @@ impl Rewind {
         }
     }
 
-    /// The request that will be written first was written; `read` came since. To be told of the answer.
+    /// Returns a connection on which the first request was already written, and `read` has come since. Also returns the
+    /// signal to set once the answer's head has arrived.
     pub(in crate::backend) fn of(io: Io, read: Bytes) -> (Self, AnswerSignal) {
         let replay = Self {
             stage: ReplayStage::Before,
@@ -82,7 +84,7 @@ impl Rewind {
         (replay, answered)
     }
 
-    /// The connection, if nothing of it is left in here.
+    /// Returns the connection, if no bytes of it are left here.
     pub(in crate::backend) fn into_io(mut self) -> Option<Io> {
         self.see_answer();
         let over = self.stage == ReplayStage::After && self.read.is_empty() && self.flushed;
@@ -95,7 +97,7 @@ impl Rewind {
         }
     }
 
-    /// Whether what is written now was written already and goes nowhere; an error if it may go nowhere at all.
+    /// True if these bytes were already written and are discarded. Fails if they must not be written at all.
     fn was_written(&mut self) -> io::Result<bool> {
         self.see_answer();
         match self.stage {
@@ -110,7 +112,7 @@ impl Rewind {
         }
     }
 
-    /// What came of a write, unless it failed.
+    /// Returns the outcome of a write, but waits if it failed.
     fn unless_hung_up<T>(
         &mut self,
         cx: &Context<'_>,
@@ -120,7 +122,7 @@ impl Rewind {
             return outcome;
         }
         self.hung_up = true;
-        // An answer may have come since it was last read, and is there at once if it has; so is the end.
+        // An answer may have come since the last read, and so may the end of the connection. Both can be read at once.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -165,7 +167,7 @@ impl Write for Rewind {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.stage == ReplayStage::Within {
             self.stage = ReplayStage::Waiting;
-            // Now it may read.
+            // hyper may read from now on.
             cx.waker().wake_by_ref();
         }
         if self.hung_up {
@@ -231,7 +233,7 @@ mod tests {
     async fn between_the_request_and_the_head_of_its_answer_no_write_gets_through() {
         let (io, server) = pair().await;
         let (mut replay, answered) = Rewind::of(io, Bytes::from_static(b"HTTP/1.1"));
-        // In as many pieces as it likes, and flushed as often.
+        // hyper may write it in any number of pieces, and flush as often as it likes.
         for piece in ["POST / HTTP/1.1\r\n\r\n", "body"] {
             assert_eq!(write(&mut replay, piece).await.unwrap(), piece.len());
         }

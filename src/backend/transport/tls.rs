@@ -1,4 +1,4 @@
-//! What the gateway shows and trusts when it calls a catalog over TLS.
+//! The client certificate and the trusted authorities for TLS to a catalog.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::config::ClientTls;
 use crate::error::BoxError;
 use crate::pem;
 
-/// The configuration for `tls` of a backend. Without a `ca`, the system's authorities are trusted. With `http2` that is
-/// offered first.
+/// Builds the configuration for `tls` of a backend. Without a `ca`, it trusts the system's authorities. With `http2`,
+/// it offers HTTP/2 first.
 pub(in crate::backend) fn client_config(
     tls: Option<&ClientTls>,
     http2: bool,

@@ -1,21 +1,21 @@
-//! How long a catalog is waited for, counted whoever ends the wait.
+//! Measures the wait for a catalog, whatever ends the wait.
 
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Failure};
 use crate::protocol::operation::Operation;
 
-/// A request to a catalog that has not answered yet. Counted when it is dropped: a caller that does not wait any longer
-/// has waited so long.
+/// The timer of a request that a catalog has not answered yet. Dropping it records the time, too: a caller that stops
+/// waiting has waited this long.
 pub(in crate::backend) struct UpstreamTimer<'a> {
     backend: &'a Backend,
-    /// `None`: it is not counted, or no more.
+    /// The operation; `None` if the time is not recorded, or was recorded.
     operation: Option<Operation>,
     began: Instant,
 }
 
 impl<'a> UpstreamTimer<'a> {
-    /// It `began` just now.
+    /// Starts the timer of a request that `began` just now.
     pub(in crate::backend) fn begin(
         backend: &'a Backend,
         operation: Option<Operation>,
@@ -28,12 +28,12 @@ impl<'a> UpstreamTimer<'a> {
         }
     }
 
-    /// There was an answer, at that moment.
+    /// Records an answer at the time `now`.
     pub(in crate::backend) fn answered(mut self, now: Instant) {
         self.count(now);
     }
 
-    /// There is none. Where nobody tried, that says nothing of how long the catalog takes.
+    /// Records a failure. If no request was sent, records nothing, because that says nothing about the catalog.
     pub(in crate::backend) fn failed(mut self, failure: &Failure) {
         if !failure.was_tried() {
             self.operation = None;

@@ -6,7 +6,7 @@ use crate::config::{BackendConfig, Limits};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
-/// Backends of these names at these ports.
+/// Backends with these names and ports.
 type Backends<'a> = &'a [(&'a str, &'a [u16])];
 
 fn config(name: &str, ports: &[u16]) -> BackendConfig {
@@ -18,7 +18,7 @@ fn config(name: &str, ports: &[u16]) -> BackendConfig {
     config
 }
 
-/// Takes them into use, as a start or a reload does.
+/// Puts the backends into use, as a start or a reload does.
 async fn configure(identities: &Identities, wanted: Backends<'_>) -> Vec<Arc<Backend>> {
     let configs: Vec<_> = wanted
         .iter()
@@ -58,7 +58,7 @@ async fn an_identity_outlives_the_name() {
     let swapped: Backends<'_> = &[("east", &[2]), ("west", &[1])];
     assert_eq!(after(&[two], swapped).await, ["west", "east"]);
     assert_eq!(after(&[two, swapped], two).await, ["east", "west"]);
-    // It is away, and comes back under another name.
+    // The backend is removed, and comes back under another name.
     let away: Backends<'_> = &[("west", &[2])];
     assert_eq!(after(&[two, away], renamed).await, ["east", "west"]);
 }
@@ -67,7 +67,7 @@ async fn an_identity_outlives_the_name() {
 async fn a_backend_that_moves_keeps_its_identity_unless_another_has_it() {
     let one: Backends<'_> = &[("lake", &[1])];
     assert_eq!(after(&[one], &[("lake", &[3])]).await, ["lake"]);
-    // The catalog went to another name, and another catalog came under its own.
+    // The catalog got another name, and another catalog got the name `lake`.
     let taken: Backends<'_> = &[("lake", &[3]), ("pond", &[1])];
     assert_eq!(after(&[one], taken).await, ["lake~2", "lake"]);
     assert_eq!(after(&[one, taken], one).await, ["lake"]);
@@ -83,7 +83,7 @@ async fn any_of_the_addresses_tells_which_catalog_it_is() {
     let one: Backends<'_> = &[("lake", &[1, 2])];
     assert_eq!(after(&[one], &[("pond", &[2])]).await, ["lake"]);
     assert_eq!(after(&[one], &[("pond", &[3, 1])]).await, ["lake"]);
-    // What keeps its name keeps its identity.
+    // The backend that keeps its name keeps its identity.
     let split: Backends<'_> = &[("a", &[2]), ("lake", &[1])];
     assert_eq!(after(&[one], split).await, ["a", "lake"]);
 }
@@ -125,7 +125,7 @@ fn intent(entries: &[(&str, Option<u16>)]) -> Intent {
     }
 }
 
-/// The names and identities that entries of the log have after a start with these backends.
+/// Returns the names and identities that entries of the log have after a start with these backends.
 async fn found(
     entries: &[(&str, Option<u16>)],
     backends: Backends<'_>,
@@ -150,7 +150,7 @@ async fn after_a_start_a_catalog_is_found_by_its_address_and_else_by_its_name() 
     assert_eq!(renamed, [is("pond", "pond", true)]);
     let moved = found(&[("lake", Some(1))], &[("lake", &[3])]).await;
     assert_eq!(moved, [is("lake", "lake", true)]);
-    // A log from before addresses were noted.
+    // This is an entry from before addresses were recorded.
     let old = found(&[("lake", None)], &[("lake", &[3])]).await;
     assert_eq!(old, [is("lake", "lake", true)]);
     let gone = found(&[("lake", Some(1))], &[("sea", &[2])]).await;
@@ -161,7 +161,7 @@ async fn after_a_start_a_catalog_is_found_by_its_address_and_else_by_its_name() 
         swapped,
         [is("pond", "pond", true), is("lake", "lake", true)]
     );
-    // The name is that of another catalog of the batch now: the first one is gone.
+    // The name now belongs to another catalog of the batch, so the first one has no backend.
     let taken = found(&[("lake", Some(1)), ("pond", Some(2))], &[("lake", &[2])]).await;
     let expected = [is("lake", "lake~2", false), is("lake", "lake", true)];
     assert_eq!(taken, expected);

@@ -1,42 +1,44 @@
-//! How many may wait for locks. Counts nothing where nobody waits.
+//! Limits how many requests wait for locks. Requests that need not wait are not counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Key, LockError};
 
-/// Batches that wait for one table or namespace: each holds the entries of its request in memory.
+/// The largest number of batches that wait for one table or namespace. Each holds the entries of its request in
+/// memory.
 const BATCHES: usize = 64;
-/// Other requests that wait for one: in a wait of 10 s, so many writers of one table are far more than it can serve.
+/// The largest number of other requests that wait for one table or namespace. It is far more writers than one table
+/// can serve in a wait of 10 s.
 const REQUESTS: usize = 1024;
-/// The number that may always wait: below that there is nothing to share out.
+/// The number of requests that may always wait, because a smaller number is not worth sharing out.
 const ALWAYS: usize = 16;
 
-/// Tells how many more requests may be served now.
+/// Returns how many more requests may be served now.
 pub type Free = Arc<dyn Fn() -> usize + Send + Sync>;
 
-/// Who waits.
+/// The kind of a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     Batches,
     Requests,
 }
 
-/// Everybody who waits for a lock.
+/// All requests that wait for a lock.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By what they wait for; those for which nobody waits are not in it.
+    /// The number of waiters for each lock, by [`Queue`]. Locks without waiters are not in it.
     lengths: HashMap<Key, [usize; 2]>,
-    /// All of them.
+    /// The number of all waiters.
     waiting: usize,
-    /// `None`: nobody counts the places.
+    /// The function that returns the free capacity; `None` if it is not limited.
     free: Option<Free>,
 }
 
-/// A place in a queue, given back when it is dropped.
+/// A place in a queue. Dropping it gives it back.
 pub(super) struct Place<'a> {
     queues: &'a Queues,
     queue: Queue,
@@ -48,8 +50,8 @@ impl Queues {
         self.state().free = Some(free);
     }
 
-    /// Waits for `key` from now on, unless as many do as may: for that one, or for locks at all. Every waiter has one
-    /// of the places among the requests that are served, so waiters may have no more of them than are left free.
+    /// Joins the queue for `key`, unless the limit for this lock or for all locks is reached. Every waiter is one of
+    /// the requests that are being served, so there must not be more waiters than there is free capacity.
     pub(super) fn join<'a>(&'a self, queue: Queue, key: &'a Key) -> Result<Place<'a>, LockError> {
         let mut state = self.state();
         let free = state.free.as_ref();
@@ -85,7 +87,7 @@ impl Queue {
 }
 
 impl Place<'_> {
-    /// Whether it is one of those who wait for `key`.
+    /// True if this place is in the queue for `key`.
     pub(super) fn is_for(&self, key: &Key) -> bool {
         self.key == key
     }

@@ -1,4 +1,4 @@
-//! The name of a table by which it is locked and hidden.
+//! The key of a table for locks and hidden versions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,23 +8,24 @@ use std::sync::Arc;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 
-/// A table, as its catalog knows it: two mounts of one table share the key. So do names that are the same once they are
-/// joined by `$`, for some catalogs keep them so.
+/// A table, as its catalog knows it: two mounts of one table share the key. Names that are equal once they are joined
+/// by `$` share it, too, because some catalogs store them that way.
 #[derive(Clone, Debug)]
 pub struct TableKey {
-    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): mostly the backend's name.
+    /// The identity of the catalog ([`Backend::catalog`](crate::backend::Backend::catalog)): usually the backend's
+    /// name.
     pub backend: Arc<str>,
     /// The catalog's own identifier.
     pub table: Identifier,
 }
 
 impl TableKey {
-    /// What makes it this key and no other one.
+    /// Returns the parts that are compared and hashed.
     fn known_by(&self) -> (&str, Cow<'_, str>) {
         (&self.backend, self.table.split(DEFAULT_DELIMITER))
     }
 
-    /// Whether the table is in a namespace, or in one below it.
+    /// True if the table is in a namespace, or in one below it.
     pub fn is_below(&self, namespace: &Self) -> bool {
         let (backend, table) = self.known_by();
         let (of, above) = namespace.known_by();

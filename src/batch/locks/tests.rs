@@ -129,11 +129,11 @@ async fn a_wait_that_was_given_up_as_its_turn_came_leaves_nothing_for_long() {
     assert!(locks.shared(key(&["t"]), SHORT).await.is_err());
 }
 
-/// Reads wait no longer than this for a table.
+/// The longest time that reads wait for a table.
 const READ: Duration = Duration::from_secs(2);
 const BATCH: Duration = Duration::from_secs(10);
 
-/// A batch that waits for `tables`.
+/// Starts a batch that waits for `tables`.
 fn waits(
     locks: &Locks,
     tables: &[&str],

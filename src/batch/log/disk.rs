@@ -1,6 +1,6 @@
-//! The log on disk: one redb file, one writer thread, many batches to an fsync.
+//! The log on disk: one redb file, one writer thread, one fsync for many batches.
 //!
-//! After a write whose fate is unknown nothing is acknowledged any more, and `on_failure` is told,
+//! A failed write leaves it unknown what the disk holds. No write is acknowledged any more, and `on_failure` is called,
 //! so that the process can end and recovery can read what the disk really holds.
 
 mod cause;
@@ -30,25 +30,25 @@ use crate::batch::step::{Decision, Settled};
 
 /// (batch, line number) → the line as JSON.
 const LINES: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("lines");
-/// (when it ended, batch), so that forgetting reads nothing but what it forgets.
+/// (time when it ended, batch). With it, forgetting reads only the batches that it forgets.
 const ENDED: TableDefinition<'_, (u64, u128), ()> = TableDefinition::new("ended_at");
-/// Writes that wait for the writer; beyond it callers wait.
+/// The number of writes that may wait for the writer. Beyond it, callers wait.
 const QUEUE: usize = 4096;
-/// Batches that are read at a time, and how many times that may wait to be looked at.
+/// The number of batches in one page of a scan, and the number of pages that may wait to be processed.
 const PAGE: usize = 256;
 const PAGES: usize = 4;
-/// Single batches that are looked for at a time; beyond it callers wait.
+/// The number of lookups of single batches that may run at a time. Beyond it, callers wait.
 const LOOKUPS: u32 = 8;
 
 /// A log in one file.
 pub struct DiskLog {
-    /// Where it is, as people are told.
+    /// The path of the file, for error messages.
     path: String,
     is_new: bool,
     writes: Option<SyncSender<Write>>,
     ended: Cause,
     lookups: Semaphore,
-    /// Until it is closed.
+    /// The writer and the database; `None` once the log is closed.
     running: Mutex<Option<Running>>,
 }
 
@@ -57,15 +57,15 @@ struct Running {
     writer: JoinHandle<()>,
 }
 
-/// WriteKind is to be done where the folder of the log at `path` is missing; `None`: it is there.
+/// Returns what the operator must do if the folder of the log at `path` is missing; `None` if it exists.
 pub fn missing_folder(path: &Path) -> Option<String> {
     file::missing_folder(path)
 }
 
-/// Makes the folder of the log at `path`, if there is none.
+/// Creates the folder of the log at `path`, if it does not exist.
 ///
 /// # Errors
-/// It cannot be made.
+/// Fails if the folder cannot be created.
 pub fn make_folder(path: &Path) -> Result<(), LogError> {
     file::make_folder(file::folder(path)).map_err(|error| LogError::Unusable {
         path: path.display().to_string(),
@@ -74,7 +74,8 @@ pub fn make_folder(path: &Path) -> Result<(), LogError> {
 }
 
 impl DiskLog {
-    /// Opens the log, or makes it in its folder, which is there. `on_failure` is called once, from the writer, when a write fails.
+    /// Opens the log, or creates it. Its folder must exist. `on_failure` is called once, from the writer thread, when a
+    /// write fails.
     pub fn open(
         path: &Path,
         on_failure: impl FnOnce(LogError) + Send + 'static,
@@ -101,7 +102,7 @@ impl DiskLog {
         open().map_err(unusable)
     }
 
-    /// A log over an opened database, e.g. one over a storage of a test's own. An old copy of it is not noticed.
+    /// Returns a log over an open database, for example over the storage of a test. It does not detect an old copy.
     pub fn over(
         database: Database,
         on_failure: impl FnOnce(LogError) + Send + 'static,
@@ -129,7 +130,7 @@ impl DiskLog {
         let writer = std::thread::Builder::new()
             .name("batch-log".into())
             .spawn(move || {
-                // Nothing of what a panic leaves half done is written any more.
+                // After a panic, no write may follow, because it may have left the data half changed.
                 let work = || write_all(&written, &queue, marker, linger);
                 let failure = match catch_unwind(AssertUnwindSafe(work)) {
                     Ok(Ok(())) => return,
@@ -154,7 +155,7 @@ impl DiskLog {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The database, unless the log is closed.
+    /// Returns the database; an error if the log is closed.
     fn database(&self) -> Result<Arc<Database>, LogError> {
         let running = self.running();
         let running = running.as_ref();
@@ -169,7 +170,7 @@ impl DiskLog {
         }
     }
 
-    /// Looks for one batch, on a thread that may wait for the disk.
+    /// Finds one batch, on a thread that may wait for the disk.
     async fn look_up(
         &self,
         find: impl FnOnce(&Database) -> Result<Option<Record>, String> + Send + 'static,
@@ -182,7 +183,7 @@ impl DiskLog {
         found.map_err(|cause| self.unreadable(cause))
     }
 
-    /// Answers once the write is durable.
+    /// Returns when the write is durable.
     async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
         let stopped = || self.ended.told();
         let (done, answer) = oneshot::channel();
@@ -204,7 +205,7 @@ impl DiskLog {
 }
 
 impl Drop for DiskLog {
-    /// WriteKind waits is written, and the file is free when this returns.
+    /// Writes the requests that wait. The file is free when this returns.
     fn drop(&mut self) {
         drop(self.writes.take());
         if let Some(running) = self.running().take() {
@@ -214,10 +215,10 @@ impl Drop for DiskLog {
 }
 
 impl Running {
-    /// Waits until the writer has ended; then the file is free.
+    /// Waits until the writer thread has ended. After that, the file is free.
     fn end(self) {
         let _ = self.writer.join();
-        // After a panic of the writer closing it may be another one; there is nothing left to write.
+        // After a panic of the writer, closing the database may panic too. Nothing is left to write then.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.database)));
     }
 }
@@ -301,14 +302,14 @@ impl Log for DiskLog {
     fn close(&self) -> Logged<'_, ()> {
         Box::pin(async move {
             let closed = self.write(BatchId::nil(), WriteKind::Close).await;
-            // WriteKind looks into the file has it open.
+            // Lookups that are running keep the file open.
             let looks = self.lookups.acquire_many(LOOKUPS).await;
             self.lookups.close();
             drop(looks);
             let running = self.running().take();
             let finished = tokio::task::spawn_blocking(move || running.map(Running::end)).await;
             finished.map_err(|error| LogError::Write(error.to_string()))?;
-            // Once the writer has ended it is known why.
+            // The cause is known only once the writer has ended.
             closed.map(drop).map_err(|_| self.ended.told())
         })
     }

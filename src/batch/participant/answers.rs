@@ -1,5 +1,5 @@
-//! What a catalog's answers mean. Pure; a wrong "no" here would lose a version, so everything that is not clear is said
-//! to be unclear.
+//! Interprets a catalog's answers. The functions are pure. A wrong "no" here would lose a version, so every unclear
+//! answer is reported as unclear.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::batch::log::Proof;
 use crate::batch::step::{Match, Refusal};
 use crate::error::code::Code;
 
-/// The fields of a `TableVersion` that matter here.
+/// The fields of a `TableVersion` that are compared.
 #[derive(Deserialize)]
 struct TableVersion {
     version: u64,
@@ -28,7 +28,7 @@ struct ErrorBody {
     code: Option<u64>,
 }
 
-/// Whether an answer says that the catalog does not have the operation, in any of the forms seen in the field.
+/// True if an answer says that the catalog does not have the operation, in any of the forms seen in the field.
 pub fn is_unsupported(status: StatusCode, body: &[u8]) -> bool {
     let error: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
     match status {
@@ -44,18 +44,19 @@ pub fn is_unsupported(status: StatusCode, body: &[u8]) -> bool {
     }
 }
 
-/// What an entry staged, and what its create was answered with, if it was.
+/// The staged object of an entry, and the answer to its create.
 pub(super) struct Staged<'a> {
-    /// From the create's answer.
+    /// The answer to the create; `None` if there was none.
     pub(super) proof: Option<&'a Proof>,
-    /// Bytes of the staged manifest.
+    /// The size of the staged manifest in bytes; `None` if the client did not name it.
     pub(super) size: Option<u64>,
-    /// The staged manifest's entity tag.
+    /// The entity tag of the staged manifest; `None` if the client did not name it.
     pub(super) e_tag: Option<&'a str>,
 }
 
 impl Staged<'_> {
-    /// Entity tags prove sameness where they agree; they prove nothing where they differ, for a copy may change them.
+    /// Compares a version with the staged one. Equal entity tags prove that it is the same; different ones prove
+    /// nothing, because a copy may change them.
     pub(super) fn compare(&self, found: &Proof) -> Match {
         let tag = found.e_tag.as_deref();
         let same_tag = |tag: Option<&str>, other: Option<&str>| tag.is_some() && tag == other;
@@ -73,7 +74,7 @@ impl Staged<'_> {
     }
 }
 
-/// Whether a table that was found is the one that was asked for.
+/// Compares a table with the one that the batch created.
 pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Proof) -> Match {
     let place = |location: &str| location.trim_end_matches('/').to_owned();
     let found = found.location.as_deref().map(place);
@@ -84,13 +85,13 @@ pub(super) fn same_table(proof: Option<&Proof>, asked: Option<&str>, found: &Pro
         (Some(_), _, Some(_)) => Match::Unlike,
         (None, Some(asked), Some(found)) if found.ends_with(&asked) => Match::Alike,
         (None, Some(_), Some(_)) => Match::Unlike,
-        // A catalog that chooses the place chooses the same one for the same name.
+        // A catalog that chooses the location chooses the same one for the same name.
         (None, None, Some(_)) => Match::Alike,
     }
 }
 
-/// Whether a table that was found under a new name is the one that was to get it. A catalog may have taken the end of
-/// the location for one of its own: that is not the table, and still it is what a registration of ours left behind.
+/// Compares the table under a new name with the one that was to get this name. A catalog may have taken the end of the
+/// location for one of its own: that is not the table, but still the result of the batch's registration.
 pub(super) fn same_registration(
     proof: Option<&Proof>,
     asked: &str,
@@ -112,7 +113,7 @@ pub(super) fn same_registration(
     }
 }
 
-/// Whether two locations are one; a path on this machine is spelled with and without its scheme.
+/// True if two locations are equal. A path on this machine may be spelled with or without its scheme.
 pub fn same_place(one: &str, other: &str) -> bool {
     let path = |location: &str| {
         let path = location.strip_prefix("file://").unwrap_or(location);
@@ -121,7 +122,7 @@ pub fn same_place(one: &str, other: &str) -> bool {
     path(one) == path(other)
 }
 
-/// Whether an error says that the catalog will not do it. That it has not done it is looked into before it is believed.
+/// True if an error says that the catalog will not act. It is still checked that the catalog has not acted.
 pub(super) fn is_definite(status: StatusCode, body: &[u8]) -> bool {
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => false,
@@ -129,14 +130,14 @@ pub(super) fn is_definite(status: StatusCode, body: &[u8]) -> bool {
     }
 }
 
-/// What a create came to; `described`: what a success shows.
+/// Classifies the answer to a create. `described` is the object in a success.
 pub(super) fn created(
     backend: &str,
     described: Option<CatalogDescription>,
     answer: &InternalAnswer,
 ) -> CreateOutcome {
     if answer.status.is_success() {
-        // A success that does not show what was made is looked into like a lost answer.
+        // A success that does not show the object is checked like a lost answer.
         return described.map_or(CreateOutcome::Lost, CreateOutcome::Yes);
     }
     match answer.status {
@@ -148,7 +149,7 @@ pub(super) fn created(
     }
 }
 
-/// The version of `{"version": {…}}`, if it is the one asked for.
+/// Returns the version of `{"version": {…}}`, if it is the requested one.
 pub(super) fn described(version: u64, answer: &InternalAnswer) -> Option<CatalogDescription> {
     #[derive(Deserialize)]
     struct Body {
@@ -161,7 +162,7 @@ pub(super) fn described(version: u64, answer: &InternalAnswer) -> Option<Catalog
     described_version(version, body.version)
 }
 
-/// The versions of `{"versions": [{…}]}`, if they are the ones asked for, in their order.
+/// Returns the versions of `{"versions": [{…}]}`, if they are the requested ones in their order.
 pub(super) fn described_together(
     versions: impl Iterator<Item = u64>,
     answer: &InternalAnswer,
@@ -191,8 +192,8 @@ pub(super) fn described_version(version: u64, raw: Box<RawValue>) -> Option<Cata
     })
 }
 
-/// The table of a successful describe, declare or register, without anything that may be a credential: the log keeps
-/// it. `managed`: it is said to have managed versioning, whatever the catalog says.
+/// Returns the table of a successful describe, declare or register, without fields that may hold credentials, because
+/// the log keeps it. With `managed`, it is described as having managed versioning, whatever the catalog says.
 pub(super) fn described_table(
     answer: &InternalAnswer,
     managed: bool,
@@ -221,7 +222,8 @@ pub(super) fn described_table(
     Some(CatalogDescription { raw, proof })
 }
 
-/// A 404 says so only with the contract's code: one from a proxy in between says nothing.
+/// True if the catalog answers that the object does not exist. A 404 counts only with the contract's code: it may come
+/// from a proxy in between.
 pub(super) fn is_absent(answer: &InternalAnswer) -> bool {
     let code = || {
         let error: ErrorBody = serde_json::from_slice(&answer.body).ok()?;
@@ -236,14 +238,14 @@ pub(super) fn is_absent(answer: &InternalAnswer) -> bool {
 
 /// A page of a listing of versions.
 pub(super) struct Numbers {
-    /// The versions on it.
+    /// The versions on the page.
     pub(super) versions: Vec<u64>,
-    /// Where it goes on, if it does.
+    /// The token of the next page; `None` if this is the last one.
     pub(super) token: Option<String>,
 }
 
 impl Numbers {
-    /// The versions of a `ListTableVersionsResponse`.
+    /// Parses a `ListTableVersionsResponse`; `None` if the answer is not one.
     pub(super) fn of(answer: &InternalAnswer) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
@@ -261,13 +263,13 @@ impl Numbers {
     }
 }
 
-/// The latest version of a listing; 0 where it is empty.
+/// Returns the latest version of a listing; 0 if it is empty, `None` if the answer is not a listing.
 pub(super) fn latest_of(answer: &InternalAnswer) -> Option<u64> {
     let Numbers { versions, .. } = Numbers::of(answer)?;
     Some(versions.into_iter().max().unwrap_or(0))
 }
 
-/// The catalog's own words, with its status where it is an error.
+/// Returns the catalog's own error message, with its status if that is an error.
 pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let refused = answer.status.is_client_error() || answer.status.is_server_error();
@@ -296,7 +298,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     }
 }
 
-/// The last part of a location, if it has others.
+/// Returns the last part of a location; `None` if it has only one part.
 pub(super) fn last(location: &str) -> Option<&str> {
     let (_, last) = location.trim_end_matches('/').rsplit_once('/')?;
     Some(last).filter(|last| !last.is_empty())

@@ -1,4 +1,4 @@
-//! What a batch makes is asked for: one entry, or several that a catalog makes all or nothing.
+//! Sends creates to a catalog: one entry, or several that the catalog creates all or nothing.
 
 use super::answers::{created, described, described_table, described_together, is_unsupported};
 use super::{CallerContext, CatalogDescription, unreachable};
@@ -11,27 +11,27 @@ use crate::protocol::commit::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
-/// What a create came to.
+/// The outcome of a create.
 #[derive(Clone, Debug)]
 pub enum CreateOutcome {
-    /// The catalog says that it made it.
+    /// The catalog answered that it created the object.
     Yes(CatalogDescription),
-    /// It was never sent, or the catalog was not reached.
+    /// The request was not sent, or the catalog was not reached.
     Unsent(Refusal),
-    /// A definite no.
+    /// The catalog refused definitely.
     Refused(Refusal),
-    /// The catalog made something, but not what was asked for.
+    /// The catalog created an object, but not the requested one.
     Spoiled(Refusal, Option<CatalogDescription>),
-    /// The catalog says that it made it, and shows a version of another size, which may be another's.
+    /// The catalog answered that it created the version, but shows one of another size, which may be another writer's.
     Strange(Refusal, CatalogDescription),
-    /// 409: ours from before, or somebody else's.
+    /// The catalog answered 409: the version exists, from an earlier attempt of this batch or from another writer.
     Conflicted(Refusal),
-    /// It may have acted.
+    /// The catalog may have acted.
     Lost,
 }
 
 impl CreateOutcome {
-    /// The outcome, unless a version that is said to be made has another size than the one that was staged.
+    /// Returns the outcome, or [`Strange`](Self::Strange) if the created version has another size than the staged one.
     fn of(self, entry: &Entry) -> Self {
         let Action::CreateVersion {
             version,
@@ -62,7 +62,7 @@ impl CreateOutcome {
     }
 }
 
-/// Asks for what the entry makes.
+/// Sends the create of an entry.
 pub async fn create(entry: &Entry, asker: &CallerContext) -> CreateOutcome {
     let backend = &entry.backend;
     let operation = match entry.action {
@@ -87,7 +87,8 @@ pub async fn create(entry: &Entry, asker: &CallerContext) -> CreateOutcome {
     }
 }
 
-/// Asks for several versions to be created by a catalog that does so all or nothing. `None`: it has no such operation.
+/// Sends the creates of several entries as one batch-create, which the catalog carries out all or nothing. `None` if
+/// the catalog has no such operation.
 pub async fn create_together(
     entries: &[&Entry],
     asker: &CallerContext,

@@ -1,5 +1,5 @@
-//! Tables under other names: what can be found out beforehand, and the registration itself. What came of that is looked
-//! at, for some catalogs register what they then have elsewhere, or do not have at all.
+//! Registers tables under other names, after checks of what can be known beforehand. The result is checked, because
+//! some catalogs then have the table in another place, or do not have it at all.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,8 @@ use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 
-/// Whether a catalog deregisters beside a table for this caller: it is asked to, for a name that cannot exist.
+/// Checks whether a catalog deregisters tables beside this one for this caller: sends a deregister for a name that
+/// cannot exist.
 pub async fn can_deregister(
     backend: &Backend,
     line: &TableBranch,
@@ -28,7 +29,7 @@ pub async fn can_deregister(
 ) -> Result<(), Refusal> {
     let namespace = line.table.table.parent().unwrap_or_else(Identifier::root);
     let Ok(nothing) = namespace.join(&format!("nsgate-{}", Uuid::now_v7())) else {
-        // Nothing more fits there, which is not about deregistering.
+        // No other name fits below this namespace, which says nothing about deregistering.
         return Ok(());
     };
     let mut ask = asker.ask(Operation::DeregisterTable, &nothing);
@@ -47,7 +48,7 @@ pub async fn can_deregister(
     }
 }
 
-/// Whether the namespace of a table is there, unless its catalog does not say.
+/// Returns whether the namespace of a table exists. Returns true if its catalog does not tell.
 pub async fn has_namespace(
     backend: &Backend,
     line: &TableBranch,
@@ -63,7 +64,7 @@ pub async fn has_namespace(
     Ok(!is_absent(&answer))
 }
 
-/// The body of a registration of a table as it was described, but for its location.
+/// Builds the body that registers a table as it was described, without its location.
 pub fn registration(there: &Identifier, found: &CatalogDescription) -> Bytes {
     #[derive(Deserialize)]
     struct Table<'a> {
@@ -74,13 +75,13 @@ pub fn registration(there: &Identifier, found: &CatalogDescription) -> Bytes {
     named(there, table.and_then(|table| table.properties))
 }
 
-/// Registers the place of `origin` under another name. Refused means that nothing is registered.
+/// Registers the location of `origin` under another name. `Refused` means that nothing is registered.
 pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Action::Register { location } = &entry.action else {
         return CreateOutcome::Lost;
     };
-    // Some take a location as others describe it, some only what it is below their root.
+    // Some catalogs take a location as others describe it, some only the part below their root.
     let spellings = [Some(location.as_str()), last(location)];
     let mut refused = None;
     for spelling in spellings.into_iter().flatten() {
@@ -111,7 +112,8 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> C
     refused.map_or(CreateOutcome::Lost, CreateOutcome::Refused)
 }
 
-/// What a catalog says it has registered: the table with all of its versions, or it is to be taken back.
+/// Checks the table that a catalog says it has registered: it must have all of its versions, or the registration is
+/// taken back.
 async fn settle(
     entry: &Entry,
     origin: &Entry,
@@ -138,7 +140,7 @@ async fn settle(
                     backend,
                     "does not have the table's versions under another name",
                 ),
-                // A catalog that lists none has none to lose.
+                // A catalog that lists no versions has none to lose.
                 (Err(none), _) if none.status != 503 => return CreateOutcome::Yes(made.clone()),
                 (Err(refusal), _) | (_, Err(refusal)) => refusal,
             }
@@ -152,7 +154,7 @@ fn is_at(found: &CatalogDescription, location: &str) -> bool {
     found.is_some_and(|found| same_place(found, location))
 }
 
-/// A request about a table, or its registration. Properties keep their bytes.
+/// The body of a request about a table, or of its registration. Properties keep their bytes.
 #[derive(Default, Serialize, Deserialize)]
 struct TableRequest<'a> {
     #[serde(borrow)]
@@ -217,7 +219,7 @@ mod tests {
         let there = Identifier::from_names(["p\"", "t"]).unwrap();
         for properties in [
             r#"{"a":"\u00fc","n":9007199254740993.0}"#,
-            // What `serde_json` takes for the text in it, where it makes a value of it.
+            // `serde_json` reads such an object as the JSON text in it, if it parses the properties into a value.
             r#"{"$serde_json::private::RawValue":"{\"owner\":\"me\"}"}"#,
             r#"{"$serde_json::private::RawValue":"no JSON"}"#,
         ] {

@@ -1,4 +1,4 @@
-//! What goes: what an aborted batch made is taken back, what a committed one removes is removed.
+//! Removes objects at a catalog: those that an aborted batch created, and those that a committed one removes.
 
 use std::ops::ControlFlow;
 
@@ -10,24 +10,24 @@ use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
 use crate::protocol::operation::Operation;
 
-/// What asking a catalog to remove something came to.
+/// The outcome of a removal.
 #[derive(Clone, Debug)]
 pub enum Removal {
-    /// It says that it did, or that there is nothing of the kind.
+    /// The catalog answered that it removed the object, or that it does not exist.
     Done,
-    /// It was never reached.
+    /// The catalog was not reached.
     Unsent(Refusal),
-    /// A definite no.
+    /// The catalog refused definitely.
     Refused(Refusal),
-    /// It may do it yet.
+    /// The catalog may still carry it out.
     Lost(Refusal),
 }
 
-/// Pages of a listing that are read to see that versions are gone.
+/// The largest number of pages that are read to check that versions are gone.
 const PAGES: usize = 1000;
 
-/// Asks for what the entry made to be taken back: exactly that. What came of it is found out by asking for it, whatever
-/// the answer is.
+/// Removes exactly the object that the entry created. The result must be checked with another request, whatever the
+/// answer is.
 pub async fn delete(entry: &Entry, asker: &CallerContext) -> Removal {
     let answer = match entry.version() {
         Some(version) => {
@@ -42,7 +42,8 @@ pub async fn delete(entry: &Entry, asker: &CallerContext) -> Removal {
     removal(entry, answer)
 }
 
-/// Removes what the entry removes. Asking again does no harm as long as nobody else has its name.
+/// Removes the versions or the name that the entry removes. A repetition does no harm as long as no other table has the
+/// name.
 pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
     let (answer, gone) = match &entry.action {
         Action::DeleteVersions { ranges } => {
@@ -55,7 +56,7 @@ pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
         Removal::Done => {}
         undone => return undone,
     }
-    // A catalog's word alone is not enough: some find tables in storage, whatever has been deregistered.
+    // The catalog's answer alone is not enough: some catalogs find tables in storage, even if they were deregistered.
     let seen = match gone {
         ControlFlow::Continue(ranges) => lacks_versions(entry, ranges, asker).await,
         ControlFlow::Break(()) => lacks_table(entry, asker).await,
@@ -63,7 +64,8 @@ pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
     seen.map_or_else(Removal::Lost, |()| Removal::Done)
 }
 
-/// Server errors and proxies' 404 do not say that nothing was done, nor that nothing will be.
+/// Classifies the answer to a removal. Server errors and a proxy's 404 do not say that the catalog has not acted, nor
+/// that it will not.
 fn removal(entry: &Entry, answer: Result<InternalAnswer, Failure>) -> Removal {
     let backend = &entry.backend;
     let answer = match answer {

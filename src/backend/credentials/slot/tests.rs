@@ -39,7 +39,7 @@ impl Scripted {
         self.0.asked.load(Ordering::Relaxed)
     }
 
-    /// Tokens of 100 s, which are used for 90 s and renewed after 72 s.
+    /// Looks up a token of 100 s, which is used for 90 s and renewed after 72 s.
     fn look(&self, slot: &Arc<Slot>) -> SlotLookup {
         slot.look(|| {
             let script = Arc::clone(&self.0);
@@ -90,7 +90,7 @@ async fn a_token_is_renewed_before_it_ends_and_nobody_waits_for_that() {
         );
         sleep(s(1)).await;
     }
-    // One in 72 s, and the 2 s that each takes.
+    // One fetch comes every 72 s, and takes 2 s.
     assert!((13..=15).contains(&server.asked()), "{}", server.asked());
 }
 
@@ -104,7 +104,7 @@ async fn a_token_goes_on_while_its_server_is_down_and_not_beyond_its_end() {
         assert_eq!(server.get(&slot).await.unwrap(), "Bearer 1");
         sleep(Duration::from_millis(100)).await;
     }
-    // After 1, 2 and 4 s, and at 87 s.
+    // After the fetch at 72 s, retries follow after 1, 2 and 4 s, and at 87 s.
     assert_eq!(server.asked(), 1 + 5, "backed off");
     sleep(s(2)).await;
     let refusal = server.get(&slot).await.unwrap_err();

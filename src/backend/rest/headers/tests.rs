@@ -89,7 +89,7 @@ fn what_wsgi_takes_for_the_gateways_own_does_not_cross_it() {
     }
 }
 
-/// A catalog that trusts the proxy in front of it would believe them of any client.
+/// A catalog that trusts the proxy in front of it would believe these headers from any client.
 #[test]
 fn what_front_proxies_assert_does_not_cross() {
     for name in [

@@ -1,8 +1,8 @@
-//! Several addresses, and what is sent again.
+//! Several addresses, and retries.
 
 use super::*;
 
-/// One that answers so to every request, over as many connections as come.
+/// Starts a catalog that handles every request in the same way, over any number of connections.
 async fn always(act: Act) -> Catalog {
     Catalog::start(vec![act; 2_000]).await
 }
@@ -11,7 +11,8 @@ fn status(status: &str) -> Act {
     Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
 }
 
-/// The catalog at these addresses, with a breaker that opens late unless a test says otherwise.
+/// Returns the configuration of a catalog at these addresses. Its breaker opens late unless a test
+/// says otherwise.
 fn at(addresses: &[&str]) -> RestConfig {
     let mut config = config(addresses[0]);
     let others = addresses[1..].iter();
@@ -73,7 +74,7 @@ async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
         (status("504 T"), 504),
     ] {
         let (bad, good) = (always(act.clone()).await, always(ok("good")).await);
-        // The bad one is as attractive as ever: each time a new gateway.
+        // Each round is a new gateway, so that the bad address is as attractive as ever.
         for _ in 0..12 {
             let rest = rest(&at(&[&bad.uri(), &good.uri()]));
             assert_eq!(statuses(&rest, 1, read).await, [200], "{act:?}");
@@ -233,7 +234,7 @@ async fn what_a_caller_can_bring_about_alone_does_not_open_it() {
     let two = rest(&config);
     assert_eq!(statuses(&two, 9, read).await, [500; 9]);
 
-    // A body that never comes is the client's doing.
+    // A body that never comes is the client's fault.
     let catalog = always(ok("well")).await;
     config = at(&[&catalog.uri()]);
     config.breaker.failures = 1;

@@ -1,4 +1,5 @@
-//! HTTP/2 to a catalog, frame by frame: what it says of a request decides whether it is sent again.
+//! HTTP/2 to a catalog, frame by frame: the catalog's frames decide whether a request is sent
+//! again.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// Types of frames (RFC 9113, section 6).
+/// The types of frames (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -19,34 +20,34 @@ const PREFACE: usize = 24;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// What is done with a request that was read whole.
+/// The action after a request was read completely.
 #[derive(Clone, Copy)]
 enum Act {
     Answer(&'static str),
     /// The beginning of an answer.
     Begin(&'static str),
-    /// The same, and the connection is closed.
+    /// The beginning of an answer, after which the connection is closed.
     Half(&'static str),
-    /// The stream is reset with this code.
+    /// A reset of the stream with this code.
     Reset(u32),
-    /// The connection goes away, this being the last stream that was looked at.
+    /// A GOAWAY that names this stream as the last one that was processed.
     GoAway(u32),
-    /// The connection is closed.
+    /// The end of the connection.
     Close,
     Silence,
 }
 
-/// A catalog whose script is used up request by request, over all connections.
+/// A catalog. Each request, over any connection, takes the next action of its script.
 struct Catalog {
     address: SocketAddr,
     /// The connection and the stream of each request.
     seen: watch::Sender<Vec<(usize, u32)>>,
-    /// The streams that were reset, and why.
+    /// The streams that were reset, and the codes.
     resets: watch::Sender<Vec<(u32, u32)>>,
 }
 
 impl Catalog {
-    /// Each connection takes so many streams at a time.
+    /// Starts a catalog that allows `streams` streams at a time on each connection.
     async fn start(streams: u32, mut script: Vec<Act>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let catalog = Arc::new(Self {
@@ -66,7 +67,7 @@ impl Catalog {
         catalog
     }
 
-    /// Until either side closes.
+    /// Serves a connection until either side closes it.
     async fn serve(
         &self,
         number: usize,

@@ -1,4 +1,4 @@
-//! Exchanges that the task which asks makes itself: see [`plain`].
+//! Exchanges that the requesting task makes itself: see [`http1`].
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -22,27 +22,27 @@ use crate::backend::transport::http1;
 use crate::backend::transport::http1::ParsedAnswer;
 use crate::body::Body;
 
-/// What is read at once: an answer that is longer streams.
+/// The number of bytes that are read at once. A longer answer streams.
 const ROOM: usize = 16 << 10;
-/// Room for so many headers is made where none is left over: the map goes on to the client's connection, which reads
-/// its next request into it, and the gateway adds some to that.
+/// The capacity of a new header map, if none is left over. The map goes on to the client's connection, which reads
+/// its next request into it, and the gateway adds some headers to that.
 const HEADERS: usize = 24;
-/// Of a map with more room than this none is kept.
+/// The largest capacity of a header map that is kept.
 const MOST_HEADERS: usize = 128;
 
 thread_local! {
-    /// For the headers of the next answer, without any: those of a request that was answered were here before.
+    /// An empty map for the headers of the next answer. It held those of an earlier request.
     static HEADERS_LEFT: Cell<HeaderMap> = Cell::default();
     static REQUEST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static ANSWER: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
 }
 
-/// An answer, or what came instead and is for hyper to understand; `None`: the request is for hyper to write.
+/// An answer. `Err` holds the bytes that hyper must parse instead; `None` if hyper must write the request.
 type BufferedRead = Result<Response<Bytes>, Option<Bytes>>;
 
 impl Connection {
-    /// Sends `request`, which is plain, and waits until `deadline` for what comes. `keeps`: the request may be sent
-    /// again after an answer that says so. Otherwise its headers are gone with its answer.
+    /// Sends `request`, which must be plain, and waits for the answer until `deadline`. With `keeps`, the request may
+    /// be sent again after an answer that suggests a retry. Otherwise its headers are gone with its answer.
     pub(super) async fn ask(
         &mut self,
         request: &mut Request<Body>,
@@ -76,12 +76,13 @@ impl Connection {
         Ok(Ok(response))
     }
 
-    /// Whether another request can be sent, as far as the last answer said.
+    /// True if another request can be sent, as far as the last answer said.
     pub(super) fn stays(&self) -> bool {
         !matches!(self.speaker, Http1Driver::Gone)
     }
 
-    /// Writes what the system takes at once. What is left is nearly always nothing. `None`: the request is not plain.
+    /// Writes as much as the system takes at once. Returns the rest, which is nearly always empty; `None` if the
+    /// request is not plain.
     fn begin(
         &mut self,
         request: &mut Request<Body>,
@@ -110,7 +111,7 @@ impl Connection {
         }
         outcome.map_err(|error| match io {
             Io::Plain(_) => ExchangeError::Unsent(error.into()),
-            // Some of what is meant for the other end may have been written nevertheless.
+            // Some of the request may have been written nevertheless.
             Io::Tls(_) => ExchangeError::Lost(error.into()),
         })
     }
@@ -131,11 +132,11 @@ impl Connection {
             return Poll::Ready(Err(ExchangeError::Lost("the connection has ended".into())));
         };
         bell.hush();
-        // What nobody called has nothing new.
+        // Without a call since the last poll, there is nothing new.
         if bell.rang()
             && let Poll::Ready(heard) = poll_exchange(io, bell, rest)
         {
-            // It calls again only once it has said that there is no more.
+            // The socket calls the waker again only after a read has found no more.
             bell.ring();
             return Poll::Ready(match heard {
                 Ok(heard) if heard.is_empty() => {
@@ -153,7 +154,7 @@ impl Connection {
     }
 }
 
-/// An empty map with room for the headers of an answer.
+/// Returns an empty map with room for the headers of an answer.
 fn room() -> HeaderMap {
     match HEADERS_LEFT.take() {
         headers if headers.capacity() == 0 => HeaderMap::with_capacity(HEADERS),
@@ -161,7 +162,7 @@ fn room() -> HeaderMap {
     }
 }
 
-/// For the next answer.
+/// Keeps a map for the next answer.
 fn leave(mut headers: HeaderMap) {
     if headers.capacity() <= MOST_HEADERS {
         headers.clear();
@@ -169,8 +170,8 @@ fn leave(mut headers: HeaderMap) {
     }
 }
 
-/// Whether nothing has come over a connection on which nothing was asked: neither its end nor anything else. When it
-/// does, the bell rings.
+/// True if nothing has come over an idle connection: neither its end nor any data. When something comes, `bell` is
+/// called.
 pub(super) fn is_silent(io: &mut Io, bell: &DriverWaker) -> bool {
     bell.rang();
     let mut one = [0];
@@ -179,7 +180,7 @@ pub(super) fn is_silent(io: &mut Io, bell: &DriverWaker) -> bool {
     Pin::new(io).poll_read(cx, one.unfilled()).is_pending()
 }
 
-/// Writes what is left to write, then reads.
+/// Writes the rest of the request, then reads.
 fn poll_exchange(io: &mut Io, bell: &DriverWaker, rest: &mut Vec<u8>) -> Poll<io::Result<Bytes>> {
     let cx = &mut Context::from_waker(bell.waker());
     while !rest.is_empty() {

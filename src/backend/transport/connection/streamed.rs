@@ -1,4 +1,4 @@
-//! The body of an answer, and what becomes of the connection that it came over.
+//! The body of an answer, and the return of its connection to the pool.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::{Connection, ReceivedBody};
 use crate::body::Body;
 
-/// Where a connection goes when its response is over.
+/// The place to which a connection returns when its response is over.
 pub(in crate::backend) trait PoolHandle: Send + Unpin + 'static {
-    /// Takes it back, `now`.
+    /// Takes the connection back. `now` must be the current time.
     fn give_back(&self, connection: Box<Connection>, now: Instant);
 }
 
-/// The body of a response that came over `connection`, which goes `home` when it is over: in memory if all of it came
-/// with the headers, as most do. It is `now`.
+/// Returns the body of a response over `connection`, which returns to `home` when the response is over. The body is
+/// in memory if all of it came with the headers, as most do. `now` must be the current time.
 pub(in crate::backend) fn body<H: PoolHandle>(
     came: ReceivedBody,
     connection: Box<Connection>,
@@ -36,17 +36,17 @@ pub(in crate::backend) fn body<H: PoolHandle>(
     }
 }
 
-/// A response body that takes its connection along and gives it back when it has ended well.
+/// A response body that holds its connection, and returns it after an end without an error.
 struct Streamed<H: PoolHandle> {
-    /// What came of it with the headers.
+    /// The part of the body that came with the headers; `None` once it was read.
     first: Option<StreamedBody>,
     body: Incoming,
-    /// `None` once it was given back.
+    /// The connection; `None` once it was returned, or has failed.
     connection: Option<Box<Connection>>,
     home: H,
 }
 
-/// What reading from a body led to.
+/// The result of one read from a body.
 type StreamedBody = Option<hyper::Result<Frame<Bytes>>>;
 
 impl<H: PoolHandle> Streamed<H> {

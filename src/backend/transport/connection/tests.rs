@@ -35,19 +35,19 @@ fn streamed() -> Request<Body> {
     ))))
 }
 
-/// What `server` reads until it has read this much.
+/// Reads `length` bytes at `server`.
 async fn read(server: &mut TcpStream, length: usize) -> String {
     let mut read = vec![0; length];
     server.read_exact(&mut read).await.unwrap();
     String::from_utf8(read).unwrap()
 }
 
-/// Sees nothing more of what the client wrote.
+/// True if the server sees no more bytes of the client.
 fn has_nothing(server: &TcpStream) -> bool {
     !matches!(server.try_read(&mut [0]), Ok(1..))
 }
 
-/// Where a connection is put.
+/// The place where a connection is put.
 #[derive(Clone, Default)]
 struct Shelf(std::sync::Arc<std::sync::Mutex<Option<Box<Connection>>>>);
 
@@ -57,7 +57,8 @@ impl PoolHandle for Shelf {
     }
 }
 
-/// What becomes of one exchange whose answer comes in these parts: status, body, and the connection if it is kept.
+/// Returns the result of one exchange whose answer comes in these parts: status, body, and the connection if it is
+/// kept.
 async fn exchange(
     mut connection: Box<Connection>,
     server: &mut TcpStream,
@@ -206,7 +207,7 @@ async fn what_is_no_answer_is_none_and_may_have_been_acted_on() {
         let answering = async {
             read(&mut server, 20).await;
             server.write_all(answer.as_bytes()).await.unwrap();
-            // To the end, or what is unread would reset the connection.
+            // The server reads to the end, because unread bytes would reset the connection.
             server.shutdown().await.unwrap();
             let _ = server.read_to_end(&mut Vec::new()).await;
         };
@@ -228,7 +229,7 @@ async fn a_request_that_was_never_written_is_where_it_was() {
         let (mut connection, server) = pair().await;
         server.set_zero_linger().unwrap();
         drop(server);
-        // The hang-up comes between the look and the use.
+        // The connection is closed between the check and the use.
         sleep(Duration::from_millis(50)).await;
         let outcome = connection
             .exchange(&mut request, InjectedHeaders::default(), false, soon())
@@ -263,7 +264,7 @@ async fn a_connection_over_which_anything_came_that_was_not_asked_for_is_not_use
         let (_, _, kept) = exchange(connection, &mut server, &[ANSWER]).await;
         let mut connection = kept.unwrap();
         assert!(connection.is_usable());
-        // Nobody waits for it any more.
+        // No request waits for these bytes.
         server.write_all(said.as_bytes()).await.unwrap();
         if said.is_empty() {
             server.shutdown().await.unwrap();
@@ -281,11 +282,11 @@ async fn an_answer_that_came_before_a_write_failed_is_the_answer() {
     server.set_nonblocking(false).unwrap();
     let mut server = Some(server);
     let mut polls = 0;
-    // hyper looks for an answer, asks for more of the body, and writes that before it looks again.
+    // hyper checks for an answer, polls for more of the body, and writes that before it checks again.
     let rows = futures_util::stream::poll_fn(move |cx| {
         polls += 1;
         if polls == 2 {
-            // What it was given is written now.
+            // hyper now writes what it was given.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -294,7 +295,7 @@ async fn an_answer_that_came_before_a_write_failed_is_the_answer() {
         {
             server.read_exact(&mut [0]).unwrap();
             server.write_all(refusal.as_bytes()).unwrap();
-            // Dropped with something that it has not read: the system resets the connection.
+            // The socket is dropped with unread bytes, so the system resets the connection.
         }
         let rows = Frame::data(Bytes::from_static(b"some rows"));
         Poll::Ready(Some(Ok::<_, BoxError>(rows)))
@@ -317,7 +318,8 @@ async fn an_answer_that_came_before_a_write_failed_is_the_answer() {
     assert!(shelf.0.lock().unwrap().is_none(), "it serves no other");
 }
 
-/// hyper promises no order of its writes. What it wrote after its first flush would be another request to the catalog.
+/// hyper promises no order of its writes. Bytes that it wrote after its first flush would be another request to the
+/// catalog.
 #[tokio::test]
 async fn what_is_written_late_of_a_request_that_was_sent_goes_nowhere_and_ends_the_connection() {
     let (mut connection, server) = pair().await;
@@ -325,7 +327,7 @@ async fn what_is_written_late_of_a_request_that_was_sent_goes_nowhere_and_ends_t
     let rows = futures_util::stream::poll_fn(move |cx| {
         polls += 1;
         if polls == 2 {
-            // What it was given is written and flushed now.
+            // hyper now writes and flushes what it was given.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

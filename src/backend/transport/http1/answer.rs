@@ -1,4 +1,4 @@
-//! Reading an answer that is there as a whole.
+//! Parses an answer that has arrived completely.
 
 use std::mem::MaybeUninit;
 
@@ -9,19 +9,19 @@ use httparse::{ParserConfig, Status};
 use crate::backend::rest::headers::ends_here;
 use crate::http1::{HeaderCache, affects_framing, has_body, is_keep_alive, note_length};
 
-/// Headers of an answer at most.
+/// The largest number of headers of an answer.
 pub(super) const FIELDS: usize = 48;
 
-/// An answer, all of it but its headers.
+/// An answer without its headers.
 pub(in crate::backend) struct ParsedAnswer {
     pub(in crate::backend) status: StatusCode,
     pub(in crate::backend) body: Bytes,
-    /// The catalog goes on listening, and has said nothing else.
+    /// True if the connection stays open, and the catalog has sent nothing else.
     pub(in crate::backend) stays: bool,
 }
 
-/// The answer that `bytes` are, from its first to its last, with its headers in `headers`, which are empty: those that
-/// end here are not among them. `None`: it is another kind, or there is more of it to come.
+/// Parses the answer in `bytes`. Its headers go into `headers`, which must be empty, except for those that end at this
+/// hop. `None` if hyper must parse the answer, or if it is not complete.
 pub(in crate::backend) fn read(
     bytes: &Bytes,
     known: &mut HeaderCache,

@@ -40,7 +40,7 @@ fn a_request_is_written_as_the_rfc_spells_it() {
         "POST /v1/table/a/describe?delimiter=. HTTP/1.1\r\nx-a: 1\r\nx-a: 2\r\nhost: h:1\r\n";
     let expected = format!("{head}content-length: 2\r\n\r\n");
     assert_eq!(written(&request), expected);
-    // Whatever the headers say: once, and what is sent.
+    // The length is that of the body, and is written once, whatever the headers say.
     for said in ["2", "7"] {
         let said = HeaderValue::from_static(said);
         request.headers_mut().append(CONTENT_LENGTH, said);

@@ -20,17 +20,17 @@ use crate::backend::transport::request_copy::RequestCopy;
 use crate::body::Body;
 use crate::error::BoxError;
 
-/// Why an exchange gave no response.
+/// The reason why an exchange gave no response.
 pub(super) enum StreamError {
-    /// The catalog has not acted and will not; the request is where it was.
+    /// The catalog has not acted and will not; the request is unchanged.
     Unsent(BoxError),
-    /// The same, but some of the request is gone.
+    /// The catalog has not acted and will not, but parts of the request are gone.
     Refused(BoxError),
     /// The catalog may have acted.
     Lost(BoxError),
 }
 
-/// Sends `request` and waits for the response's headers. Dropped before, it resets the stream.
+/// Sends `request` and waits for the response's headers. Dropping it earlier resets the stream.
 pub(super) async fn exchange(
     lines: &Http2Pool,
     slot: StreamPermit,
@@ -60,7 +60,7 @@ pub(super) async fn exchange(
     Ok(Response::from_parts(head, body))
 }
 
-/// Makes the request once more, if `spare` is what it is made of.
+/// Restores the request from `spare`, if there is one.
 fn unsent(
     spare: Option<RequestCopy>,
     request: &mut Request<Body>,
@@ -73,15 +73,15 @@ fn unsent(
     StreamError::Unsent(error.into())
 }
 
-/// The catalog's word that nobody looked at the request: it refused the stream, or is going away and says that it came
-/// to an earlier one (RFC 9113, section 8.7). A connection that just ends says no such thing.
+/// True if the catalog says that it did not process the request: it refused the stream, or is going away and names an
+/// earlier stream as its last (RFC 9113, section 8.7). A connection that just ends does not say that.
 fn is_unprocessed(error: &h2::Error) -> bool {
     error.is_remote()
         && (error.is_go_away()
             || (error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM)))
 }
 
-/// The request as HTTP/2 has it: `:scheme` and `:authority` instead of `host`.
+/// Converts the request to HTTP/2: `:scheme` and `:authority` instead of `host`.
 fn addressed(lines: &Http2Pool, request: Request<Body>) -> (Request<()>, Body) {
     let (mut head, body) = request.into_parts();
     let mut uri = take(&mut head.uri).into_parts();
@@ -100,7 +100,7 @@ enum StreamEnd {
     Body(BoxError),
 }
 
-/// The answer's headers, while the body is sent on.
+/// Waits for the answer's headers, while the body is sent.
 async fn answered(
     mut answer: ResponseFuture,
     sending: &mut Option<SendBody>,

@@ -1,4 +1,4 @@
-//! An answer's body out of an HTTP/2 stream: the catalog may send on once somebody has read.
+//! Receives an answer's body from an HTTP/2 stream. The catalog may send more once the body has been read.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,12 +13,12 @@ use super::line::StreamPermit;
 use super::outflow::SendBody;
 use crate::error::BoxError;
 
-/// A body that comes in. Dropped before its end, it resets its stream.
+/// A body that is received. Dropping it before its end resets its stream.
 pub(in crate::backend) struct RecvBody {
     stream: RecvStream,
-    /// What is still being sent of the request.
+    /// The part of the request that is still being sent.
     sending: Option<Box<SendBody>>,
-    /// What is still to come, if that was said.
+    /// The number of bytes that are still to come; `None` if the length is not known.
     left: Option<u64>,
     _slot: StreamPermit,
 }
@@ -41,12 +41,13 @@ impl RecvBody {
     }
 
     fn took(&mut self, length: usize) {
-        // An error: the stream is over, and nobody waits for room.
+        // An error means that the stream is over, so that no capacity is needed.
         let _ = self.stream.flow_control().release_capacity(length);
         self.left = self.left.map(|left| left.saturating_sub(length as u64));
     }
 
-    /// A stream that is ended "without error" once all of it was there has ended well (RFC 9113, section 8.1).
+    /// True if the stream has ended well: "without error", once the whole body was there (RFC 9113, section
+    /// 8.1).
     fn is_end(&self, error: &h2::Error) -> bool {
         error.reason() == Some(Reason::NO_ERROR) && self.left == Some(0)
     }

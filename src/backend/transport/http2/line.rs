@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: how many requests it takes, how it is kept alive, when it has been idle.
+//! One HTTP/2 connection: its limit of requests, its keep-alive, its idle time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,37 +16,38 @@ use crate::backend::transport::coarse_clock::Moment;
 use crate::backend::transport::connect::Io;
 use crate::error::BoxError;
 
-/// Requests of one connection at a time; a catalog may allow fewer. More requests open more connections.
+/// The largest number of requests at a time in one connection; a catalog may allow fewer. More requests open more
+/// connections.
 const STREAMS: usize = 64;
-/// What a catalog may send of one answer before anybody reads it.
+/// The number of bytes that a catalog may send of one answer before they are read.
 const STREAM_WINDOW: u32 = 512 << 10;
-/// What it may send of all of them: nobody's answer waits for room that others do not make.
+/// The number of bytes that it may send of all answers, so that no answer waits until others are read.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
-/// What is held of a request's body that the catalog does not take.
+/// The number of bytes of a request's body that are held while the catalog does not take them.
 const SEND_BUFFER: usize = 128 << 10;
-/// Headers of an answer, all together.
+/// The largest size of all headers of an answer, in bytes.
 const HEADERS: u32 = 64 << 10;
-/// How often a catalog is asked whether it is still there …
+/// The interval of pings that check whether a catalog is still there …
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// … and how long that may take.
+/// … and the time limit for their answers.
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 
-/// One connection.
+/// One HTTP/2 connection.
 pub(super) struct Http2Connection {
     sender: SendRequest<Bytes>,
     streams: AtomicUsize,
     idle_since: AtomicU64,
 }
 
-/// A request's place in a connection, until dropped.
+/// A request's place in a connection. Dropping it frees the place.
 pub(super) struct StreamPermit {
     line: Arc<Http2Connection>,
-    /// Whether the connection has carried a request before.
+    /// True if the connection has carried a request before.
     pub(super) used: bool,
 }
 
 impl Http2Connection {
-    /// Speaks HTTP/2 over `io`.
+    /// Opens an HTTP/2 connection over `io`.
     pub(super) async fn open(io: Io) -> Result<Self, h2::Error> {
         let mut builder = Builder::new();
         builder
@@ -65,20 +66,20 @@ impl Http2Connection {
         })
     }
 
-    /// Whether the catalog takes further requests here, as far as is known.
+    /// True if the catalog takes further requests here, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
         !matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Err(_)))
     }
 
-    /// Whether no request has been under way for so long.
+    /// True if no request has been under way for this long.
     pub(super) fn is_idle_for(&self, time: Duration) -> bool {
         let since = self.idle_since.load(Ordering::Relaxed);
         self.streams.load(Ordering::Relaxed) == 0
             && Duration::from_micros(coarse_clock::now().saturating_sub(since)) >= time
     }
 
-    /// A place for a request, if there is one.
+    /// Takes a place for a request; `None` if there is none.
     pub(super) fn slot(self: &Arc<Self>) -> Option<StreamPermit> {
         let room = STREAMS.min(self.sender.current_max_send_streams());
         let taken = |streams| (streams < room).then_some(streams + 1);
@@ -93,7 +94,7 @@ impl Http2Connection {
 }
 
 impl StreamPermit {
-    /// What sends the request.
+    /// Returns the sender for the request.
     pub(super) fn sender(&self) -> SendRequest<Bytes> {
         self.line.sender.clone()
     }
@@ -107,8 +108,8 @@ impl Drop for StreamPermit {
     }
 }
 
-/// Moves the frames of a connection until it ends: by itself, when nobody holds it any more, or with a catalog that is
-/// gone without a word.
+/// Moves the frames of a connection until it ends: by itself, once no task holds it, or because the catalog does not
+/// answer pings.
 async fn drive(mut connection: Connection<TokioIo<Io>, Bytes>) {
     let pings = connection.ping_pong();
     tokio::select! {
@@ -121,7 +122,7 @@ async fn drive(mut connection: Connection<TokioIo<Io>, Bytes>) {
     }
 }
 
-/// Ready when a ping is not answered.
+/// Returns once a ping is not answered.
 async fn silent(pings: Option<PingPong>) -> BoxError {
     let Some(mut pings) = pings else {
         return std::future::pending().await;

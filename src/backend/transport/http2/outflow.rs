@@ -1,4 +1,4 @@
-//! A request's body on its way into an HTTP/2 stream: as fast as the catalog takes it, one frame in hand.
+//! Sends a request's body into an HTTP/2 stream: as fast as the catalog takes it, one frame at a time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,7 +14,7 @@ use crate::error::BoxError;
 pub(super) struct SendBody {
     body: Body,
     stream: SendStream<Bytes>,
-    /// Of the frame in hand, what the catalog has not taken.
+    /// The part of the current frame that the catalog has not taken.
     rest: Bytes,
 }
 
@@ -27,7 +27,8 @@ impl SendBody {
         }
     }
 
-    /// Sends on. Ready when all of it was sent, or the catalog wants no more; an error is the body's own.
+    /// Continues to send. Ready when the whole body was sent, or when the catalog takes no more. An error is the
+    /// body's own.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         loop {
             while !self.rest.is_empty() {
@@ -39,17 +40,17 @@ impl SendBody {
                             return Poll::Ready(Ok(()));
                         }
                     }
-                    // What became of the request, its answer tells.
+                    // The answer tells the outcome of the request.
                     None => return Poll::Ready(Ok(())),
                 }
             }
-            // Nobody reads on for a catalog that wants no more.
+            // A body that the catalog no longer takes need not be read.
             if self.stream.poll_reset(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                // Trailers stop here: none means anything in the contract, and there are servers that take them for
-                // headers, which nobody has checked.
+                // Trailers are not forwarded: none has a meaning in the contract, and some servers take them for
+                // headers, which have not been checked.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.rest = data;
@@ -67,7 +68,7 @@ impl SendBody {
         }
     }
 
-    /// Ready with the number of bytes that may be sent; `None`: none any more.
+    /// Ready with the number of bytes that may be sent; `None` if no more may be sent.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         self.stream.reserve_capacity(self.rest.len());
         loop {

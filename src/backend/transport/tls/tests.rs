@@ -20,7 +20,7 @@ use crate::config::{ClientIdentity, RestConfig};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// An authority, and PEM files of what it has signed.
+/// A certificate authority, and PEM files of the certificates that it has signed.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -56,7 +56,8 @@ impl Authority {
     }
 }
 
-/// A catalog with a certificate for `name`; with `clients`, it wants one from them too. Answers its port.
+/// Starts a catalog with a certificate for `name`, and returns its port. With `clients`, it requires a
+/// client certificate.
 async fn catalog(authority: &Authority, name: &str, clients: bool) -> u16 {
     let identity = authority.sign(name);
     let chain = pem::certificates(&identity.certificate).unwrap();
@@ -79,7 +80,7 @@ async fn catalog(authority: &Authority, name: &str, clients: bool) -> u16 {
             let mut stream = match acceptor.accept(stream).into_fallible().await {
                 Ok(stream) => stream,
                 Err((_, mut stream)) => {
-                    // Closed with something unread, it would be reset, and the alert lost.
+                    // A connection that is closed with unread bytes is reset, and the alert is lost.
                     let _ = stream.shutdown().await;
                     while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {}
                     continue;

@@ -1,4 +1,4 @@
-//! Why the log cannot be used or written, in words with which a person can go on.
+//! Explains why the log cannot be used or written, so that an operator can act on it.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -9,24 +9,24 @@ use redb::{DatabaseError, StorageError};
 
 use crate::batch::log::{BatchId, LogError};
 
-/// Why the writer has ended, once it has.
+/// The reason why the writer has ended, once it has.
 #[derive(Clone, Default)]
 pub(super) struct Cause(Arc<OnceLock<String>>);
 
 impl Cause {
-    /// It has ended for this reason. The first one stands.
+    /// Records the reason. Only the first one counts.
     pub(super) fn set(&self, words: String) {
         let _ = self.0.set(words);
     }
 
-    /// What whoever wanted to write is told.
+    /// Returns the error for a write that was not made.
     pub(super) fn told(&self) -> LogError {
         let words = self.0.get().cloned();
         LogError::Write(words.unwrap_or_else(|| "it has stopped".into()))
     }
 }
 
-/// Why a file was not opened as a log.
+/// Explains why a file cannot be opened as a log.
 pub(super) fn unopened(error: &DatabaseError) -> String {
     match error {
         DatabaseError::DatabaseAlreadyOpen => {
@@ -44,7 +44,7 @@ pub(super) fn unopened(error: &DatabaseError) -> String {
     }
 }
 
-/// What cannot be read.
+/// Explains a file that cannot be read.
 pub(super) fn damaged(cause: &dyn Display) -> String {
     format!(
         "{cause}. It is damaged, or no batch log of this version: put the newest log back with its own mark, and keep this \
@@ -52,14 +52,14 @@ pub(super) fn damaged(cause: &dyn Display) -> String {
     )
 }
 
-/// A line that is whole, and has words that this version does not know.
+/// Explains a line that is complete, but holds words that this version does not know.
 pub(super) fn unread(id: BatchId, error: &serde_json::Error) -> String {
     format!(
         "batch {id}: {error}. A newer gateway wrote it: start that version again, or a later one"
     )
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(super) fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

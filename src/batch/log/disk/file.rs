@@ -1,4 +1,4 @@
-//! The log's file: it has its name only once it is a whole log, so that a crash while it is made leaves none.
+//! The log's file. It gets its name only once it is a complete log, so that a crash during its creation leaves none.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -12,24 +12,24 @@ use uuid::Uuid;
 
 use super::cause;
 
-/// What redb may keep of the file in memory.
+/// The limit of redb's cache, in bytes.
 const CACHE: usize = 64 << 20;
 
-/// A log's file, opened or to be made.
+/// The file of a log, which exists or is to be created.
 pub(super) struct LogFile {
     path: PathBuf,
-    /// Where it is made, if there is none.
+    /// The temporary path at which it is created; `None` if the log exists.
     unnamed: Option<PathBuf>,
 }
 
 impl LogFile {
-    /// The file at `path`, whose folder is there.
+    /// Returns the file at `path`. Its folder must exist.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         if let Some(missing) = missing_folder(path) {
             return Err(io::Error::new(ErrorKind::NotFound, missing));
         }
         let is_there = match fs::metadata(path) {
-            // A device or a pipe is empty by its length; it would be removed for a log.
+            // A device or a pipe has length 0, so it would be removed as if it were an empty log.
             Ok(file) if !file.is_file() => {
                 let words = "it is not a file, but a folder, a device, a pipe or a socket";
                 return Err(io::Error::new(ErrorKind::InvalidInput, words));
@@ -51,22 +51,22 @@ impl LogFile {
         })
     }
 
-    /// Whether it is still to be made.
+    /// True if the log does not exist yet.
     pub(super) fn is_new(&self) -> bool {
         self.unnamed.is_some()
     }
 
-    /// The database in it. The error says what is wrong and what can be done.
+    /// Opens the database. The error says what is wrong and what can be done.
     pub(super) fn open(&self) -> Result<Database, String> {
-        // What is damaged may make no sense at all to who reads it.
+        // redb may panic on a damaged file.
         match catch_unwind(AssertUnwindSafe(|| self.look_into())) {
             Ok(opened) => opened.map_err(|error| cause::unopened(&error)),
             Err(panic) => Err(cause::damaged(&cause::said(&*panic))),
         }
     }
 
-    /// Every page is compared with its checksum before anything is believed or written: one that went bad while nobody
-    /// had the log open would change what batches are about.
+    /// Compares every page with its checksum before anything is trusted or written: a page that was damaged while the
+    /// log was closed would change what batches are about.
     fn look_into(&self) -> Result<Database, DatabaseError> {
         let path = self.unnamed.as_ref().unwrap_or(&self.path);
         let repaired = Rc::new(Cell::new(false));
@@ -75,14 +75,14 @@ impl LogFile {
         builder.set_cache_size(CACHE);
         builder.set_repair_callback(move |_| tell.set(true));
         let mut database = builder.create(path)?;
-        // After a crash that was done already.
+        // A repair after a crash has compared the pages already.
         if !self.is_new() && !repaired.get() {
             database.check_integrity()?;
         }
         Ok(database)
     }
 
-    /// Gives what was made its name, unless another gateway was faster.
+    /// Gives the new file its name, unless another gateway was faster.
     pub(super) fn name(&self) -> io::Result<()> {
         let Some(unnamed) = &self.unnamed else {
             return Ok(());
@@ -90,7 +90,7 @@ impl LogFile {
         if fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
             fs::remove_file(&self.path)?;
         }
-        // A link never replaces a file, as a rename does.
+        // Unlike a rename, a hard link never replaces a file.
         fs::hard_link(unnamed, &self.path)?;
         fs::remove_file(unnamed)?;
         sync_folder(folder(&self.path))
@@ -98,7 +98,7 @@ impl LogFile {
 }
 
 impl Drop for LogFile {
-    /// What has no name is of no use.
+    /// Removes a file that never got its name.
     fn drop(&mut self) {
         if let Some(unnamed) = &self.unnamed {
             let _ = fs::remove_file(unnamed);
@@ -106,7 +106,7 @@ impl Drop for LogFile {
     }
 }
 
-/// The path of a file beside another one.
+/// Returns the path of a file beside another one.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -114,7 +114,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -122,13 +122,14 @@ pub(super) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Names in a folder survive a power loss only once the folder itself is synced.
+/// Syncs a folder: names in it survive a power loss only after that.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// What is to be done where the folder of a log is missing. It is not made unasked: it may be that of a volume that is
-/// not mounted, and a new log would know nothing of what the batches in the old one have left to do.
+/// Returns what the operator must do if the folder of a log is missing. It is not created without being told to: it
+/// may belong to a volume that is not mounted, and a new log would know nothing about the unfinished batches in the
+/// old one.
 pub(super) fn missing_folder(log: &Path) -> Option<String> {
     let folder = folder(log);
     let is_missing =
@@ -142,7 +143,7 @@ pub(super) fn missing_folder(log: &Path) -> Option<String> {
     })
 }
 
-/// Makes a folder and those above it, durably.
+/// Creates a folder and its parents, durably.
 pub(super) fn make_folder(wanted: &Path) -> io::Result<()> {
     if wanted.is_dir() {
         return Ok(());

@@ -1,7 +1,8 @@
-//! Which batch was begun with which `Idempotency-Key`.
+//! The index from each `Idempotency-Key` to its batch.
 //!
-//! The table is written with INTENT and forgotten with the batch. A log of an older version has none, and where an older
-//! version has written to the log since, it is out of date: then it is made anew when the log is opened.
+//! The table is written with INTENT, and its rows are forgotten with the batch. A log of an older version has none, and
+//! the table is out of date if an older version has written to the log since. In both cases it is rebuilt when the log
+//! is opened.
 
 use std::borrow::Cow;
 
@@ -13,15 +14,15 @@ use serde::Deserialize;
 use super::LINES;
 use crate::batch::log::BatchId;
 
-/// Fingerprint of caller and key → the batch that was begun with it last.
+/// Fingerprint of caller and key → the last batch that began with it.
 const KEYS: TableDefinition<'_, &str, u128> = TableDefinition::new("keys");
-/// The row with the latest batch whose key, if it has one, is in the table. No fingerprint is empty.
+/// The row with the latest batch that the table covers. No fingerprint is empty.
 const LATEST: &str = "";
 
-/// The keys within one transaction.
+/// The table of keys within one transaction.
 pub(super) struct Keys<'t> {
     table: Table<'t, &'static str, u128>,
-    /// The latest batch that began in this transaction.
+    /// The latest batch that began in this transaction; `None` if none did.
     latest: Option<u128>,
 }
 
@@ -33,7 +34,7 @@ impl<'t> Keys<'t> {
         })
     }
 
-    /// A batch begins.
+    /// Adds a batch that begins.
     pub(super) fn begin(&mut self, id: u128, key: Option<&str>) -> Result<(), redb::Error> {
         if let Some(key) = key {
             self.table.insert(key, id)?;
@@ -42,7 +43,8 @@ impl<'t> Keys<'t> {
         Ok(())
     }
 
-    /// A batch is forgotten, and its key with it unless a later one was begun with it. `line`: its first.
+    /// Removes the key of a batch that is forgotten, unless a later batch began with the same key. `line` is the first
+    /// line of the batch.
     pub(super) fn forget(&mut self, id: u128, line: &[u8]) -> Result<(), redb::Error> {
         let Some(key) = key_in(line) else {
             return Ok(());
@@ -54,7 +56,7 @@ impl<'t> Keys<'t> {
         Ok(())
     }
 
-    /// To be called at the end of the transaction.
+    /// Updates the latest batch. Must be called at the end of the transaction.
     pub(super) fn finish(mut self) -> Result<(), redb::Error> {
         let before = self.table.get(LATEST)?.map(|latest| latest.value());
         match self.latest {
@@ -67,7 +69,7 @@ impl<'t> Keys<'t> {
     }
 }
 
-/// Makes the table anew where it does not have the keys of all batches.
+/// Rebuilds the table if it does not hold the keys of all batches.
 pub(super) fn complete(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let lines = transaction.open_table(LINES)?;
     let mut keys = Keys::open(transaction)?;
@@ -86,7 +88,7 @@ pub(super) fn complete(transaction: &WriteTransaction) -> Result<(), redb::Error
     keys.finish()
 }
 
-/// Finds the batch that was begun last with a key.
+/// Finds the last batch that began with a key.
 pub(super) fn find(database: &Database, key: &str) -> Result<Option<BatchId>, redb::Error> {
     let table = match database.begin_read()?.open_table(KEYS) {
         Ok(table) => table,
@@ -97,7 +99,7 @@ pub(super) fn find(database: &Database, key: &str) -> Result<Option<BatchId>, re
     Ok(id.map(BatchId::from_u128))
 }
 
-/// The key in the line of an INTENT. What is no such line is found when the whole log is read.
+/// Returns the key in the line of an INTENT. A line that is not an INTENT is detected when the whole log is read.
 fn key_in(line: &[u8]) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct IntentLine<'a> {

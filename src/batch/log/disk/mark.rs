@@ -1,8 +1,8 @@
-//! Tells the newest log from an old copy of it: the log counts what it has been through, and so does a small file
-//! beside it.
+//! Tells the newest log from an old copy of it: the log counts its progress, and so does a small file beside it.
 //!
-//! The count goes up in the log first, with lines, and then in the file, so that the file is never ahead of its own
-//! log. A log that is behind its file is an old copy. A copy of both together cannot be told from the original.
+//! The count is increased in the log first, together with lines, and then in the file, so that the file is never
+//! ahead of its own log. A log that is behind its file is an old copy. A copy of both together cannot be told from
+//! the original.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -14,41 +14,42 @@ use uuid::Uuid;
 
 use super::file::{folder, sync_folder, with_suffix};
 
-/// The log's name and count.
+/// The id and the count of the log.
 const MARK: TableDefinition<'_, (), (u128, u64)> = TableDefinition::new("mark");
-/// How often the count goes up, at most: what was written since it last did is not told apart.
+/// The shortest time between two increases of the count. Lines that were written since the last one are not counted
+/// yet.
 const EVERY: Duration = Duration::from_secs(1);
-/// More than the file is ever long.
+/// The largest number of bytes that are read of the mark file, which is always shorter.
 const FILE_MAX: u64 = 4096;
 const WORDS: &str = "nsgate batch log";
 
-/// Which log, and how far it has come.
+/// The identity of a log, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     log: Uuid,
     count: u64,
 }
 
-/// What stands beside the log.
+/// The content of the file beside the log.
 #[derive(Debug, PartialEq, Eq)]
 enum MarkState {
     Nothing,
-    /// An empty file: an operator says that the log is to be taken as it is.
+    /// An empty file: an operator says that the log is to be accepted as it is.
     Accept,
     Mark(Mark),
 }
 
-/// Keeps a log and the file beside it in step.
+/// Keeps a log and the mark file beside it in step.
 pub(super) struct LogMarker {
     path: PathBuf,
     mark: Mark,
-    /// When the count last went up.
+    /// The time when the count last increased; `None` before the first time.
     since: Option<Instant>,
-    /// Lines were written since.
+    /// True if lines were written since.
     behind: bool,
 }
 
-/// The file beside a log, read before the log is touched.
+/// The mark file beside a log, read before the log is opened.
 pub(super) struct MarkFile {
     log: PathBuf,
     path: PathBuf,
@@ -56,7 +57,7 @@ pub(super) struct MarkFile {
 }
 
 impl MarkFile {
-    /// Reads it. The error says what is wrong and what can be done.
+    /// Reads the mark file. The error says what is wrong and what can be done.
     pub(super) fn of(log: &Path) -> Result<Self, String> {
         let path = with_suffix(log, "mark");
         let beside = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -67,7 +68,7 @@ impl MarkFile {
         })
     }
 
-    /// Whether a log may be made where there is none.
+    /// Checks whether a log may be created where none exists.
     pub(super) fn allows_new(&self) -> Result<(), String> {
         match self.beside {
             MarkState::Mark(Mark { count, .. }) if count > 0 => Err(format!(
@@ -79,7 +80,8 @@ impl MarkFile {
         }
     }
 
-    /// Compares, and brings both in step. The error says what is wrong and what can be done.
+    /// Compares the log with the mark file, and brings both in step. The error says what is wrong and what can be
+    /// done.
     pub(super) fn admit(&self, database: &Database) -> Result<LogMarker, String> {
         let inside = stored(database).map_err(|error| error.to_string())?;
         let mark = self.judge(inside)?;
@@ -90,7 +92,8 @@ impl MarkFile {
             behind: false,
         };
         let bring = || -> Result<(), redb::Error> {
-            // The name of a new log stands in its file first: one that has a name and no file is not new.
+            // The mark file of a new log is written first. A log that has a mark and no file is therefore not a new
+            // one.
             if self.beside == MarkState::Nothing {
                 marker.publish()?;
             }
@@ -99,7 +102,8 @@ impl MarkFile {
                 marker.put(&transaction)?;
                 transaction.commit()?;
             }
-            // Also as it was: a folder in which nothing can be written is found now, and not by the first batch.
+            // An unchanged mark is written, too: a folder that is not writable is then found now, and not by the
+            // first batch.
             if self.beside != MarkState::Nothing {
                 marker.publish()?;
             }
@@ -109,7 +113,7 @@ impl MarkFile {
         Ok(marker)
     }
 
-    /// The mark that the log goes on from.
+    /// Decides which mark the log continues from.
     fn judge(&self, inside: Option<Mark>) -> Result<Mark, String> {
         let mark = self.path.display();
         let fresh = |count| Mark {
@@ -118,13 +122,13 @@ impl MarkFile {
         };
         match (&self.beside, inside) {
             (MarkState::Nothing, None) => Ok(fresh(0)),
-            // With a new name, so that the log that it took the place of is not taken for a newer one.
+            // The mark gets a new id, so that the log that this one replaces is not accepted as a newer one.
             (MarkState::Accept, inside) => Ok(fresh(inside.map_or(0, |inside| inside.count))),
             (MarkState::Nothing, Some(_)) => Err(format!(
                 "{mark} is missing, the file beside it that tells the newest log from an old copy. Move and copy both \
                  together. If this is surely the newest log, make an empty file of that name"
             )),
-            // Its making was cut short.
+            // The process ended while it created the log.
             (MarkState::Mark(beside), None) if beside.count == 0 => Ok(*beside),
             (MarkState::Mark(beside), Some(inside)) if inside.log == beside.log => {
                 if inside.count >= beside.count {
@@ -154,14 +158,15 @@ impl MarkFile {
 }
 
 impl LogMarker {
-    /// How long the writer may wait for more lines before those it has written are counted; `None`: there are none.
+    /// Returns how long the writer may wait for more lines before it counts those that it has written; `None` if
+    /// there are none.
     pub(super) fn due(&self) -> Option<Duration> {
         let since = self.since.filter(|_| self.behind)?;
         Some(EVERY.saturating_sub(since.elapsed()))
     }
 
-    /// Is part of every transaction that writes lines, and of one that writes none when lines wait to be counted.
-    /// Answers whether the count went up.
+    /// Increases the count if it is due. Must be part of every transaction that writes lines, and of one without
+    /// lines if lines wait to be counted. Returns true if the count increased.
     pub(super) fn count(
         &mut self,
         transaction: &WriteTransaction,
@@ -180,7 +185,7 @@ impl LogMarker {
         Ok(true)
     }
 
-    /// The count has gone up, durably.
+    /// Notes that the increased count is durable, and writes the mark file.
     pub(super) fn counted(&mut self) -> io::Result<()> {
         self.behind = false;
         self.since = Some(Instant::now());
@@ -193,7 +198,7 @@ impl LogMarker {
         Ok(())
     }
 
-    /// Writes the file: it is the one before or this one, whatever happens.
+    /// Writes the mark file through a rename, so that after a crash it holds either the old or the new mark.
     fn publish(&self) -> io::Result<()> {
         let unnamed = with_suffix(&self.path, "new");
         let write = || {
@@ -238,7 +243,7 @@ fn parse(text: &str) -> Option<Mark> {
     })
 }
 
-/// The mark in the log.
+/// Reads the mark in the log.
 fn stored(database: &Database) -> Result<Option<Mark>, redb::Error> {
     let table = match database.begin_read()?.open_table(MARK) {
         Ok(table) => table,

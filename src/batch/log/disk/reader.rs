@@ -1,4 +1,4 @@
-//! Reads of the log: all of it, or one batch.
+//! Reads the whole log, or one batch.
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ pub(super) fn find(database: &Database, id: BatchId) -> Result<Option<Record>, S
     replay(id, batch).map(Some)
 }
 
-/// Finds the batch that was begun last with a key.
+/// Finds the last batch that began with a key.
 pub(super) fn find_by_key(database: &Database, key: &str) -> Result<Option<Record>, String> {
     match keys::find(database, key).map_err(|error| error.to_string())? {
         Some(id) => find(database, id),
@@ -37,7 +37,7 @@ pub(super) fn find_by_key(database: &Database, key: &str) -> Result<Option<Recor
     }
 }
 
-/// Reads the whole log in pages. Whoever reads them may be slower, and may go away.
+/// Reads the whole log in pages. The receiver may be slower, and may be dropped.
 pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Result<(), String> {
     let table = lines(database).map_err(|error| error.to_string())?;
     let lines = table.iter().map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Res
     if let Some(last) = of {
         page.push(replay(last, batch)?);
     }
-    // Whoever has gone away needs it no more.
+    // A receiver that was dropped no longer needs the page.
     let _ = pages.blocking_send(page);
     Ok(())
 }

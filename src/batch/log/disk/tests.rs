@@ -181,7 +181,7 @@ async fn lines_that_cannot_follow_each_other_are_refused() {
     assert!(matches!(all(&log).await, Err(LogError::Unusable { .. })));
 }
 
-/// It may be that of a volume that is not mounted.
+/// The folder may belong to a volume that is not mounted.
 #[test]
 fn a_folder_that_is_missing_is_not_made_unasked() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The writer: takes what waits, writes it in one transaction, tells who waited.
+//! The writer thread: takes the waiting writes, commits them in one transaction, and answers them.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use super::{ENDED, LINES};
 use crate::batch::log::{BatchId, Line};
 use crate::batch::step::Decision;
 
-/// Writes that share one fsync.
+/// The largest number of writes that share one fsync.
 const GROUP: usize = 1024;
-/// Batches that are forgotten in one write; others are not kept waiting longer.
+/// The largest number of batches that are forgotten in one write, so that other writes do not wait long.
 const FORGOTTEN: usize = 1000;
 
-/// For so long an end waits for a write to share its fsync with: nobody waits for it, and a batch without one is only
-/// looked at once more by the next start.
+/// The time for which an end waits for another write to share its fsync with. No request waits for an end, and a batch
+/// without one is only checked once more at the next start.
 pub(super) const LINGER: Duration = Duration::from_millis(20);
 
 type Lines<'t> = Table<'t, (u128, u32), &'static [u8]>;
 type Ended<'t> = Table<'t, (u64, u128), ()>;
 
-/// One write and who waits for it.
+/// One write, and the channel for its answer.
 pub(super) struct Write {
     pub(super) id: BatchId,
     pub(super) what: WriteKind,
@@ -39,7 +39,7 @@ impl Write {
 
 pub(super) enum WriteKind {
     Line(Line),
-    /// Forgets batches that ended before; some of them.
+    /// Forgets some of the batches that ended before `before`.
     Forget {
         before: u64,
     },
@@ -47,16 +47,16 @@ pub(super) enum WriteKind {
     Close,
 }
 
-/// WriteKind a durable write is answered with.
+/// The answer to a durable write.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// The decision that stood before this one.
+    /// The decision that was in the log before this one; `None` if there was none.
     pub(super) standing: Option<Decision>,
-    /// There is more to forget.
+    /// True if more batches can be forgotten.
     pub(super) has_more: bool,
 }
 
-/// Writes until the log is dropped or a write fails.
+/// Writes until the log is closed or dropped, or until a write fails.
 pub(super) fn write_all(
     database: &Database,
     queue: &Receiver<Write>,
@@ -89,7 +89,7 @@ pub(super) fn write_all(
     }
 }
 
-/// WriteKind is written with the first: what waits already, and where that is ends only, what comes soon.
+/// Collects a group: the writes that already wait, and, as long as all of them are ends, also those that arrive soon.
 fn gather(first: Write, queue: &Receiver<Write>, linger: Duration) -> Vec<Write> {
     let until = Instant::now() + linger;
     let mut group = vec![first];
@@ -104,7 +104,7 @@ fn gather(first: Write, queue: &Receiver<Write>, linger: Duration) -> Vec<Write>
     group
 }
 
-/// Writes a group in one transaction, or what is still to be counted if the group is empty.
+/// Writes a group in one transaction. With an empty group, it only updates the count.
 fn write(
     database: &Database,
     group: Vec<Write>,
@@ -146,7 +146,7 @@ fn write(
     };
     transaction.commit()?;
     for (done, answer) in answers {
-        // A write whose request has gone away is durable all the same.
+        // The write is durable even if its request was dropped.
         let _ = done.send(answer);
     }
     if let Some(marker) = marker.filter(|_| counted) {
@@ -155,8 +155,8 @@ fn write(
     Ok(())
 }
 
-/// Appends a line, but no second decision: then it answers with the first. WriteKind is noted of a batch that has ended, or
-/// is forgotten, is not worth a line.
+/// Appends a line. Does not append a second decision: returns the first one instead. Skips notes about a batch that has
+/// ended or is forgotten.
 fn append(
     lines: &mut Lines<'_>,
     ended: &mut Ended<'_>,
@@ -190,7 +190,7 @@ fn append(
     Ok(None)
 }
 
-/// Forgets some batches that ended before, the oldest first; whether there are more.
+/// Forgets some batches that ended before `before`, the oldest first. Returns true if there may be more.
 fn forget(
     lines: &mut Lines<'_>,
     ended: &mut Ended<'_>,
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test runs.
+    /// A time that is longer than any test runs.
     const LONG: Duration = Duration::from_secs(3600);
 
     fn write(what: WriteKind) -> Write {

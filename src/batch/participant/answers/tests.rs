@@ -13,7 +13,7 @@ fn answer(status: u16, body: &str) -> InternalAnswer {
     }
 }
 
-/// The outcome of a create of version 2, in one word.
+/// Returns the outcome of a create of version 2, as one word.
 fn word(status: u16, body: &str) -> &'static str {
     let answer = answer(status, body);
     match created("lake", described(2, &answer), &answer) {

@@ -8,7 +8,7 @@ use super::*;
 use crate::batch::log::disk::DiskLog;
 use crate::batch::log::{BatchId, Intent, Log as _};
 
-/// A log, its mark, and copies of both.
+/// A folder with a log, its mark, and copies of both.
 struct Shelf(TempDir);
 
 impl Shelf {
@@ -29,7 +29,7 @@ impl Shelf {
         opened.map_err(|error| error.to_string())
     }
 
-    /// A life in which something is written.
+    /// Opens the log, writes to it and closes it, as one process would.
     async fn lives(&self) -> Result<(), String> {
         write(&self.open()?).await;
         Ok(())
@@ -74,7 +74,7 @@ async fn a_copy_taken_while_the_gateway_runs_is_told_apart() {
     write(&log).await;
     shelf.copy("log", "old");
     write(&log).await;
-    // As at a crash, nothing is counted at the end: what counts is that the writer does so by itself.
+    // A crash counts nothing at the end, so the writer must count while it runs.
     let counted = async {
         while fs::read_to_string(shelf.at("log.mark"))
             .unwrap()
@@ -110,7 +110,7 @@ async fn a_mark_that_is_behind_its_log_is_brought_up() {
     shelf.copy("log", "older");
     shelf.copy("log.mark", "older.mark");
     shelf.lives().await.unwrap();
-    // As after a crash between the two.
+    // This is the state after a crash between the two writes.
     shelf.copy("older.mark", "log.mark");
     drop(shelf.open().unwrap());
     shelf.copy("older", "log");
@@ -145,7 +145,7 @@ async fn a_log_without_its_mark_needs_a_persons_word() {
     shelf.refused(&["log.mark is missing", "make an empty file"]);
     fs::write(shelf.at("log.mark"), "").unwrap();
     shelf.lives().await.unwrap();
-    // From here on the log that it took the place of is another one.
+    // From here on, the log that was replaced counts as another one.
     shelf.copy("newest", "log");
     shelf.refused(&["belongs to another log"]);
 }
@@ -164,14 +164,14 @@ async fn marks_of_other_logs_and_no_marks_are_refused() {
 #[test]
 fn a_crash_while_a_log_is_made_leaves_one_that_opens() {
     let shelf = Shelf::new();
-    // The file beside it came first; the log has no mark yet.
+    // A crash can leave the mark file and a log without a mark.
     drop(shelf.open().unwrap());
     let mark = fs::read_to_string(shelf.at("log.mark")).unwrap();
     assert!(mark.ends_with("mark 0\n"), "{mark}");
     fs::remove_file(shelf.at("log")).unwrap();
     drop(shelf.open().unwrap());
     assert_eq!(fs::read_to_string(shelf.at("log.mark")).unwrap(), mark);
-    // A log from before there were marks.
+    // This is a log from before there were marks.
     fs::remove_file(shelf.at("log")).unwrap();
     fs::remove_file(shelf.at("log.mark")).unwrap();
     drop(Database::create(shelf.at("log")).unwrap());

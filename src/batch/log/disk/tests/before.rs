@@ -1,4 +1,4 @@
-//! A log that was written on 2026-11-23 is read as it was meant: its words are those of every later version.
+//! Reads a log that was written on 2026-11-23: its words must mean the same in every later version.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn entry(action: Action) -> IntentEntry {
     }
 }
 
-/// One batch that creates, declares, registers, deregisters and deletes, and one of ten creates.
+/// Returns one batch that creates, declares, registers, deregisters and deletes, and one of ten creates.
 fn intents() -> [Intent; 2] {
     let create = Action::CreateVersion {
         version: 7,
@@ -165,7 +165,7 @@ async fn a_log_written_before_is_read() {
     assert_eq!(keyed.id, id(3));
 }
 
-/// The lines of that log, to be read without a database.
+/// Compares the lines of that log without a database.
 #[test]
 fn its_lines_are_written_the_same() {
     let lines = include_str!("../../../../../tests/fixtures/batch-log/lines.jsonl");

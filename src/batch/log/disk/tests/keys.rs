@@ -1,4 +1,4 @@
-//! A batch is found by its name and by its key, however old the version that wrote it.
+//! Finds a batch by its id and by its key, however old the version that wrote it.
 
 use redb::ReadableTable;
 
@@ -57,7 +57,7 @@ async fn a_batch_is_found_by_its_name_and_the_last_by_its_key_until_it_is_forgot
     log.close().await.unwrap();
     let closed = log.find(two).await;
     assert!(matches!(closed, Err(LogError::Unusable { .. })));
-    // Nothing is left of a key whose batches are forgotten.
+    // Forgotten batches leave no key behind: only the row `LATEST` remains.
     drop(log);
     let database = Database::open(&path).unwrap();
     let write = database.begin_write().unwrap();
@@ -65,8 +65,8 @@ async fn a_batch_is_found_by_its_name_and_the_last_by_its_key_until_it_is_forgot
     assert_eq!(write.open_table(keys).unwrap().iter().unwrap().count(), 1);
 }
 
-/// A log whose table of keys is missing, as older versions write it, or knows nothing of the last batch, as after an older
-/// version was run in between.
+/// Reads a log without a table of keys, as older versions write it, and one whose table lacks the last batch, because
+/// an older version ran in between.
 #[tokio::test]
 async fn the_keys_in_a_log_of_an_older_version_are_found() {
     for in_between in [false, true] {
@@ -96,7 +96,7 @@ async fn the_keys_in_a_log_of_an_older_version_are_found() {
     }
 }
 
-/// Lines that version 0.1.0 wrote before an abort said what it was answered with.
+/// Reads lines that version 0.1.0 wrote before an ABORT held the status and code of its answer.
 #[test]
 fn lines_of_an_older_version_are_read() {
     let text = include_str!("keys/lines-before-answers.jsonl");

@@ -1,4 +1,4 @@
-//! A log that cannot go on says so, and why, to everyone it has to do with.
+//! Checks that a log that cannot continue reports the reason to all its users.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ const WELL: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// A disk on which syncs go wrong from some moment on.
+/// A disk whose syncs can be made to fail.
 #[derive(Debug, Default)]
 struct Disk {
     memory: InMemoryBackend,
@@ -43,7 +43,7 @@ impl StorageBackend for Disk {
     }
 }
 
-/// A log on such a disk, and what it says when it cannot go on.
+/// Returns a log on such a disk, the state of the disk, and the errors that the log reports.
 fn log() -> (DiskLog, Arc<AtomicU8>, Receiver<LogError>) {
     let disk = Disk::default();
     let state = Arc::clone(&disk.state);
@@ -54,7 +54,8 @@ fn log() -> (DiskLog, Arc<AtomicU8>, Receiver<LogError>) {
     (log.unwrap(), state, told)
 }
 
-/// Else batches would wait for it for ever, in a gateway that says that it is well.
+/// A writer that only stopped would leave batches waiting forever, in a gateway that reports that
+/// it is well.
 #[tokio::test]
 async fn a_writer_that_panics_has_the_process_end() {
     let (log, state, told) = log();
@@ -64,7 +65,7 @@ async fn a_writer_that_panics_has_the_process_end() {
     assert!(told.to_string().contains("panicked: a bug"), "{told}");
 }
 
-/// It may be the only one that writes, so that nobody has heard of it before.
+/// The close may be the only write, so that no other write has reported the failure before.
 #[tokio::test]
 async fn a_close_that_fails_says_why() {
     let (log, state, _told) = log();
@@ -74,7 +75,7 @@ async fn a_close_that_fails_says_why() {
     assert!(words.contains("no space is left"), "{words}");
 }
 
-/// Else an undo might take another table, or another version, for the batch's.
+/// Otherwise, an undo might delete another table or version instead of the batch's own.
 #[tokio::test]
 async fn a_log_that_was_damaged_since_it_was_closed_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,7 +95,7 @@ async fn a_log_that_was_damaged_since_it_was_closed_is_refused() {
         bytes[place..place + table.len()].copy_from_slice(another);
     }
     std::fs::write(&path, bytes).unwrap();
-    // However often.
+    // A second attempt must fail, too.
     for _ in 0..2 {
         let words = refused(&path);
         assert!(words.contains("It is damaged"), "{words}");
@@ -138,7 +139,7 @@ fn a_second_gateway_is_told_that_the_log_has_one() {
     assert!(words.contains("another process has it open"), "{words}");
 }
 
-/// Else the gateway would start, and end with the first batch.
+/// Otherwise, the gateway would start, and end with the first batch.
 #[test]
 fn a_mark_that_cannot_be_written_is_told_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,7 +150,7 @@ fn a_mark_that_cannot_be_written_is_told_at_once() {
     assert!(words.contains("log.mark.new: "), "{words}");
 }
 
-/// As where the disk that it leads to is not mounted.
+/// The disk that a link points to may not be mounted.
 #[test]
 fn a_link_that_leads_nowhere_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +161,7 @@ fn a_link_that_leads_nowhere_is_left_alone() {
     assert!(path.is_symlink());
 }
 
-/// A pipe or a device has no bytes, and would be taken for a log that is still to be made, and be removed.
+/// A pipe or a device has no bytes, so it would be removed as if it were a new log.
 #[test]
 fn what_is_no_file_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
