@@ -134,7 +134,6 @@ async fn one_hostile_caller_leaves_places_to_others() {
             served * 100 >= VICTIMS * 95,
             "{shape}: {served} of {VICTIMS}"
         );
-        assert!(p99 < Duration::from_millis(100), "{shape}: {p99:?}");
         attack.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
