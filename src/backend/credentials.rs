@@ -5,6 +5,7 @@
 //! The gateway's own token never goes with a caller's request: the catalog would take the caller for the gateway.
 
 mod channel;
+mod message;
 mod refusal;
 mod server;
 mod slot;
