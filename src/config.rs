@@ -20,7 +20,7 @@ pub mod telemetry;
 
 use std::collections::BTreeMap;
 
-pub use auth::{Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
+pub use auth::{ALGORITHMS, Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,

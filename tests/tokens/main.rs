@@ -14,6 +14,7 @@ mod attacks;
 #[path = "../support/forge.rs"]
 mod forge;
 mod issuer;
+mod judge;
 mod keys;
 mod log;
 mod memory;
