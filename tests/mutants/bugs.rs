@@ -220,8 +220,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a lost answer is taken for no answer at all",
         file: "src/batch/participant/create.rs",
-        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Asks for several",
-        wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Asks for several",
+        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Sends the creates of several entries",
+        wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Sends the creates of several entries",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
