@@ -33,7 +33,7 @@ impl Readiness {
             let name = issuer.policy().issuer();
             match issuer.known().is_some() {
                 true => format!("the key set of {name} has no key that can verify a token"),
-                false => format!("the keys of {name} have not come yet"),
+                false => format!("the keys of {name} have not been fetched yet"),
             }
         });
         held.chain(keys).collect()

@@ -250,8 +250,7 @@ pub enum LogError {
     },
     /// A write failed; whether it happened is not known.
     #[error(
-        "the batch log cannot be written: {0}. Nothing that was not written has been acknowledged. Look at its disk \
-         (space, limits, errors), then start the gateway again: it goes on from what the disk holds"
+        "the batch log cannot be written: {0}. Nothing was acknowledged that is not on the disk. Check the disk (space, limits, errors), then start the gateway again: it continues from what is on the disk"
     )]
     Write(String),
 }

@@ -64,7 +64,7 @@ impl Whereabouts {
             // What the catalog does not tell of is refused by who needs to know it.
             (Place::Unknown, Place::Unknown, _) => Ok(false),
             _ => Err(busy(
-                "the catalog answered that it has no rename, and it cannot be told whether it has renamed the table; look for the table under both names",
+                "the catalog answered that it does not support rename, but it may have renamed the table; look for the table under both names",
             )),
         }
     }

@@ -88,5 +88,5 @@ impl Level<'_> {
 
 /// Names changed in every round.
 pub(crate) fn unsettled() -> Error {
-    busy("tables were renamed or removed again and again while they were listed")
+    busy("tables were renamed or removed several times during the listing; retry later")
 }
