@@ -19,7 +19,7 @@ const LONGEST: usize = 4 << 10;
 
 /// A body that was to be Arrow, and is not.
 #[derive(Debug, thiserror::Error)]
-#[error("this operation's body is Arrow, and what came begins as a JSON object does")]
+#[error("this operation takes an Arrow body, and this one begins like a JSON object")]
 pub struct IsJson;
 
 /// What the beginning of a body is.

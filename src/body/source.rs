@@ -14,7 +14,7 @@ use crate::util::wakers::suppress_wakes;
 
 /// What comes in over a connection does not go on: its sender hung up, or what it sent is no body.
 #[derive(Debug, thiserror::Error)]
-#[error("the sender broke off")]
+#[error("the sender stopped before the end")]
 pub struct Interrupted(#[source] hyper::Error);
 
 /// Its source, and whether its beginning was looked at.

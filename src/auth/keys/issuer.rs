@@ -214,14 +214,14 @@ impl Issuer {
                 Ok(age) => FetchOutcome { age, failures: 0 },
                 Err(error) => {
                     let stays = if self.has_keys() {
-                        "the old keys stay"
+                        "the old keys stay in use"
                     } else {
-                        "there are none"
+                        "there are none, so its tokens are refused"
                     };
                     tracing::warn!(
                         issuer = self.policy.issuer(),
                         cause = %Causes(&*error),
-                        "cannot get keys: {stays}"
+                        "cannot fetch the issuer's keys: {stays}"
                     );
                     FetchOutcome {
                         age: None,
@@ -241,12 +241,7 @@ impl Issuer {
         }
         let issuer = self.policy.issuer();
         let keys = KeySet::parse(&body, self.policy.algorithms(), |kid, error| {
-            tracing::debug!(
-                issuer,
-                kid,
-                cause = &*error,
-                "a published key is passed over"
-            );
+            tracing::debug!(issuer, kid, cause = &*error, "a published key is ignored");
         })?;
         if keys.is_empty() && self.has_file() {
             // A reload does not take it either. An issuer that publishes such a set takes its keys back.

@@ -83,7 +83,7 @@ impl Channel {
         let body = body.collect_up_to(MAX_ANSWER).await?;
         // Whatever such an answer says: words like `error` are those of frameworks and proxies, too.
         if head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(format!("it answers {}", head.status).into());
+            return Err(format!("it answered {}", head.status).into());
         }
         Ok(HttpResponse::from_parts(head, body.into()))
     }
@@ -116,7 +116,7 @@ fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
         }
     }
     if roots.is_empty() {
-        return Err("no certificate authority to trust the token server by: the system has none, and there is no tls.ca".into());
+        return Err("no certificate authority to verify the token server: the system has none, and `tls.ca` is not set".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)

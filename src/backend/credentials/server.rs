@@ -80,12 +80,12 @@ impl Server {
         if let Grant::Trade(token) = grant
             && time_left(token.as_bytes()) == Some(Duration::ZERO)
         {
-            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
+            return Err(Refusal::new(Fault::Token, "the caller's token has expired"));
         }
         let began = Instant::now();
         if !self.backoff().admit(began) {
             return Err(Refusal::server(
-                "the token server failed a moment ago and is left alone",
+                "the token server failed a moment ago; no request is sent to it yet",
             ));
         }
         let answer = timeout(FETCH_TIMEOUT, self.fetch(grant)).await;
@@ -93,7 +93,7 @@ impl Server {
         if let Err(refusal) = &answer
             && matches!(refusal.fault, Fault::Gateway | Fault::Server)
         {
-            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "no token for a catalog");
+            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "cannot get a token for a catalog");
         }
         // What it refuses to one, it may give to another.
         match &answer {
@@ -169,18 +169,20 @@ fn name_exchange(request: &mut HttpRequest) {
 fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
     if *answer.token_type() != BasicTokenType::Bearer {
         return Err(Refusal::gateway(
-            "the token server gave a token that is no bearer token",
+            "the token server returned a token that is not a bearer token",
         ));
     }
     let secret = answer.access_token().secret();
     if secret.is_empty() || secret.len() > MAX_TOKEN {
         return Err(Refusal::gateway(
-            "the token server gave an empty token, or one that is too long",
+            "the token server returned an empty token, or one that is too long",
         ));
     }
     let value = HeaderValue::try_from(format!("Bearer {secret}"));
     let mut value = value.map_err(|_| {
-        Refusal::gateway("the token server gave a token that does not fit into a header")
+        Refusal::gateway(
+            "the token server returned a token with characters that no header may have",
+        )
     })?;
     value.set_sensitive(true);
     let most = match grant {
@@ -190,7 +192,7 @@ fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<T
     let life = TokenLifetime::new(asked, answer.expires_in(), most);
     if life.until <= Instant::now() {
         return Err(Refusal::gateway(
-            "the token server gave a token that has ended",
+            "the token server returned an expired token",
         ));
     }
     Ok(Token { value, life })
@@ -217,15 +219,15 @@ fn refusal(failed: &Failed, trading: bool) -> Refusal {
             Refusal::answered(said.error().as_ref(), trading)
         }
         RequestTokenError::Request(cause) => {
-            Refusal::server(format!("the token server cannot be asked: {cause}"))
+            Refusal::server(format!("the request to the token server failed: {cause}"))
         }
         // Where it went wrong, not what was there: that may be a token.
         RequestTokenError::Parse(wrong, _) => Refusal::server(format!(
-            "the token server's answer cannot be understood at `{}`",
+            "the token server's answer cannot be parsed at `{}`",
             wrong.path()
         )),
         RequestTokenError::Other(_) => {
-            Refusal::server("the token server's answer is empty or no JSON")
+            Refusal::server("the token server's answer is empty or not JSON")
         }
     }
 }
