@@ -96,14 +96,14 @@ impl Section for Config {
             "limits",
             &mut self.limits,
             table(),
-            "Bounds on connections, requests, bodies and waits.",
+            "Limits on connections, requests, bodies and waits.",
         );
         keys.required(
             "auth",
             &mut self.auth,
             table(),
             "say whose tokens are accepted, as `auth: { issuers: [{ issuer: https://idp.example, audiences: [catalog] }] }`, or let everyone in with `auth: { anonymous: true }`",
-            "Who may come in.",
+            "Whose tokens are accepted.",
         );
         keys.key(
             "context",

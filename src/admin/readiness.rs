@@ -35,7 +35,7 @@ impl Readiness {
             if issuer.known().is_some() {
                 format!("the key set of {name} has no key that can verify a token")
             } else {
-                format!("the keys of {name} have not come yet")
+                format!("the keys of {name} have not been fetched yet")
             }
         });
         held.chain(keys).collect()

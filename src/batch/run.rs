@@ -383,7 +383,7 @@ impl BatchRun {
             } = &self.plan.entries[entry];
             tracing::error!(
                 batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action, ?hazard,
-                "a part of an aborted batch could not be undone safely; it stays hidden and its table locked: see `nsgate batches show`"
+                "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show ID`"
             );
         }
     }

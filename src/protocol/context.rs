@@ -87,7 +87,7 @@ struct GovernedEntries {
 pub enum ContextError {
     /// A header that is a prefix and nothing more, or a key that no header name may have.
     #[error(
-        "the context key `{0}` is not one: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
+        "the context key `{0}` is not valid: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
     )]
     Key(String),
     /// The value of this key cannot be carried.

@@ -54,7 +54,7 @@ pub enum IdentifierError {
     Ambiguous(String),
     /// A name that a catalog's own delimiter would cut.
     #[error(
-        "the name {0:?} holds `$`, by which a catalog may cut it: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
+        "the name {0:?} holds `$`, which a catalog may read as a delimiter: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
     )]
     HoldsDelimiter(String),
 }

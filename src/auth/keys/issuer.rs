@@ -221,14 +221,14 @@ impl Issuer {
         drop(fetches);
         if let Err(error) = taken {
             let stays = if self.has_keys() {
-                "the old keys stay"
+                "the old keys stay in use"
             } else {
-                "there are none"
+                "there are none, so its tokens are refused"
             };
             tracing::warn!(
                 issuer = self.policy.issuer(),
                 cause = %Causes(&*error),
-                "cannot get keys: {stays}"
+                "cannot fetch the issuer's keys: {stays}"
             );
         }
     }
@@ -241,12 +241,7 @@ impl Issuer {
         }
         let issuer = self.policy.issuer();
         let keys = KeySet::parse(&body, self.policy.algorithms(), |kid, error| {
-            tracing::debug!(
-                issuer,
-                kid,
-                cause = &*error,
-                "a published key is passed over"
-            );
+            tracing::debug!(issuer, kid, cause = &*error, "a published key is ignored");
         })?;
         if keys.is_empty() && self.has_file() {
             // A reload refuses such a file, too. An issuer that publishes such a set withdraws its keys.

@@ -82,7 +82,7 @@ impl Channel {
         // The body of such an answer does not matter: frameworks and proxies use words like `error`,
         // too.
         if head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(format!("it answers {}", head.status).into());
+            return Err(format!("it answered {}", head.status).into());
         }
         Ok(Response::from_parts(head, body))
     }
@@ -107,7 +107,7 @@ fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
         }
     }
     if roots.is_empty() {
-        return Err("no certificate authority to trust the token server by: the system has none, and there is no tls.ca".into());
+        return Err("no certificate authority to verify the token server: the system has none, and `tls.ca` is not set".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)

@@ -96,7 +96,7 @@ pub(super) fn read(answer: &Response<Bytes>, trading: bool) -> Result<Granted, R
     // Frameworks answer errors under many types.
     if body.is_empty() || succeeded && !is_json {
         return Err(Refusal::server(
-            "the token server's answer is empty or no JSON",
+            "the token server's answer is empty or not JSON",
         ));
     }
     if !succeeded {
@@ -135,7 +135,7 @@ fn text(value: Value) -> Option<String> {
 /// Where an answer went wrong, not what was there: that may be a token.
 fn misread(place: &str) -> Refusal {
     Refusal::server(format!(
-        "the token server's answer cannot be understood at `{place}`"
+        "the token server's answer cannot be parsed at `{place}`"
     ))
 }
 
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_none_says_where_and_repeats_nothing() {
-        const EMPTY: &str = "the token server's answer is empty or no JSON";
-        let at = |place| format!("the token server's answer cannot be understood at `{place}`");
+        const EMPTY: &str = "the token server's answer is empty or not JSON";
+        let at = |place| format!("the token server's answer cannot be parsed at `{place}`");
         let json = Some("application/json");
         let cases = [
             (200, json, "", EMPTY.to_owned()),
@@ -279,7 +279,7 @@ mod tests {
             let body =
                 format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{life}}}"#);
             let refusal = read(&answer(200, None, &body), false).unwrap_err();
-            let said = "the token server's answer cannot be understood at `expires_in`";
+            let said = "the token server's answer cannot be parsed at `expires_in`";
             assert_eq!(refusal.to_string(), said, "{life}");
         }
     }
@@ -294,7 +294,7 @@ mod tests {
             let body = r#"{"error_description":["secret"],"error":"invalid_grant"}"#;
             let refusal = read(&answer(status, kind, body), true).unwrap_err();
             assert_eq!(refusal.fault, Fault::Token, "{status}");
-            let said = r#"the token server answers "invalid_grant""#;
+            let said = r#"the token server answered "invalid_grant""#;
             assert_eq!(refusal.to_string(), said, "{status}");
         }
     }

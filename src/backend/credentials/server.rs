@@ -65,12 +65,12 @@ impl Server {
         if let Grant::Trade(token) = grant
             && time_left(token.as_bytes()) == Some(Duration::ZERO)
         {
-            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
+            return Err(Refusal::new(Fault::Token, "the caller's token has expired"));
         }
         let began = Instant::now();
         if !self.backoff().admit(began) {
             return Err(Refusal::server(
-                "the token server failed a moment ago and is left alone",
+                "the token server failed a moment ago; no request is sent to it yet",
             ));
         }
         let answer = timeout(FETCH_TIMEOUT, self.fetch(grant)).await;
@@ -78,7 +78,7 @@ impl Server {
         if let Err(refusal) = &answer
             && matches!(refusal.fault, Fault::Gateway | Fault::Server)
         {
-            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "no token for a catalog");
+            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "cannot get a token for a catalog");
         }
         // A server that refuses one token may still issue others.
         match &answer {
@@ -96,7 +96,7 @@ impl Server {
         let asked = Instant::now();
         let answer = self.channel.post(self.form(grant)).await;
         let answer = answer.map_err(|cause| {
-            Refusal::server(format!("the token server cannot be asked: {cause}"))
+            Refusal::server(format!("the request to the token server failed: {cause}"))
         })?;
         let granted = message::read(&answer, matches!(grant, Grant::Trade(_)))?;
         token(&granted, asked, grant)
@@ -133,18 +133,20 @@ impl Server {
 fn token(granted: &Granted, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
     if !granted.kind.eq_ignore_ascii_case("bearer") {
         return Err(Refusal::gateway(
-            "the token server gave a token that is no bearer token",
+            "the token server returned a token that is not a bearer token",
         ));
     }
     let secret = &granted.token;
     if secret.is_empty() || secret.len() > MAX_TOKEN {
         return Err(Refusal::gateway(
-            "the token server gave an empty token, or one that is too long",
+            "the token server returned an empty token, or one that is too long",
         ));
     }
     let value = HeaderValue::try_from(format!("Bearer {secret}"));
     let mut value = value.map_err(|_| {
-        Refusal::gateway("the token server gave a token that does not fit into a header")
+        Refusal::gateway(
+            "the token server returned a token with characters that no header may have",
+        )
     })?;
     value.set_sensitive(true);
     let most = match grant {
@@ -154,7 +156,7 @@ fn token(granted: &Granted, asked: Instant, grant: &Grant) -> Result<Token, Refu
     let life = TokenLifetime::new(asked, granted.life, most);
     if life.until <= Instant::now() {
         return Err(Refusal::gateway(
-            "the token server gave a token that has ended",
+            "the token server returned an expired token",
         ));
     }
     Ok(Token { value, life })

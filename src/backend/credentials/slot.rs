@@ -155,8 +155,7 @@ impl FetchWait {
             return Ok(value);
         }
         let refusal = self.slot.fetches.lock().refusal.clone();
-        Err(refusal
-            .unwrap_or_else(|| Refusal::server("the token had ended when it was to be used")))
+        Err(refusal.unwrap_or_else(|| Refusal::server("the token expired before it was used")))
     }
 }
 

@@ -145,13 +145,13 @@ impl Endpoint {
 
     fn opened(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::warn!(%backend, address, "breaker is open: its requests failed one after the other");
+        tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other");
         self.tell();
     }
 
     fn closed(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::info!(%backend, address, "breaker is closed again");
+        tracing::info!(%backend, address, "circuit breaker closed");
         self.tell();
     }
 

@@ -283,7 +283,7 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
             status: status.as_u16(),
             code: Code::ServiceUnavailable,
             message: format!(
-                "backend `{backend}` gave an answer that makes no sense ({})",
+                "backend `{backend}` gave an invalid answer ({})",
                 answer.status
             ),
         };

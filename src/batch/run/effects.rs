@@ -183,7 +183,7 @@ impl BatchRun {
         let timeout = self.coordinator.settings().prepare_timeout;
         Box::pin(async move {
             sleep(timeout).await;
-            let message = "the catalogs did not prepare the batch in time".into();
+            let message = "the catalogs did not create the versions of the batch within `batch.prepare_timeout`".into();
             Event::PrepareTimedOut(Refusal {
                 status: 503,
                 code: Code::ServiceUnavailable,
@@ -456,16 +456,16 @@ pub(super) fn unsent() -> Refusal {
     Refusal {
         status: 503,
         code: Code::ServiceUnavailable,
-        message: "the batch was given up before this was sent".into(),
+        message: "the batch was aborted before this was sent".into(),
     }
 }
 
 fn unlocked(error: LockError) -> Refusal {
     let message = match error {
         LockError::TimedOut => {
-            "another batch or a long operation is on one of the tables; try again"
+            "one of the tables is locked by an unfinished batch or a long operation; retry later"
         }
-        LockError::Crowded => "too many batches wait for locked tables; try again",
+        LockError::Crowded => "too many batches wait for locked tables; retry later",
     };
     Refusal {
         status: 503,

@@ -100,7 +100,7 @@ impl BatchRun {
         if self.entries[entry].error.as_ref() != Some(&words) {
             tracing::warn!(
                 batch = %self.id, %backend, table = %line.table.table, cause = words,
-                "a catalog does not do what a batch needs; it is asked again"
+                "batch step failed at the catalog; retrying"
             );
             self.coordinator.open.trouble(self.id, Some(words.clone()));
             self.entries[entry].error = Some(words);

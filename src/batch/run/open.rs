@@ -191,7 +191,9 @@ impl OpenBatches {
         self.change(id, |batch| {
             batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
                 Hazard::BuiltOn => BUILT_ON,
-                Hazard::Unproven => "it may be another writer's: what was found does not prove that the batch made it",
+                Hazard::Unproven => {
+                    "it may belong to another writer: nothing proves that the batch created it"
+                }
             });
             batch.state = match batch.hazards() {
                 0 => BatchState::Undoing,

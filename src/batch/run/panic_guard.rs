@@ -14,7 +14,7 @@ impl Drop for BatchRun {
         }
         tracing::error!(
             batch = %self.id,
-            "the gateway failed at a batch (see the panic before this): its tables stay locked and what it made hidden until the gateway is started again, which takes it over from the log"
+            "a batch stopped because of a fault of the gateway (see the panic before this line); its tables stay locked and its changes hidden. Restart the gateway: it recovers the batch from its log"
         );
         let locks = &self.coordinator.locks;
         std::mem::forget(std::mem::replace(&mut self.hold, Hold::none(locks)));

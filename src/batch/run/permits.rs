@@ -174,9 +174,9 @@ impl NoRoom {
     /// The answer to the request: 503 with `Retry-After`.
     pub(in crate::batch) fn into_error(self) -> Error {
         match self {
-            Self::Running => busy("too many batches are running"),
+            Self::Running => busy("too many batches are running; retry later"),
             Self::Open(backend) => busy(&format!(
-                "too many batches of backend `{backend}` are decided and not finished; retry later, and see `nsgate batches list`"
+                "too many decided batches of backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
             )),
         }
     }

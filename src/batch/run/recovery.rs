@@ -135,7 +135,7 @@ fn let_be_verdict() -> Verdict {
     let refusal = Refusal {
         status: conflict.status().as_u16(),
         code: conflict,
-        message: "an operator let the batch be".into(),
+        message: "an operator ended the batch as it was".into(),
     };
     Verdict::abort(Vec::new(), Some(&refusal))
 }
@@ -180,14 +180,14 @@ async fn take_over(
                 match coordinator.locks.exclusive([table], Duration::ZERO).await {
                     Ok(one) => hold.join(one),
                     Err(_) => {
-                        tracing::error!(batch = %record.id, "one of its tables is locked by another unfinished batch")
+                        tracing::error!(batch = %record.id, "recovered batch could not lock one of its tables: another unfinished batch has it. Run `nsgate batches list`")
                     }
                 }
             }
             hold
         }
     };
-    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "an unfinished batch is being finished");
+    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "recovering an unfinished batch");
     let mut run = BatchRun::recovered(
         Arc::clone(coordinator),
         plan,

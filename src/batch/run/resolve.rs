@@ -13,7 +13,7 @@ use crate::batch::step::{Decision, Event, State};
 /// The longest wait for the answer of a batch that is busy with its log.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The text for operators about a batch whose task has panicked.
-pub(super) const ABANDONED: &str = "the gateway failed at this batch, its log says how, and goes on with it when it is started again";
+pub(super) const ABANDONED: &str = "the gateway stopped this batch because of a fault (see the panic in its log); restart the gateway to recover the batch";
 
 /// The operator who decided, and the reason.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Resolver {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// No open batch has this id.
-    #[error("no open batch is called {0}: it has ended, or never was")]
+    #[error("no unfinished batch has the id {0}: it is finished, or never existed")]
     Unknown(String),
     /// The batch has nothing that waits for this decision.
     #[error("{0}")]
@@ -105,7 +105,7 @@ impl Coordinator {
                 }
             };
             if request.decision == Decision::Abort {
-                let why = "its backend is not configured, so nothing can be undone: configure it again, or let the batch be with --commit";
+                let why = "its backend is not configured, so nothing can be rolled back: configure it again, or keep the batch as it is with --commit";
                 // The operator may have disconnected.
                 let _ = request.answer.send(Err(ResolveError::Refused(why.into())));
                 continue;
@@ -154,7 +154,7 @@ impl BatchRun {
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
         if let Some(rest) = self.may_still_be_deleted(state, request.decision) {
             let why = format!(
-                "a delete that got no answer may still reach the catalog and take away what you keep: decide in {} s",
+                "an unanswered delete may still reach the catalog and remove what you keep; decide again in {} s",
                 rest.as_secs() + 1
             );
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
@@ -177,7 +177,7 @@ impl BatchRun {
 
 fn record(id: BatchId, request: &Request) -> Resolution {
     let Resolver { who, why } = request.by.clone();
-    tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "a person has resolved a batch");
+    tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "batch resolved by an operator");
     Resolution {
         commit: request.decision == Decision::Commit,
         who,
@@ -189,13 +189,13 @@ fn record(id: BatchId, request: &Request) -> Resolution {
 fn refusal(state: &State, decision: Decision) -> String {
     match (state.is_watching(), decision) {
         (true, _) => {
-            "the batch is over and its tables are unlocked; only what it sent and got no answer to is being watched for"
+            "the batch is finished and its tables are unlocked; the gateway only watches for its unanswered requests"
         }
         (false, Decision::Commit) => {
-            "the batch cannot be committed: not every part of it is proven created, or it is already deleting them. It goes on by itself"
+            "not all of its changes are proven to be created, or they are being deleted already; the batch continues by itself"
         }
         (false, Decision::Abort) => {
-            "nothing in the batch waits for a person: it is decided, and goes on by itself"
+            "nothing to decide: the batch is decided, and continues by itself"
         }
     }
     .into()

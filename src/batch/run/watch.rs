@@ -96,7 +96,7 @@ impl BatchRun {
         } = &self.plan.entries[entry];
         tracing::warn!(
             batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action,
-            "a create landed after its batch was undone; it is undone as well"
+            "a create landed after its batch was rolled back; rolling it back too"
         );
         self.coordinator.metrics.late_create();
         self.timing.begin_undo();

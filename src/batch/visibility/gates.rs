@@ -33,7 +33,7 @@ impl Forbidden {
                 status: 503,
                 code: Code::ServiceUnavailable,
                 message: format!(
-                    "version {version} was undone with its batch, and a request about it may still reach the catalog: it can be created in {} s",
+                    "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
                     rest.as_secs() + 1
                 ),
             },
@@ -41,7 +41,7 @@ impl Forbidden {
                 status: 409,
                 code: Code::ConcurrentModification,
                 message: format!(
-                    "version {version} was built on version {gone}, which was undone with its batch"
+                    "version {version} was built on version {gone}, which was rolled back with its batch"
                 ),
             },
         }
@@ -53,7 +53,7 @@ impl Forbidden {
             status: 503,
             code: Code::ServiceUnavailable,
             message: format!(
-                "a request about table {table} that a batch sent may still reach its catalog: this change is possible in {} s; see `nsgate batches list`",
+                "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
                 self.seconds()
             ),
         }
@@ -180,7 +180,7 @@ impl Visibility {
             Ok(()) => Refusal {
                 status: 503,
                 code: Code::ServiceUnavailable,
-                message: "a batch that is not over yet gives the table another name".into(),
+                message: "an unfinished batch is renaming the table; retry later".into(),
             },
         })
     }

@@ -245,7 +245,7 @@ impl Question {
             serde_json::from_slice(&self.body).unwrap_or_default();
         let mut fields = fields.unwrap_or_default();
         let number = serde_json::value::to_raw_value(&version);
-        let cannot = |error| Error::internal("the question cannot be written", error);
+        let cannot = |error| Error::internal("the request to the catalog cannot be written", error);
         fields.insert("version".into(), number.map_err(cannot)?);
         self.body = serde_json::to_vec(&fields).map_err(cannot)?.into();
         self.parts.headers.remove(CONTENT_LENGTH);
@@ -321,5 +321,5 @@ pub(in crate::batch) fn unreadable(backend: &Backend) -> String {
 }
 
 fn nothing_visible() -> Error {
-    busy("the table has no decided version yet: it is part of a batch")
+    busy("the table has no committed version yet: it is locked by an unfinished batch; retry later")
 }

@@ -36,7 +36,7 @@ impl Scope<'_> {
     /// The last name of the page that ended with this token; 400, code 13, if it is not ours.
     pub(super) fn open(&self, token: &str) -> Result<String, Error> {
         self.read(token).ok_or_else(|| {
-            Error::invalid("`page_token` is not one that was answered for this listing")
+            Error::invalid("`page_token` does not belong to this listing; start again without it")
         })
     }
 

@@ -100,7 +100,7 @@ async fn what_cannot_be_read_as_a_request_is_told_with_its_reason() {
         until("it is told", || world.log().contains(cause)).await;
         let told = records(&world.log());
         let told = told.iter().find(|record| record["cause"] == cause).unwrap();
-        assert_eq!(told["message"], "no request that can be read");
+        assert_eq!(told["message"], "cannot read the client's request");
         let client = client.local_addr().unwrap().to_string();
         assert_eq!(told["client"], client);
     }

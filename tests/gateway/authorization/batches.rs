@@ -207,7 +207,7 @@ async fn what_reaches_below_needs_leave_there() {
         (
             "/v1/namespace/prod%24hr/drop",
             nothing(),
-            "[prod, hr] lets nobody",
+            "[prod, hr] allows nobody",
         ),
         ("/v1/namespace/prod%24eu/drop", nothing(), "below"),
         ("/v1/table/prod%24eu%24t1/deregister", nothing(), "below"),
@@ -220,7 +220,7 @@ async fn what_reaches_below_needs_leave_there() {
         (
             "/v1/table/prod%24eu%24t2/rename",
             into(&["prod", "hr"]),
-            "[prod, hr] lets nobody",
+            "[prod, hr] allows nobody",
         ),
         (COMMIT, entry(&["prod", "eu", "t1"]), "below"),
         (COMMIT, entry(&["prod"]), "below"),
@@ -240,7 +240,7 @@ async fn what_reaches_below_needs_leave_there() {
     assert_denied(
         &world,
         &reply,
-        "the rule for [prod, hr] lets nobody",
+        "the rule for [prod, hr] allows nobody",
         "told",
     );
     client
@@ -314,7 +314,7 @@ async fn what_may_be_a_newer_batch_needs_leave_everywhere() {
     let world = setup("deny: true").start().await;
     for target in [target, &alter] {
         let reply = writer(&world, &json!({})).post(target, &json!({})).await;
-        assert_denied(&world, &reply, "[hr] lets nobody", target);
+        assert_denied(&world, &reply, "[hr] allows nobody", target);
     }
     let world = setup("scope: catalog.write").start().await;
     writer(&world, &json!({})).post(target, &body).await.ok();

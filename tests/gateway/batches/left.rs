@@ -50,7 +50,9 @@ async fn waits_in_vain(world: &World, batch: &Value) {
     let reply = world.client().post(BATCH, batch).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     assert!(
-        reply.words().contains("is on one of the tables"),
+        reply
+            .words()
+            .contains("one of the tables is locked by an unfinished batch"),
         "{reply:?}"
     );
 }

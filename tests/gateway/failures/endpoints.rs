@@ -130,7 +130,7 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
         assert_eq!(reply.status, 503);
     };
     let closed = async |times: usize| {
-        while world.log().matches("breaker is closed again").count() < times {
+        while world.log().matches("circuit breaker closed").count() < times {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let up = world.metric("nsgate_backend_up{backend=\"west\"}");

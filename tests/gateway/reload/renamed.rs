@@ -65,7 +65,7 @@ async fn a_reload_tells_of_batches_that_go_on_with_a_renamed_backend() {
     gate.reached(1).await;
     let reply = world.reload(&west_renamed(&yaml)).await.ok().json();
     let warned = reply["warnings"].to_string();
-    let words = "backend `west` is `north` now, and 1 unfinished batch goes on";
+    let words = "backend `west` is now called `north`; 1 unfinished batch still uses its catalog";
     assert!(warned.contains(words), "{warned}");
     gate.open();
     batch.await.unwrap().ok();

@@ -36,14 +36,14 @@ impl StrandedBatch {
         let entries = unsettled(&record);
         let gone = record.intent.entries.iter();
         let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
-        tracing::error!(batch = %record.id, ?backends, "an unfinished batch involves a backend that is not configured any more; its tables stay locked, and it goes on when the backend is configured again: see `nsgate batches show`");
+        tracing::error!(batch = %record.id, ?backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
         let tables: Vec<_> = entries.iter().map(|entry| entry.line().table).collect();
         let hold = coordinator
             .locks
             .exclusive(tables.clone(), Duration::ZERO)
             .await;
         let hold = hold.unwrap_or_else(|_| {
-            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+            tracing::error!(batch = %record.id, "batch without its backend could not lock its tables: another unfinished batch has one. Run `nsgate batches list`");
             Hold::none(&coordinator.locks)
         });
         let fate = CommitFlag::default();

@@ -92,5 +92,5 @@ impl Level<'_> {
 
 /// The error if names changed in every round.
 pub(crate) fn unsettled() -> Error {
-    busy("tables were renamed or removed again and again while they were listed")
+    busy("tables were renamed or removed several times during the listing; retry later")
 }

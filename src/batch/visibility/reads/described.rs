@@ -94,7 +94,9 @@ impl Batches {
                 && !visibility.has_shown(since, || line.clone())
         };
         if head.headers.contains_key(CONTENT_ENCODING) || !version_in(&body).is_none_or(shows) {
-            return Err(busy("a batch began on the table while it was described"));
+            return Err(busy(
+                "a batch changed the table during the describe; retry later",
+            ));
         }
         Ok(whole(head, body))
     }
