@@ -135,7 +135,7 @@ impl Section for Config {
             "batch",
             &mut self.batch,
             table(),
-            "Batches over several catalogs.",
+            "Batches: changes of several tables that become visible together, or not at all.",
         );
         keys.key(
             "telemetry",

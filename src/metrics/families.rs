@@ -127,7 +127,7 @@ impl Families {
             ),
             batches: new.counters(
                 "nsgate_batches_total",
-                "Batches over several catalogs, by outcome.",
+                "Batches, by outcome.",
                 &["outcome"],
             ),
             batch_duration: new.seconds(
