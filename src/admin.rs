@@ -102,13 +102,12 @@ impl Admin {
         }
         let guarded = shown.current.load().token.is_some();
         if !guarded && !host::is_this_machine(request.uri(), request.headers()) {
-            let words =
-                "without `admin.token`, the admin address is asked by its number or as localhost";
+            let words = "no `admin.token` is configured: use an IP address or localhost as the host of the admin address";
             let page = Problem::new(Code::PermissionDenied, words).at(path);
             return page.into_response();
         }
         if !reads && !host::is_own_page(request.uri(), request.headers()) {
-            let words = "another site's page may change nothing here: `Origin` or `Sec-Fetch-Site` names one";
+            let words = "pages of other sites cannot change anything here: `Origin` or `Sec-Fetch-Site` names another site";
             let page = Problem::new(Code::PermissionDenied, words).at(path);
             return page.into_response();
         }
@@ -137,9 +136,12 @@ impl Admin {
         {
             return page.into_response();
         }
-        let page = Problem::new(Code::InvalidInput, "pages are only read")
-            .with_status(StatusCode::METHOD_NOT_ALLOWED)
-            .at(path);
+        let page = Problem::new(
+            Code::InvalidInput,
+            "this page can only be read; use GET or HEAD",
+        )
+        .with_status(StatusCode::METHOD_NOT_ALLOWED)
+        .at(path);
         let mut response = page.into_response();
         let allowed = HeaderValue::from_static("GET, HEAD");
         response.headers_mut().insert(ALLOW, allowed);
@@ -202,7 +204,7 @@ impl Page {
 }
 
 fn no_such_page(path: &str) -> Page {
-    let words = "there is no such page; there are / /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
+    let words = "no such page; the pages are / /metrics /live /ready /config /backends /batches /batches/ID, and POST /reload";
     Problem::new(Code::Unsupported, words)
         .with_status(StatusCode::NOT_FOUND)
         .at(path)

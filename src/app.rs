@@ -37,7 +37,7 @@ use signals::{Hangups, Signals};
 use snapshot::Snapshot;
 use workers::Workers;
 
-const RECOVERING: &str = "the batches of the last run are being taken over";
+const RECOVERING: &str = "unfinished batches of the last run are being recovered";
 const DRAINING: &str = "the gateway is stopping";
 
 /// The reason why the gateway did not start, or could not go on.
@@ -84,9 +84,10 @@ impl std::error::Error for Failure {}
 pub fn check(loaded: &Loaded) -> Result<(), Failure> {
     let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
     let unbuilt = runtime.block_on(build::check(&loaded.config));
-    match unbuilt.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::unbuilt(&loaded.origin, unbuilt)),
+    if unbuilt.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::unbuilt(&loaded.origin, unbuilt))
     }
 }
 
@@ -191,7 +192,7 @@ async fn serve(
     reloading.abort();
     if ended.is_ok() {
         readiness.hold(DRAINING);
-        tracing::info!("stopping: no more connections, what runs may end");
+        tracing::info!("shutting down: not accepting connections, waiting for in-flight requests");
         let _ = stop.send(true);
         let deadline = Instant::now() + in_use.snapshot().config.listen.drain_timeout;
         let drained = async {
@@ -204,9 +205,9 @@ async fn serve(
         tokio::select! {
             left = drained => match left {
                 Ok(0) | Err(_) => tracing::info!("stopped"),
-                Ok(left) => tracing::warn!(connections = left, "stopped; `listen.drain_timeout` was too short for some"),
+                Ok(left) => tracing::warn!(connections = left, "stopped; connections were cut off at `listen.drain_timeout`"),
             },
-            () = signals.next() => tracing::warn!("stopped at once, as asked"),
+            () = signals.next() => tracing::warn!("stopped at once, because of a second signal"),
             Ok(error) = log_failure => ended = Err(Failure::BatchLog(error)),
         }
     }
@@ -240,7 +241,7 @@ async fn recover(in_use: &ActiveConfig) -> Result<(), Failure> {
     if unfinished > 0 {
         tracing::info!(
             batches = unfinished,
-            "batches of the last run are taken over"
+            "recovering unfinished batches of the last run"
         );
     }
     Ok(())

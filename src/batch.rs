@@ -1,10 +1,11 @@
-//! Atomic batches of changes over several catalogs, although no catalog knows of the others.
+//! Batches of changes that span several catalogs. A batch happens completely or not at all, although no catalog knows
+//! about the others.
 //!
-//! Reading order: `step` is the protocol, a pure function; `plan` checks a request and orders its entries; `run`
-//! carries out the effects, and `run::recovery` continues unfinished batches after a crash; `participant` sends
-//! requests to one catalog; `api` starts batches and answers for them. All of these rest on `log`, `locks` and
-//! `visibility`. `visibility::reads` answers `version/list` and `version/describe` without the hidden versions;
-//! `visibility::names` does the same for table names.
+//! Reading order: `step` is the protocol, a pure function; `plan` admits a request; `run` carries out the effects, and
+//! `run::recovery` continues after a crash; `participant` sends requests to one catalog; `api` begins batches and
+//! answers for them; `log`, `locks` and `visibility` are the base for all of it. `visibility::reads` answers
+//! `version/list` and `version/describe` without the hidden versions; `visibility::names` does the same for names of
+//! tables.
 
 pub mod api;
 mod identities;
@@ -49,37 +50,37 @@ use step::Decision;
 
 /// The longest time that a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
-/// The interval at which [`Batches::at_rest`] checks whether batches are still at work.
+/// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
-/// The interval at which old batches are forgotten.
+/// The interval at which old batches are removed from memory and from the log.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The batches of one gateway, as the rest of the gateway uses them.
+/// The batches of one gateway, as the gateway sees them.
 pub struct Batches {
     coordinator: Arc<Coordinator>,
     outcomes: Arc<Outcomes>,
-    /// The backends that were found to have no rename of their own.
+    /// The names of the backends that are known to have no rename of their own.
     without_rename: DashSet<Arc<str>>,
     identities: Identities,
 }
 
-/// The number of things that batches hold in memory. Finished and forgotten batches hold nothing.
+/// Counts of the items that batches keep in memory. Finished batches that were forgotten are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// The number of locks that are held or waited for.
     pub locks: usize,
-    /// The number of tables about which something is hidden or reserved.
+    /// The number of tables that have hidden or reserved versions.
     pub lines: usize,
-    /// The number of unfinished batches.
+    /// The number of batches that are not finished.
     pub open: usize,
-    /// The number of batches that are running or whose outcomes are in memory.
+    /// The number of running batches and of remembered outcomes.
     pub outcomes: usize,
 }
 
-/// A batch, described as a transaction of the contract.
+/// A batch in the form of a contract transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// The state of the batch.
+    /// The status of the batch.
     pub status: TransactionStatus,
     /// The tables that the batch changes, each once.
     pub tables: Box<[TableKey]>,
@@ -97,13 +98,12 @@ pub enum TransactionStatus {
 }
 
 impl Batches {
-    /// Returns the batches over a log, with the system clock.
+    /// Creates the batches over `log`, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self::over(Coordinator::new(log, settings, metrics))
     }
 
-    /// Does the same as [`new`](Self::new) with a custom clock, for a simulation that must not depend on the time of
-    /// day.
+    /// Creates the batches with the given clock, for a simulation that must not depend on the time of day.
     pub fn with_clock(
         log: Arc<dyn Log>,
         settings: BatchConfig,
@@ -133,9 +133,9 @@ impl Batches {
         self.coordinator.configure(settings);
     }
 
-    /// Replaces the configured backends. Running batches keep the backends that they began with; a batch that waits
-    /// for a backend continues if it is configured again. Discards what was learned about a backend for which `new`
-    /// returns true: it is a new one under an old name.
+    /// Takes over the backends of a new configuration. Running batches keep the backends that they began with; a batch
+    /// that waits for a backend continues if the backend is in the list. Discards the learned properties of backends
+    /// that are `new` under an old name.
     pub fn backends_are(&self, backends: &[Arc<Backend>], new: impl Fn(&Arc<Backend>) -> bool) {
         for backend in backends.iter().filter(|backend| new(backend)) {
             self.without_rename.remove(backend.name());
@@ -145,25 +145,29 @@ impl Batches {
         self.coordinator.backends.send_replace(backends.to_vec());
     }
 
-    /// Returns the largest number of entries that one batch may have.
+    /// The largest number of entries in one batch.
     pub fn max_entries(&self) -> usize {
         self.coordinator.settings().max_entries
     }
 
-    /// Returns the identities of all catalogs since the process began.
+    /// The identities of all catalogs that were seen since the process began.
     pub fn identities(&self) -> &Identities {
         &self.identities
     }
 
-    /// Takes over the batches that are unfinished in the log and returns their number. Must complete before the
-    /// gateway serves requests. `backends` are those of the configuration.
+    /// Takes over the unfinished batches of the log and returns their number. Must be awaited before anything is
+    /// served. `backends` are the configured ones.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read or written.
     pub async fn recover(&self, backends: &[Arc<Backend>]) -> Result<usize, LogError> {
         self.identities.are(backends);
         let finder = self.identities.finder(backends);
         crate::batch::run::recovery::recover(&self.coordinator, &self.outcomes, &finder).await
     }
 
-    /// Calls [`forget`](Self::forget) at regular intervals. Runs until it is dropped, or until the log fails.
+    /// Calls [`Self::forget`] once a minute, until the future is dropped or the log fails.
     pub async fn forget_old(&self) {
         let mut tick = tokio::time::interval(FORGET_EVERY);
         loop {
@@ -174,7 +178,11 @@ impl Batches {
         }
     }
 
-    /// Forgets finished batches that are older than `batch.remember_outcomes`, in memory and in the log.
+    /// Removes finished batches that are older than `batch.remember_outcomes`, from memory and from the log.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
     pub async fn forget(&self) -> Result<(), LogError> {
         let remember = self.coordinator.settings().remember_outcomes;
         self.outcomes.forget(|id| self.coordinator.open.has(id));
@@ -185,7 +193,7 @@ impl Batches {
         self.coordinator.log.forget(before).await
     }
 
-    /// Returns how much batches hold in memory.
+    /// Counts the items that batches keep in memory.
     pub fn kept(&self) -> MemoryUse {
         let Coordinator {
             locks,
@@ -201,32 +209,36 @@ impl Batches {
         }
     }
 
-    /// Returns the table names that batches hide.
+    /// The hidden names of tables.
     pub fn names(&self) -> &Names {
         &self.coordinator.visibility.names
     }
 
-    /// Limits how many requests wait for locked tables: not more than can still be served, as `free` returns it.
+    /// Limits how many requests wait for locked tables. `free` returns the number of requests that may still be served.
     pub fn leave_places(&self, free: Free) {
         self.coordinator.locks.leave_places(free);
     }
 
-    /// Waits until no batch is at work. The remaining batches then wait for a failing catalog, for an operator, or
-    /// for requests that may still arrive. Never returns while a catalog neither acts nor answers.
+    /// Waits until no batch is at work. The batches that remain wait for a failing catalog, for an operator, or for a
+    /// request that may still arrive. Never returns while a catalog neither does its part nor answers.
     pub async fn at_rest(&self) {
         while self.coordinator.open.is_at_work() {
             tokio::time::sleep(AT_WORK_EVERY).await;
         }
     }
 
-    /// Closes the log, as the last step before the process ends: writes that batches have requested are completed,
-    /// later ones are not made.
+    /// Closes the log as the last step before the process ends. Writes of batches that were already requested are
+    /// completed; later ones are not.
     pub async fn close(&self) -> Result<(), LogError> {
         self.coordinator.log.close().await
     }
 
-    /// Passes an operator's decision to a batch. ABORT aborts an undecided batch, or deletes its hazards; COMMIT
-    /// keeps what undo or removal cannot finish.
+    /// Applies an operator's decision to a batch. ABORT aborts an undecided batch, or has the hazards of an aborted one
+    /// deleted. COMMIT keeps the versions and names that the undo or the removal cannot finish with.
+    ///
+    /// # Errors
+    ///
+    /// No open batch has this `id`, or nothing in the batch waits for this decision; see [`ResolveError`].
     pub async fn resolve(
         &self,
         id: &str,
@@ -239,25 +251,28 @@ impl Batches {
             .await
     }
 
-    /// Returns the unfinished batches, the oldest first.
+    /// The unfinished batches, the oldest first.
     pub fn open(&self) -> Vec<OpenBatch> {
         self.coordinator.open.list()
     }
 
-    /// Returns the number of unfinished batches in each state.
+    /// The numbers of open batches by phase.
     pub fn counts(&self) -> metrics::BatchCounts {
         self.coordinator.open.counts()
     }
 
-    /// Returns an unfinished batch and the present state of each of its entries; `None` if no unfinished batch has
-    /// this id.
+    /// An open batch and the current state of each of its entries; `None` if no open batch has this id.
     pub async fn look(&self, id: &str) -> Option<(OpenBatch, BatchInspection)> {
         let id = BatchId::from(Uuid::try_parse(id).ok()?);
         let look = self.coordinator.look(id).await?;
         Some((self.coordinator.open.get(id)?, look))
     }
 
-    /// Returns a batch of this gateway that is running or remembered; `None` if the id belongs to no such batch.
+    /// A running or remembered batch of this gateway; `None` if none has this id.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
     pub async fn transaction(&self, id: &str) -> Result<Option<Transaction>, Error> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
@@ -276,7 +291,7 @@ impl Batches {
 }
 
 impl TransactionStatus {
-    /// Returns the contract's word for the state.
+    /// The status in the contract's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -287,7 +302,7 @@ impl TransactionStatus {
 }
 
 impl step::Refusal {
-    /// Converts the refusal into the answer to a request.
+    /// Converts the refusal into the error that answers the request.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
@@ -302,7 +317,8 @@ fn unwritten(error: LogError) -> Error {
     Error::internal("the batch log cannot be written", error)
 }
 
-/// Converts a failure to lock a table, or a namespace above it; `message` is for a wait that timed out.
+/// Converts a failed wait for the lock of a table, or of a namespace above it. `message` is used when the wait timed
+/// out.
 fn locked(error: LockError, message: &str) -> Error {
     busy(match error {
         LockError::TimedOut => message,

@@ -79,7 +79,7 @@ pub enum CollectError {
     #[error("the body is too large")]
     TooLarge,
     /// The body broke off.
-    #[error("the body broke off")]
+    #[error("the body was cut off")]
     Broken(#[source] BoxError),
 }
 

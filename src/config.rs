@@ -20,7 +20,7 @@ pub mod telemetry;
 
 use std::collections::BTreeMap;
 
-pub use auth::{Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
+pub use auth::{ALGORITHMS, Algorithm, Auth, Issuer, KeySource, Keys, TokenKinds};
 pub use backend::{
     Authorization, BackendConfig, BatchMode, Breaker, ClientIdentity, ClientTls, DirConfig, Health,
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
@@ -96,14 +96,14 @@ impl Section for Config {
             "limits",
             &mut self.limits,
             table(),
-            "Bounds on connections, requests, bodies and waits.",
+            "Limits on connections, requests, bodies and waits.",
         );
         keys.required(
             "auth",
             &mut self.auth,
             table(),
             "say whose tokens are accepted, as `auth: { issuers: [{ issuer: https://idp.example, audiences: [catalog] }] }`, or let everyone in with `auth: { anonymous: true }`",
-            "Who may come in.",
+            "Whose tokens are accepted.",
         );
         keys.key(
             "context",
@@ -135,7 +135,7 @@ impl Section for Config {
             "batch",
             &mut self.batch,
             table(),
-            "Batches over several catalogs.",
+            "Batches: changes of several tables that become visible together, or not at all.",
         );
         keys.key(
             "telemetry",

@@ -223,11 +223,11 @@ mod tests {
     fn the_seconds_in_a_message_are_found() {
         for (message, seconds) in [
             (
-                "version 2 was undone with its batch: it can be created in 900 s",
+                "version 2 was rolled back with its batch; retry in 900 s",
                 Some(900),
             ),
             (
-                "this change is possible in 7 s; see `nsgate batches list`",
+                "retry in 7 s. To see the batch: `nsgate batches list`",
                 Some(7),
             ),
             ("a table in in 60 s", Some(60)),

@@ -51,6 +51,8 @@
 //! - Bodies stream; only JSON that must be inspected is held in memory, and never more than `limits.json_body` of it.
 //! - [`protocol`], [`route`] and `batch::step` know no clock, socket or disk.
 //!
+//! [`decisions`] says why it is built like this.
+//!
 //! # Glossary
 //!
 //! - **mount**: a prefix of names that clients see, and the backend that serves everything below it.
@@ -73,6 +75,8 @@ pub mod backend;
 pub mod batch;
 pub mod body;
 pub mod config;
+#[doc = include_str!("decisions.md")]
+pub mod decisions {}
 pub mod dev_token;
 pub mod error;
 pub mod gateway;

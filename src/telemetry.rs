@@ -103,7 +103,10 @@ impl Log {
         let counter = Arc::clone(&lost);
         let writer = thread::Builder::new().name("log".to_owned());
         if let Err(error) = writer.spawn(move || write(sink, format, &entries, &counter)) {
-            let _ = writeln!(io::stderr(), "there will be no log: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "cannot start the log writer, so there is no log: {error}"
+            );
         }
         Self { queue, lost }
     }
@@ -201,7 +204,7 @@ fn write(mut sink: impl io::Write, format: LogFormat, entries: &Receiver<Entry>,
 /// Returns the line that reports lost lines.
 fn losses(lost: u64, format: LogFormat) -> String {
     let now = rfc3339(SystemTime::now());
-    let message = "log lines were lost: nobody read them fast enough";
+    let message = "log lines were lost: the reader of the log is too slow";
     match format {
         LogFormat::Json => format!(
             "{{\"timestamp\":\"{now}\",\"level\":\"WARN\",\"message\":\"{message}\",\"lost\":{lost}}}\n"

@@ -113,9 +113,10 @@ impl Catalog {
             "describe" | "insert" => {
                 // Lets other tasks run, as waiting for a socket would.
                 tokio::task::yield_now().await;
-                match self.has(table) {
-                    true => answer(StatusCode::OK, LOADED),
-                    false => missing(),
+                if self.has(table) {
+                    answer(StatusCode::OK, LOADED)
+                } else {
+                    missing()
                 }
             }
             "declare" => {

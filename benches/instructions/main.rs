@@ -10,7 +10,7 @@
 mod case;
 mod catalog;
 mod count;
-#[path = "../../tests/tokens/forge.rs"]
+#[path = "../../tests/support/forge.rs"]
 #[allow(dead_code, reason = "the tests of tokens use all of it")]
 mod forge;
 mod message;

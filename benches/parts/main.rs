@@ -9,7 +9,7 @@
 
 mod body;
 mod context;
-#[path = "../../tests/tokens/forge.rs"]
+#[path = "../../tests/support/forge.rs"]
 #[allow(dead_code, reason = "the tests of tokens use all of it")]
 mod forge;
 mod identifier;

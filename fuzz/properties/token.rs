@@ -1,5 +1,5 @@
 //! Two lines: a header and a payload, from which tokens are made, one of them signed by the issuer's own key; the
-//! whole is also read as a token, as a key, and as a value of `Authorization`.
+//! whole is also read as a token, as a key, and as a value of `Authorization`. jsonwebtoken is the judge of what is believed.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -8,8 +8,10 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use jsonwebtoken::crypto::aws_lc;
+use jsonwebtoken::{DecodingKey, Validation};
 use nsgate::auth::token::{Headers, Jwk, Key, MAX_BYTES, Policy, Refusal, UnverifiedToken, bearer};
-use nsgate::config::{Algorithm, Issuer};
+use nsgate::config::{ALGORITHMS, Algorithm, Issuer};
 use serde_json::{Map, Value, json};
 
 const NOW: u64 = 1_800_000_000;
@@ -48,8 +50,10 @@ pub fn check(data: &[u8]) {
     forged[0] = if forged[0] == b'A' { b'B' } else { b'A' };
     let forged = String::from_utf8(forged).expect("base64");
     assert!(judge(&format!("{signed}.{forged}")).is_none(), "forged");
-    if let Some(claims) = judge(&format!("{signed}.{genuine}")) {
+    let genuine = format!("{signed}.{genuine}");
+    if let Some(claims) = judge(&genuine) {
         believed(header, payload, &claims);
+        believed_by_another(&genuine, payload);
     }
 }
 
@@ -99,12 +103,10 @@ fn read(token: &str) -> Option<UnverifiedToken<'_>> {
     ] {
         assert!(!header.contains_key(refused));
     }
-    let alg = Algorithm::ALL
-        .iter()
-        .find(|(_, a)| *a == read.header().algorithm);
+    let alg = ALGORITHMS.iter().find(|(_, a)| *a == read.header().alg);
     assert_eq!(header["alg"], alg.expect("an algorithm").0);
     let kid = header.get("kid").map(|kid| kid.as_str().expect("a string"));
-    assert_eq!(kid, read.header().key_id.as_deref());
+    assert_eq!(kid, read.header().kid.as_deref());
     let issuer = object(payload);
     assert_eq!(issuer.get("iss").and_then(Value::as_str), read.issuer());
     Some(read)
@@ -134,15 +136,36 @@ fn believed(header: &[u8], payload: &[u8], claims: &Map<String, Value>) {
     assert!(said.get("sub").is_none_or(Value::is_string));
 }
 
+/// A token that is believed is believed by jsonwebtoken, which reads it in its own way, and by the stock provider of its
+/// signatures.
+fn believed_by_another(token: &str, payload: &[u8]) {
+    let mut validation = Validation::new(Algorithm::EdDSA);
+    validation.set_issuer(&["https://idp.test"]);
+    validation.set_audience(&["catalog"]);
+    validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+    // Its clock cannot be set.
+    validation.validate_exp = false;
+    let key = DecodingKey::from_ed_der(KEY.0.public_key().as_ref());
+    let read = jsonwebtoken::decode::<Map<String, Value>>(token, &key, &validation);
+    let read = read.unwrap_or_else(|refused| panic!("jsonwebtoken refuses {token}: {refused}"));
+    let said: Map<String, Value> = serde_json::from_slice(payload).expect("JSON");
+    assert_eq!(read.claims, said);
+    let (signed, signature) = token.rsplit_once('.').expect("three parts");
+    let signature = BASE64.decode(signature).expect("base64url");
+    let stock = (aws_lc::DEFAULT_PROVIDER.verifier_factory)(&Algorithm::EdDSA, &key);
+    let verdict = stock.expect("a key").verify(signed.as_bytes(), &signature);
+    verdict.expect("a signature that the stock provider accepts, too");
+}
+
 fn key(data: &[u8]) {
     let Ok(published) = serde_json::from_slice::<Jwk>(data) else {
         return;
     };
-    let all = Algorithm::ALL.map(|(_, algorithm)| algorithm);
+    let all = ALGORITHMS.map(|(_, algorithm)| algorithm);
     let Ok(key) = published.key(&all) else {
         return;
     };
-    // `from_slice` above has read an object or an array of members in their order.
+    // Members of no concern are passed over, whatever they are.
     let Ok(said) = serde_json::from_slice::<Map<String, Value>>(data) else {
         return;
     };
@@ -152,7 +175,7 @@ fn key(data: &[u8]) {
             .is_none_or(|usage| usage == "sig" || usage.is_null())
     );
     for algorithm in all.into_iter().filter(|algorithm| key.fits(*algorithm)) {
-        let name = Algorithm::ALL
+        let name = ALGORITHMS
             .iter()
             .find(|(_, a)| *a == algorithm)
             .expect("known")

@@ -118,16 +118,16 @@ pub(super) async fn unknown(batches: &Batches, id: &str) -> Problem {
     };
     let words = match batch.map(|batch| batch.status) {
         Some(TransactionStatus::Succeeded) => {
-            format!("batch {id} is over: it was committed, and nothing of it waits")
+            format!("batch {id} is finished: it was committed")
         }
         Some(TransactionStatus::Failed) => {
-            format!("batch {id} is over: it was aborted, and nothing of it waits")
+            format!("batch {id} is finished: it was aborted")
         }
         Some(TransactionStatus::Running) => {
-            format!("batch {id} has written nothing yet: it waits for its tables")
+            format!("batch {id} has not written anything yet: it waits for locks on its tables")
         }
         None => format!(
-            "there is no batch {id}: it is over and forgotten, or belongs to another gateway"
+            "no batch {id} here: it is finished and is no longer remembered, or it belongs to another gateway"
         ),
     };
     Problem::new(Code::TransactionNotFound, words)

@@ -29,9 +29,10 @@ pub(super) fn metrics(shown: &AdminState) -> Page {
 
 pub(super) fn ready(shown: &AdminState) -> Page {
     let missing = shown.readiness.missing(&shown.current.load().keys);
-    let status = match missing.is_empty() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if missing.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     let mut page = json!({ "ready": missing.is_empty(), "missing": missing });
     // A file with errors is not in use: it is no reason to stop serving with the active

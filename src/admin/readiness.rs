@@ -32,9 +32,10 @@ impl Readiness {
         let without = keys.issuers().iter().filter(|issuer| !issuer.has_keys());
         let keys = without.map(|issuer| {
             let name = issuer.policy().issuer();
-            match issuer.known().is_some() {
-                true => format!("the key set of {name} has no key that can verify a token"),
-                false => format!("the keys of {name} have not come yet"),
+            if issuer.known().is_some() {
+                format!("the key set of {name} has no key that can verify a token")
+            } else {
+                format!("the keys of {name} have not been fetched yet")
             }
         });
         held.chain(keys).collect()

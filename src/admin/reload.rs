@@ -55,7 +55,7 @@ impl Reloads {
 /// Handles `/reload`; the response is the result of the reload.
 pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body> {
     if method != Method::POST {
-        let words = "a reload is asked for with POST";
+        let words = "use POST to reload";
         let page = Problem::new(Code::InvalidInput, words)
             .with_status(StatusCode::METHOD_NOT_ALLOWED)
             .at("/reload");
@@ -68,7 +68,7 @@ pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body>
         Some(report) => told(&report),
         None => Problem::new(
             Code::ServiceUnavailable,
-            "nobody reloads now: the gateway is starting or stopping, or too many are waiting",
+            "cannot reload now: the gateway is starting or stopping, or too many reloads are waiting",
         )
         .at("/reload"),
     };
@@ -90,7 +90,7 @@ fn told(report: &Report) -> Page {
         Err(problems) => Page::json(
             StatusCode::UNPROCESSABLE_ENTITY,
             &json!({
-                "error": "the configuration is not sound: nothing has changed",
+                "error": "configuration reload failed; the previous configuration stays active",
                 "code": Code::InvalidInput.number(),
                 "detail": problems.join("\n"),
                 "instance": "/reload",

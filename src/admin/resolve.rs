@@ -46,7 +46,7 @@ pub(super) fn batch_of(path: &str) -> Option<&str> {
 pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     if request.method() != Method::POST {
-        let problem = Problem::new(Code::InvalidInput, "a decision is sent with POST");
+        let problem = Problem::new(Code::InvalidInput, "use POST to resolve a batch");
         let page = problem.with_status(StatusCode::METHOD_NOT_ALLOWED);
         let mut response = page.at(&path).into_response();
         let allowed = HeaderValue::from_static("POST");
@@ -78,7 +78,7 @@ async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<P
         }
         Err(ResolveError::Unknown(_)) => Err(unknown(batches, id).await),
         Err(ResolveError::Refused(reason)) => {
-            tracing::info!(batch = %id, decision = word, who, why, reason, "a person's decision was refused");
+            tracing::info!(batch = %id, decision = word, who, why, reason, "resolve of a batch refused");
             let words = format!("batch {id} cannot be resolved with {word} now: {reason}");
             Err(Problem::new(Code::ConcurrentModification, words))
         }
@@ -97,7 +97,7 @@ async fn read(request: Request<Body>) -> Result<ResolveRequest, Problem> {
     let body = request.into_body().collect_up_to(MAX_BODY).await;
     let body = body.map_err(|error| bad(error.to_string()))?;
     let mut asked: ResolveRequest = serde_json::from_slice(&body)
-        .map_err(|error| bad(format!("the body is no decision: {error}")))?;
+        .map_err(|error| bad(format!("the body is not a decision: {error}")))?;
     for (name, text) in [("who", &asked.who), ("why", &asked.why)] {
         if text.len() > MAX_TEXT {
             return Err(bad(format!("`{name}` is longer than {MAX_TEXT} bytes")));

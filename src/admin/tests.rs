@@ -113,7 +113,7 @@ async fn what_stands_in_the_way_of_serving_is_said() {
     let (status, said) = page(&admin, "/ready").await;
     let missing = json!([
         "recovery",
-        "the keys of https://idp.example have not come yet"
+        "the keys of https://idp.example have not been fetched yet"
     ]);
     assert_eq!((status, &said["missing"]), (503, &missing));
     admin.0.readiness.lift("recovery");

@@ -61,9 +61,10 @@ pub fn routes(config: &Config) -> Result<route::Table, IdentifierError> {
         let (backend, backend_name) =
             backend.unwrap_or((backends.len(), Arc::from(&*mount.backend)));
         let namespace = Identifier::from_names(&mount.namespace)?;
-        let backend_namespace = match mount.namespace == mount.backend_namespace {
-            true => namespace.clone(),
-            false => Identifier::from_names(&mount.backend_namespace)?,
+        let backend_namespace = if mount.namespace == mount.backend_namespace {
+            namespace.clone()
+        } else {
+            Identifier::from_names(&mount.backend_namespace)?
         };
         Ok(route::Mount {
             namespace,
@@ -112,9 +113,10 @@ pub(super) async fn world(
         }
     }
     let routes = routes(config).map_err(|error| vec![BuildError::new("mounts", error)])?;
-    match problems.is_empty() {
-        true => Ok(RoutingSnapshot { routes, backends }),
-        false => Err(problems),
+    if problems.is_empty() {
+        Ok(RoutingSnapshot { routes, backends })
+    } else {
+        Err(problems)
     }
 }
 

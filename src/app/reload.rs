@@ -64,10 +64,7 @@ impl Reloader {
                     waiting.push(first);
                     Trigger::Request
                 }
-                _ = looks.tick() => match self.files_changed().await {
-                    true => Trigger::File,
-                    false => continue,
-                },
+                _ = looks.tick() => if self.files_changed().await { Trigger::File } else { continue },
             };
             // All of these callers sent their request before anything is read.
             while let Ok(more) = self.asked.try_recv() {
@@ -164,8 +161,8 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
         let count = open.iter().filter(involves).count();
         let batches = match count {
             0 => return None,
-            1 => "1 unfinished batch goes".to_owned(),
-            _ => format!("{count} unfinished batches go"),
+            1 => "1 unfinished batch still uses".to_owned(),
+            _ => format!("{count} unfinished batches still use"),
         };
         let now = |is: fn(&Backend, &Backend) -> bool| {
             let mut now = after.world.backends.iter();
@@ -174,11 +171,12 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
         let renamed = now(|new, old| new.catalog() == old.catalog() && new.name() != old.name());
         if let Some(new) = renamed {
             let new = new.name();
-            return Some(format!("backend `{name}` is `{new}` now, and {batches} on with its catalog under the old name"));
+            return Some(format!("backend `{name}` is now called `{new}`; {batches} its catalog under the old name"));
         }
-        Some(match now(|new, old| new.name() == old.name()).is_some() {
-            true => format!("backend `{name}` has changed, and {batches} on with it as it was; after a restart with it as it is now, so do not let it lead to another catalog before `nsgate batches list` shows none"),
-            false => format!("backend `{name}` is gone, and {batches} on with it as it was; a restart without it leaves them unfinished and their tables locked, so configure it again before, or wait until `nsgate batches list` shows none"),
+        Some(if now(|new, old| new.name() == old.name()).is_some() {
+            format!("backend `{name}` has changed; {batches} it as it was, until a restart. Do not point it at another catalog before this list is empty: `nsgate batches list`")
+        } else {
+            format!("backend `{name}` was removed; {batches} it as it was. A restart without it would leave their tables locked. Configure it again, or do not restart before this list is empty: `nsgate batches list`")
         })
     });
     told.collect()
@@ -200,14 +198,14 @@ fn tell(report: &Report) {
     match &report.outcome {
         Ok(applied) => {
             let changed = applied.difference.changed.join(", ");
-            tracing::info!(?trigger, changed, files = ?applied.files, "the configuration was read again and is in use");
+            tracing::info!(?trigger, changed, files = ?applied.files, "configuration reloaded");
             for warning in &applied.warnings {
-                tracing::warn!(warning, "the configuration in use");
+                tracing::warn!(warning, "configuration warning");
             }
             for fixed in &applied.difference.restart_needed {
                 tracing::warn!(
                     key = fixed.key, in_use = %fixed.in_use, wanted = %fixed.wanted,
-                    "this key has a new value that needs a restart: the old one stays in use until then"
+                    "a changed configuration key needs a restart; the old value stays active until then"
                 );
             }
         }
@@ -216,7 +214,7 @@ fn tell(report: &Report) {
                 tracing::error!(
                     ?trigger,
                     cause = problem,
-                    "the configuration is not sound: nothing has changed"
+                    "configuration reload failed; the previous configuration stays active. Correct the file, then run `nsgate check`"
                 );
             }
         }

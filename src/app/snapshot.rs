@@ -108,9 +108,10 @@ impl Snapshot {
     /// one that serves keeps the keys that it has.
     pub(super) async fn with_sound_keys(self) -> Result<Self, Vec<BuildError>> {
         let problems = build::unsound_keys(&self.keys).await;
-        match problems.is_empty() {
-            true => Ok(self),
-            false => Err(problems),
+        if problems.is_empty() {
+            Ok(self)
+        } else {
+            Err(problems)
         }
     }
 
@@ -166,9 +167,10 @@ fn verifier(
     }
     let clock = Arc::clone(&lasting.clock);
     let verifier = Verifier::new(keys, clock, lasting.metrics.auth().clone());
-    Arc::new(match config.auth.anonymous {
-        true => verifier.anonymous(),
-        false => verifier,
+    Arc::new(if config.auth.anonymous {
+        verifier.anonymous()
+    } else {
+        verifier
     })
 }
 

@@ -13,12 +13,13 @@ mod json;
 mod jwk;
 mod key;
 mod policy;
+mod provider;
 mod refusal;
 
 pub use bearer::bearer;
 pub use compact::{MAX_BYTES, UnverifiedToken};
-pub use header::Header;
 pub use headers::Headers;
+pub use jsonwebtoken::Header;
 pub use jwk::{Jwk, JwkError};
 pub use key::Key;
 pub use policy::{Policy, VerifiedToken};

@@ -6,6 +6,7 @@
 //! caller for the gateway.
 
 mod channel;
+mod message;
 mod refusal;
 mod server;
 mod slot;

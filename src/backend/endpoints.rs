@@ -44,7 +44,10 @@ pub(super) struct AllBreakersOpen {
 impl fmt::Display for AllBreakersOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.wait.as_millis();
-        write!(f, "the breaker of every address is open for {millis} ms")
+        write!(
+            f,
+            "the circuit breaker of every address is open for {millis} ms"
+        )
     }
 }
 

@@ -28,9 +28,10 @@ impl Failure {
     /// Returns the failure of a request that was sent over a new connection, on which no answer has come yet:
     /// not sent if the catalog ended the handshake over the gateway's certificate, else lost.
     pub(super) fn after_sending(cause: BoxError) -> Self {
-        match is_about_our_certificate(&*cause) {
-            true => Self::NotSent(cause),
-            false => Self::Lost(cause),
+        if is_about_our_certificate(&*cause) {
+            Self::NotSent(cause)
+        } else {
+            Self::Lost(cause)
         }
     }
 
@@ -66,13 +67,13 @@ impl Failure {
     /// 401 or 403 if the caller gets no token for this catalog; 400, code 13, if the caller broke off.
     pub fn into_error(self, backend: &str) -> Error {
         if self.is_the_callers() {
-            return Error::invalid("the request's body broke off before its end").with_cause(self);
+            return Error::invalid("the request body was cut off before its end").with_cause(self);
         }
         if let Some(withheld) = self.withheld() {
             // The time is rounded up, so that a caller who retries then finds it over.
             let seconds = withheld.wait.as_millis().div_ceil(1000).max(1);
             let message = format!(
-                "backend `{backend}` is not asked for the moment: its requests failed one after the other"
+                "backend `{backend}` is unavailable (circuit breaker open); retry after {seconds} s"
             );
             return Error::unavailable(message)
                 .retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))
@@ -81,9 +82,9 @@ impl Failure {
         let said = match &self {
             Self::NoToken(refusal) => return refusal.to_error(backend).with_cause(self),
             Self::NotSent(_) => "cannot be reached",
-            Self::Lost(_) => "broke off before it had answered",
+            Self::Lost(_) => "closed the connection before it answered",
             Self::TimedOut => "did not answer in time",
-            Self::TooLarge => "answered more than the gateway reads",
+            Self::TooLarge => "sent an answer that is too large for the gateway",
         };
         Error::unavailable(format!("backend `{backend}` {said}")).with_cause(self)
     }

@@ -138,7 +138,7 @@ impl Rest {
         let silent = matches!(outcome, AttemptOutcome::TimedOut { .. });
         let found = match outcome {
             AttemptOutcome::Answered(response) if response.status().is_server_error() => {
-                Err(format!("answers {}", response.status()))
+                Err(format!("answered {}", response.status()))
             }
             AttemptOutcome::Answered(..) => Ok(()),
             AttemptOutcome::Unsent(cause) | AttemptOutcome::Refused(cause) => {

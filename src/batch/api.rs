@@ -251,8 +251,7 @@ fn bounded(delete: &DeleteTableVersions) -> Result<Vec<VersionRange>, Error> {
             end,
         }),
         None => Err(Error::invalid(format!(
-            "`delete_table_versions.ranges[{place}].end_version`: -1 would delete the latest version, too, which has to \
-             stay in a batch; deregister the table to have it gone"
+            "`delete_table_versions.ranges[{place}].end_version`: -1 would also delete the latest version, which a batch must keep; to remove the table, deregister it"
         ))),
     });
     ranges.collect()

@@ -251,8 +251,7 @@ pub enum LogError {
     },
     /// A write failed. It is unknown whether its data is on the disk.
     #[error(
-        "the batch log cannot be written: {0}. Nothing that was not written has been acknowledged. Look at its disk \
-         (space, limits, errors), then start the gateway again: it goes on from what the disk holds"
+        "the batch log cannot be written: {0}. Nothing was acknowledged that is not on the disk. Check the disk (space, limits, errors), then start the gateway again: it continues from what is on the disk"
     )]
     Write(String),
 }

@@ -147,7 +147,7 @@ pub async fn validate(
                     status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
                     code: Code::ServiceUnavailable,
                     message: format!(
-                        "version {version} of an aborted batch has arrived late and is being undone; retry later"
+                        "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
                     ),
                 });
             }
@@ -174,7 +174,7 @@ pub async fn validate(
                 None => Ok(None),
                 Some(_) => Err(Refusal {
                     code: Code::TableAlreadyExists,
-                    ..conflict(format!("table {} exists already", line.table.table))
+                    ..conflict(format!("table {} already exists", line.table.table))
                 }),
             }
         }
@@ -191,7 +191,7 @@ pub async fn validate(
             match ranges.iter().find(|range| range.end > latest) {
                 None => Ok(None),
                 Some(VersionRange { start, end }) => Err(conflict(format!(
-                    "versions {start} to {end} reach beyond those that may go: the latest, {latest}, has to stay"
+                    "versions {start} to {end} cannot be deleted: a batch must keep the latest version, {latest}"
                 ))),
             }
         }
@@ -360,7 +360,7 @@ fn silent(backend: &Backend, failure: &Failure) -> Refusal {
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
-    tracing::warn!(backend = %backend.name(), cause = %failure, "a batch could not reach a catalog");
+    tracing::warn!(backend = %backend.name(), cause = %failure, "no answer from a catalog to a batch request");
     if let Failure::NoToken(refusal) = failure {
         let error = refusal.to_error(backend.name());
         return Refusal {

@@ -1,11 +1,12 @@
-//! Runs batches: carries out the effects of `step` and reports to it what happened.
+//! Runs batches: carries out the effects of `step` and reports the results to it.
 //!
-//! Each batch has a task of its own, apart from the request that started it: a client that disconnects stops nothing.
+//! Each batch has its own task, apart from the request that began it, so a client that disconnects stops nothing.
 
 mod begin;
 mod calls;
 mod cool_down;
 mod effects;
+mod entry;
 #[cfg(test)]
 mod fakes;
 mod grouped_create;
@@ -16,6 +17,7 @@ pub(in crate::batch) mod permits;
 pub mod recovery;
 mod resolve;
 mod tags;
+mod timing;
 mod visible;
 mod watch;
 
@@ -35,48 +37,50 @@ use crate::backend::Backend;
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::ids::Ids;
 use crate::batch::locks::{Hold, Locks, TableKey};
-use crate::batch::log::{BatchId, Intent, Log, LogError, Proof, Resolution};
+use crate::batch::log::{BatchId, Intent, Log, LogError, Resolution};
 use crate::batch::participant::{CallerContext, CatalogDescription};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::run::grouped_create::GroupedCreates;
 use crate::batch::run::permits::{Permit, Permits};
-use crate::batch::step::{Decision, Effect, Event, Hazard, Refusal, Settled, State, step};
+use crate::batch::step::{Decision, Effect, Event, Refusal, Settled, State, step};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::{Claim, TableBranch, Visibility};
 use crate::config::BatchConfig;
 use crate::metrics::{self, Phase};
 use crate::request::origin::Origin;
 use calls::CallLimits;
+use entry::EntryRun;
 use tags::Tags;
+use timing::Timing;
 
-/// A function that returns the milliseconds since the epoch.
+/// Returns the time in milliseconds since the epoch.
 pub type WallClock = fn() -> u64;
 
 /// The state that all batches share.
 pub struct Coordinator {
-    /// The durable log.
+    /// The durable log of batches.
     pub log: Arc<dyn Log>,
-    /// The locks of tables and namespaces.
+    /// The locks of tables.
     pub locks: Locks,
-    /// The versions and names that are hidden from readers or reserved.
+    /// The versions and names that readers may not see.
     pub visibility: Visibility,
     settings: ArcSwap<BatchConfig>,
-    /// The source of the ids of new batches.
+    /// The generator of the ids of new batches.
     pub(in crate::batch) ids: Ids,
-    /// The metrics.
+    /// The metrics of batches.
     pub metrics: metrics::Batch,
-    /// The unfinished batches: those with an INTENT and no end.
+    /// The batches with a durable INTENT and no durable end.
     pub open: OpenBatches,
-    /// The clock for the times in the log.
+    /// The clock for the times that the log records.
     pub clock: WallClock,
     calls: CallLimits,
     /// The limits on the number of batches.
     pub(in crate::batch) permits: Arc<Permits>,
-    /// The backends that were found to have an atomic batch-create of their own (true), or none (false).
+    /// True for each backend, by name, whose catalog has an atomic batch-create; no entry if that is not known.
     pub atomic: Arc<DashMap<Arc<str>, bool>>,
     /// The catalogs that keep the entity tags of staged manifests.
     tags: Tags,
-    /// The backends of the configuration in use, as soon as it is not the first; empty until then.
+    /// The backends of the configuration in use. Recovery gets those of the first configuration separately.
     pub backends: tokio::sync::watch::Sender<Vec<Arc<Backend>>>,
 }
 
@@ -85,7 +89,7 @@ pub use open::{BUILT_ON, OpenBatch, OpenBatches, OpenEntry};
 pub use resolve::{Call, ResolveError, Resolver};
 pub use watch::{STRAYS, WATCH};
 
-/// One batch as it runs.
+/// One running batch.
 pub struct BatchRun {
     coordinator: Arc<Coordinator>,
     id: BatchId,
@@ -93,52 +97,32 @@ pub struct BatchRun {
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
     fate: CommitFlag,
-    /// The caller's context until the decision; `None` after it, when the gateway's own is used.
+    /// The caller's context until the decision; `None` after it, when the gateway acts for itself.
     caller: Option<CallerContext>,
-    /// The request that started the batch.
+    /// The origin of the request that began the batch.
     origin: Origin,
     hold: Hold,
-    /// True for each share that is unlocked.
+    /// True for each share whose table is unlocked.
     unlocked: Vec<bool>,
-    /// The permit of the batch, which takes up less from its decision on.
+    /// The batch's place within the limits; a decided batch takes less.
     permit: Permit,
-    /// The requests of operators about the batch.
+    /// The channel on which operators inspect the batch and decide about it.
     calls: mpsc::Receiver<Call>,
-    /// The decisions of operators about the batch.
+    /// The decisions of operators so far.
     resolved: Vec<Resolution>,
-    /// The creates that one catalog carries out as a group.
+    /// The creates that a catalog makes together with others, all or nothing.
     together: GroupedCreates,
-    /// True once no create that was not sent yet may be sent any more.
+    /// True once the batch is to be aborted: creates that were not sent yet are not sent any more.
     given_up: Arc<AtomicBool>,
-    /// The proof from the answer to each entry's create.
-    proofs: Vec<Option<Proof>>,
-    /// True for each entry whose create was answered, and of which no removal has reached the catalog since, from
-    /// this process or an earlier one: no other writer can have made what has its number.
-    held: Vec<bool>,
-    /// The description of each entry by its catalog.
-    described: Vec<Option<CatalogDescription>>,
-    /// The last error of each entry's catalog, until the entry is done.
-    trouble: Vec<Option<String>>,
-    /// The number of retries of each entry.
-    pauses: Vec<u32>,
-    /// The time at which a removal last got no clear answer.
+    /// The entries, in request order.
+    entries: Vec<EntryRun>,
+    /// The time at which a removal last got no clear answer; `None` if there was none.
     removal_lost: Option<Instant>,
-    /// True for each entry whose number or name was freed and is reserved.
-    reserved: Vec<bool>,
-    /// True for each reserved entry whose cool-down or watch has begun.
-    resting: Vec<bool>,
-    /// True for each freed entry whose number another writer may have used since.
-    contested: Vec<bool>,
-    /// The entries of earlier batches that would claim, after a restart, a version that this batch has made.
+    /// Entries of earlier batches that would claim, after a restart, a version that this batch has made.
     superseded: Vec<Claim>,
-    /// The hazard of each entry that was last reported to operators.
-    hazards_told: Vec<Option<Hazard>>,
     /// True if an INTENT is durable.
     written: bool,
-    /// True if ABORT is durable and the duration of its undo is not recorded yet.
-    undoing: bool,
-    begun: Instant,
-    phase_begun: Instant,
+    timing: Timing,
 }
 
 /// The result of an effect.
@@ -147,16 +131,16 @@ struct EffectOutcome {
     hold: Option<Hold>,
     described: Option<(usize, CatalogDescription)>,
     trouble: Option<(usize, Refusal)>,
-    /// The group whose catalog turned out to have no batch-create, if any.
+    /// A group whose catalog turned out to have no batch-create.
     apart: Option<usize>,
-    /// The entry of which a removal has reached its catalog, if any.
+    /// An entry whose removal may have reached its catalog.
     may_be_gone: Option<usize>,
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, EffectOutcome>>;
 
 impl Coordinator {
-    /// Returns a coordinator over a log, with the system clock.
+    /// Creates a coordinator over a log, with the system clock.
     pub fn new(log: Arc<dyn Log>, settings: BatchConfig, metrics: metrics::Batch) -> Self {
         Self {
             log,
@@ -175,7 +159,7 @@ impl Coordinator {
         }
     }
 
-    /// Returns the settings as they are now.
+    /// The current settings.
     pub fn settings(&self) -> Guard<Arc<BatchConfig>> {
         self.settings.load()
     }
@@ -185,9 +169,13 @@ impl Coordinator {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Records that a create of this version, which the log does not know, is about to go to the catalog. Batches
-    /// that had undone their own create of it must not claim the version after a restart; but their own may still
-    /// land instead.
+    /// Records that a create of this version is about to go to the catalog for a writer that the log does not know.
+    /// Batches that had undone their version of this number must not take the new one for theirs after a restart; but
+    /// theirs may still land instead.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
     pub async fn contest(&self, line: &TableBranch, version: u64) -> Result<(), LogError> {
         for ((id, entry), settled) in self.visibility.uncontested(line, version) {
             self.log.note(id, entry, settled).await?;
@@ -197,8 +185,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Records that a create which was let through has succeeded: the version is its writer's, also after a restart.
-    /// Readers see it only once the log knows, because a version that was seen must not be hidden again.
+    /// Records that a create that was let through has succeeded: the version belongs to its writer, also after a
+    /// restart. Readers see it only after the log has this, because a version that was seen must not be hidden again.
     pub async fn taken(&self, line: &TableBranch, version: u64) {
         let claims = self.visibility.claims(line, version);
         if self.disclaim(claims).await.is_ok() {
@@ -207,18 +195,18 @@ impl Coordinator {
         }
     }
 
-    /// Records that another writer's change ended without an answer: what it makes, `version` or one that its catalog
-    /// chooses, may still land.
+    /// Records that another writer's change ended without an answer. The version that it makes may still land:
+    /// `version`, or one that the catalog chooses (`None`).
     pub fn unanswered(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         self.visibility.add_stray(table, version, STRAYS);
     }
 
-    /// Records that a create of this version, or a change whose version the catalog chooses (`None`), has ended.
-    /// Whatever was answered, it may have made a version that a batch released.
+    /// Records that a create of this version, or a change whose version the catalog chose (`None`), has ended. Whatever
+    /// the answer was, it may have made a version that a batch had given up.
     pub async fn attempted(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) {
         let rest = self.settings().slot_cooldown;
         let claims = self.visibility.attempted(table, version, rest);
-        // If the log cannot write, the process is about to end.
+        // If the log cannot be written, the process is about to end.
         let _ = self.disclaim(claims).await;
     }
 
@@ -236,7 +224,7 @@ impl Coordinator {
 }
 
 impl BatchRun {
-    /// Makes the batch visible to operators, who can decide about it from INTENT on.
+    /// Opens the batch for operators, from INTENT on: they can see it and decide about it.
     fn open(&mut self) {
         let (caller, calls) = mpsc::channel(1);
         self.calls = calls;
@@ -245,8 +233,8 @@ impl BatchRun {
 
     /// Runs the batch to its end. A batch with a hazard keeps its table locked until an operator resolves it.
     ///
-    /// The first effects are started before this returns, so that what a recovered batch made and released counts for
-    /// visibility from the start.
+    /// The first effects are begun before this returns, so that the versions that a recovered batch made or gave up are
+    /// hidden from the start.
     pub fn run(
         mut self,
         state: State,
@@ -265,8 +253,9 @@ impl BatchRun {
             for effect in effects {
                 self.perform(effect, &state, &pending);
             }
-            if (state.is_watching() || state.is_ended()) && std::mem::take(&mut self.undoing) {
-                self.lap(Phase::Undo);
+            if state.is_watching() || state.is_ended() {
+                let metrics = &self.coordinator.metrics;
+                self.timing.end_undo(metrics, &self.origin);
             }
             if state.is_ended() {
                 for (entry, Entry { line, .. }) in self.plan.entries.iter().enumerate() {
@@ -283,8 +272,8 @@ impl BatchRun {
             let event = tokio::select! {
                 biased;
                 Some(done) = pending.next() => match done.event {
-                    // Undo has found it already: the table is locked, or free without this hold. What undo is working
-                    // on stays hidden.
+                    // Undo has found it already: the table is locked, or free without this hold. While undo works on
+                    // it, it stays hidden.
                     Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(entry) => {
                         effects = Vec::new();
                         continue;
@@ -300,14 +289,14 @@ impl BatchRun {
                         }
                     }
                 }
-                // Neither source can end: an open batch keeps the sender of its operator requests.
+                // This cannot happen: an open batch keeps the sender of its calls.
                 else => return std::future::pending().await,
             };
             (state, effects) = step(state, event);
         }
     }
 
-    /// Stores what an effect has brought along, and returns its event.
+    /// Takes over the result of an effect and returns its event.
     fn learn(&mut self, done: EffectOutcome) -> Event {
         if let Some(hold) = done.hold {
             self.hold.join(hold);
@@ -316,11 +305,12 @@ impl BatchRun {
             self.together.fall_apart(group);
         }
         if let Some(entry) = done.may_be_gone {
-            self.held[entry] = false;
+            self.entries[entry].is_held = false;
         }
         match done.event {
             Event::Landed(entry) => self.landed(entry),
-            // The log is about to record the end of the watch: a contest from now on must not be written after that.
+            // The log is about to record that the watch is over. Contests that begin from now on must not be written
+            // after that.
             Event::WatchOver(entry) => {
                 let line = &self.plan.entries[entry].line;
                 self.coordinator.visibility.noted(line, (self.id, entry));
@@ -336,10 +326,10 @@ impl BatchRun {
         }
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
-                self.proofs[entry] = Some(described.proof.clone());
-                self.held[entry] = true;
+                self.entries[entry].proof = Some(described.proof.clone());
+                self.entries[entry].is_held = true;
             }
-            self.described[entry] = Some(described);
+            self.entries[entry].described = Some(described);
         }
         self.count(&done.event);
         done.event
@@ -358,31 +348,26 @@ impl BatchRun {
                 self.permit.decided();
                 self.coordinator.open.decided(self.id, *decision);
                 self.lap(Phase::Decide);
-                self.undoing = *decision == Decision::Abort;
+                self.timing.undoing(*decision == Decision::Abort);
             }
             _ => {}
         }
     }
 
-    /// Records the duration of the phase that has ended, and begins the next one.
+    /// Ends a phase and begins the next one.
     fn lap(&mut self, phase: Phase) {
-        let now = Instant::now();
-        let took = now.duration_since(self.phase_begun);
-        self.coordinator.metrics.phase(phase, took);
-        if let Some(traced) = self.origin.traced() {
-            traced.took(format!("batch {}", phase.as_str()), took);
-        }
-        self.phase_begun = now;
+        let metrics = &self.coordinator.metrics;
+        self.timing.end(phase, metrics, &self.origin);
     }
 
-    /// Reports the hazards that wait for an operator, once for each reason.
+    /// Reports entries that wait for an operator, once for each reason.
     fn tell_hazards(&mut self, state: &State) {
-        let mut hazards = vec![None; self.hazards_told.len()];
+        let mut hazards = vec![None; self.entries.len()];
         for (entry, hazard) in state.hazards() {
             hazards[entry] = Some(hazard);
         }
         for (entry, hazard) in hazards.into_iter().enumerate() {
-            let told = std::mem::replace(&mut self.hazards_told[entry], hazard);
+            let told = std::mem::replace(&mut self.entries[entry].reported_hazard, hazard);
             if told == hazard {
                 continue;
             }
@@ -398,7 +383,7 @@ impl BatchRun {
             } = &self.plan.entries[entry];
             tracing::error!(
                 batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action, ?hazard,
-                "a part of an aborted batch could not be undone safely; it stays hidden and its table locked: see `nsgate batches show`"
+                "a change of an aborted batch cannot be rolled back safely; it stays hidden and its table locked until an operator decides. Run `nsgate batches show ID`"
             );
         }
     }
@@ -417,7 +402,7 @@ impl From<Event> for EffectOutcome {
     }
 }
 
-/// Returns the milliseconds since the epoch.
+/// The current time in milliseconds since the epoch.
 pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))

@@ -1,25 +1,26 @@
 //! The batch protocol as one pure function: `step(state, event) -> (state, effects)`.
 //!
-//! The function knows no clock, socket or disk. The running coordinator, recovery, a model checker and a simulator
-//! drive the same function: the driver carries out the effects and reports back what happened.
+//! The protocol knows no clock, socket or disk. The running coordinator, recovery, a model checker and a simulator
+//! drive the same function. Each of them carries out the effects and reports the results as events.
 //!
-//! An *entry* is one change of one table; a *share* is the entries of one table branch, in the order in which they
-//! are done. A change that can be undone is made before the decision, hidden until then, and undone after ABORT. A
-//! removal cannot be undone, so it starts only after COMMIT, and is then retried until it is done.
+//! An *entry* is one change of one table; a *share* is the entries of one table branch, in the order in which they are
+//! done. An entry that makes something can be undone: it is made before the decision, hidden, and undone after ABORT.
+//! An entry that removes something cannot be undone: nothing happens to it before COMMIT, and then it is retried until
+//! the thing is gone.
 //!
-//! The meaning of each event, and the way to the decision, are defined here. `prepare` holds the steps before the
-//! decision, `settle` those after it.
+//! The present file says what each event means and how a batch is decided. `prepare` holds the phase before the
+//! decision, `settle` the phase after it.
 //!
 //! | invariant | where it is kept |
 //! |---|---|
 //! | I1 at most one decision | `decide` leaves `Preparing`, nothing returns to it; the log's first decision wins |
-//! | I2 COMMIT implies everything proven made | `advance`: only when every entry that is made is `Created` |
+//! | I2 COMMIT implies everything proven made | `advance`: only when every entry is `Created` |
 //! | I3 no create before a durable INTENT | `Create` is only emitted in `Preparing`, entered by `IntentDurable` |
-//! | I5 deletes only after ABORT, of its own latest versions; removals only after COMMIT | `found_in_undo`, `finish` |
+//! | I5 deletes only after ABORT, of what is ours and latest; removals only after COMMIT | `found_in_undo`, `finish` |
 //! | I6 an answer only after its record | `decided` |
 //! | I7 a table unlocks only when its undo, or its removals, are done | `undo`, `finish` |
 //! | I8 all of a batch becomes visible together | one `Reveal`, in `carry_out` |
-//! | I9 no other writer gets a number or a name that a removal of the batch may still hit | `removal_lost`, `absent` |
+//! | I9 no other writer gets a number or a name that a removal of ours may still hit | `removal_lost`, `absent` |
 
 mod prepare;
 #[cfg(test)]
@@ -37,8 +38,8 @@ pub use crate::batch::step::types::{
 };
 pub use state::State;
 
-/// Applies an event to a batch, and returns its new state and the effects to carry out. An event that has no meaning
-/// in the present state changes nothing.
+/// Applies one event to the state and returns the effects to carry out. An event that has no meaning in the current
+/// state changes nothing.
 pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
     let mut effects = Vec::new();
     state.take(event, &mut effects);
@@ -131,14 +132,14 @@ impl State {
             Event::Noted(entry) => {
                 if let EntryState::Noting(settled) = self.progress[entry] {
                     self.progress[entry] = EntryState::Settled(settled);
-                    // Shown only once this is durable, because a crash must not hide it again.
+                    // An entry that an operator keeps becomes visible only after that is durable.
                     if settled == Settled::Kept {
                         effects.push(Effect::Show(entry));
                     }
                     self.proceed(effects);
                 }
-                // Freed only once this is durable: after a crash, another writer's version must not be taken for this
-                // one.
+                // The number is freed only after the note is durable. Otherwise recovery could take another writer's
+                // version for this one.
                 if let EntryState::Freeing(settled) = self.progress[entry] {
                     self.progress[entry] = EntryState::Settled(settled);
                     effects.push(Effect::Free(entry));
@@ -159,7 +160,7 @@ impl State {
 
     // ── before the decision ──
 
-    /// Ends the batch with a refusal, before anything has been written anywhere.
+    /// Ends the batch with a refusal. Nothing has been written anywhere.
     fn refuse(&mut self, refusal: Refusal, effects: &mut Vec<Effect>) {
         effects.extend((0..self.shape.shares.len()).map(Effect::Unlock));
         effects.push(Effect::Answer(Answer::Refused(refusal)));
@@ -197,8 +198,8 @@ impl State {
         self.carry_out(decision, Some(answer), effects);
     }
 
-    /// Enters the phase after a decision. Reveals before it answers, so that a client that reads after its answer
-    /// finds what the answer says.
+    /// Enters the phase after the decision. `Reveal` comes before `Answer`, so that a client that reads after its
+    /// answer finds what the answer says.
     pub(super) fn carry_out(
         &mut self,
         decision: Decision,

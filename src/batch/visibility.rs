@@ -1,9 +1,9 @@
-//! Which versions readers may not see, and what may not be made or changed.
+//! Visibility: the versions that readers may not see, and those that may not be made or changed.
 //!
-//! All versions of a batch point at one fate, so that they become visible, or stop being it, in one step; what stands on
-//! a hidden version is hidden with it. A version of an aborted batch is free at once where nothing that was sent about it
-//! can still arrive. Where a create of ours may still land, it stays hidden, and nothing of its table changes but by
-//! creates that name their version. Where a removal may, nobody makes it.
+//! All versions of a batch share one [`CommitFlag`], so that they become visible or hidden in one step. A version that
+//! is built on a hidden one is hidden with it. A version of an aborted batch is free at once if no request about it can
+//! still arrive. While a create of ours may still land, the version stays hidden, and its table changes only by creates
+//! that name their version. While a removal of ours may still arrive, no writer may make the version.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub use crate::batch::visibility::hidden_range::{Claim, Subject};
 pub use crate::batch::visibility::read_epoch::{Epoch, Moment};
 pub use gates::Forbidden;
 
-/// The line of versions of one table.
+/// The versions of one branch of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableBranch {
     /// The table.
@@ -46,72 +46,72 @@ pub struct TableBranch {
     pub branch: Option<String>,
 }
 
-/// HideReason is hidden, and what may not be made.
+/// The hidden versions and names, and those that may not be made.
 #[derive(Clone, Default)]
 pub struct Visibility {
-    /// The names of tables that are hidden.
+    /// The hidden names of tables.
     pub names: Names,
     tables: Arc<DashMap<TableKey, Vec<HiddenRange>>>,
-    /// The number of slots of all tables.
+    /// The number of recorded ranges of all tables.
     slots: Arc<AtomicUsize>,
     shown: ReadEpochs,
     strays: Strays,
 }
 
-/// The versions of a line that a reader may not see. Empty for nearly every table.
+/// The versions of a branch that a reader may not see. Empty for nearly every table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hidden(Vec<RangeInclusive<u64>>);
 
-/// Whether a create of ours may still land as a version that was let go.
+/// The owner of a version that a batch gave up, if a create of the batch lands late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateArrival {
-    /// Nobody else has asked for that version.
+    /// Only the batch: no other writer has sent a create of that version.
     Alone,
-    /// Somebody else's create of it was let through, and may have landed as well.
+    /// Unclear: another writer's create of it was let through, and may have landed as well.
     Contested,
-    /// Somebody else has made that version.
+    /// Another writer, who has made that version.
     Taken,
 }
 
-/// How something that a batch had made is let go.
+/// The way in which a batch gives up a version or name that it had made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Nothing that was sent can still arrive.
+    /// A clean release: no request that was sent can still arrive.
     Clean(Pause),
-    /// A create may still land, for so long.
+    /// A create may still land, for this long.
     Landing(Duration),
-    /// A removal may still arrive, for so long; so may a create.
+    /// A removal may still arrive, for this long; so may a create.
     Leaving(Duration),
 }
 
-/// The time after an undo in which others leave its version alone.
+/// The cool-down of a version number after an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// How long nobody makes its number.
+    /// The time in which no writer may make the number.
     pub number: Duration,
-    /// How long creates above it are refused, until it is made again.
+    /// The time in which creates above the number are refused, until it is made again.
     pub above: Duration,
 }
 
 impl Hidden {
-    /// Nothing is hidden.
+    /// Returns true if nothing is hidden.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// This version is.
+    /// Returns true if this version is hidden.
     pub fn contains(&self, version: u64) -> bool {
         self.0.iter().any(|versions| versions.contains(&version))
     }
 }
 
 impl Visibility {
-    /// Hides a version, and what stands on it, until its fate is revealed, or it is forgotten or released.
+    /// Hides a version, and the versions above it, until `fate` is revealed, or until it is forgotten or released.
     pub fn hide(&self, line: TableBranch, version: u64, fate: &CommitFlag) {
         self.add(line, version..=version, fate, HideReason::Made);
     }
 
-    /// Hides versions from the moment when their fate is revealed.
+    /// Hides versions from the moment when `fate` is revealed.
     pub fn hide_removed(
         &self,
         line: TableBranch,
@@ -121,7 +121,7 @@ impl Visibility {
         self.add(line, versions, fate, HideReason::Removed);
     }
 
-    /// The versions that a reader may not see now.
+    /// The versions of the branch that a reader may not see now.
     pub fn hidden(&self, line: &TableBranch) -> Hidden {
         let Some(slots) = self.tables.get(&line.table) else {
             return Hidden::default();
@@ -130,32 +130,36 @@ impl Visibility {
         Hidden(slots.iter().filter_map(|slot| slot.hides(on)).collect())
     }
 
-    /// The present moment; to be taken before a catalog is asked, and looked at once the filter knows what is hidden.
+    /// The present moment of a branch. Take it before the request to the catalog, and check it with
+    /// [`Self::has_passed`] after reading which versions are hidden.
     pub fn moment(&self, line: &TableBranch) -> Moment {
         self.shown.moment(line)
     }
 
-    /// The present moment of all lines.
+    /// The present moment of all branches.
     pub fn epoch(&self) -> Epoch {
         self.shown.epoch()
     }
 
-    /// Whether anything of the line was shown since.
+    /// Returns true if answers about the branch from before `since` are outdated: a version became visible or was
+    /// freed.
     pub fn has_shown(&self, since: Epoch, line: impl FnOnce() -> TableBranch) -> bool {
         self.shown.has_shown(since, line)
     }
 
-    /// Whether anything of the table is remembered. Costs nearly nothing while nothing is of any.
+    /// Returns true if anything is recorded about the table. Nearly free while nothing is recorded about any table.
     pub fn has(&self, table: impl FnOnce() -> TableKey) -> bool {
         self.slots.load(Ordering::Acquire) > 0 && self.tables.contains_key(&table())
     }
 
-    /// Whether an answer from after this moment may hold a part of a batch, or what was undone since: ask again.
+    /// Returns true if an answer to a request that was sent at this moment may show part of a batch, or a version that
+    /// was undone since. The request must then be sent again.
     pub fn has_passed(&self, moment: Moment) -> bool {
         self.shown.has_passed(moment)
     }
 
-    /// Several changes of this line are about to be revealed: an answer from before may hold some of them.
+    /// Invalidates the answers that catalogs gave before now. Several changes of this branch are about to be revealed,
+    /// and an older answer may show only some of them.
     pub fn invalidate_reads(&self, line: &TableBranch) {
         self.shown.invalidate_reads(line);
     }
@@ -175,8 +179,8 @@ impl Visibility {
             .collect()
     }
 
-    /// Lets something go that a batch had made: from now on it is free, or may still be made or removed. Who has asked the
-    /// catalog before asks again, for it may have been there.
+    /// Gives up a version or name that a batch had made. From now on it is free, or may still be made or removed, as
+    /// `release` says. Answers that catalogs gave before are invalidated, because they may show it.
     pub fn release(
         &self,
         line: &TableBranch,
@@ -215,7 +219,7 @@ impl Visibility {
         }
     }
 
-    /// Whether what may still land is still nobody else's.
+    /// The owner of a version or name that may still land.
     pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) -> LateArrival {
         let slots = self.tables.get(table);
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
@@ -229,7 +233,7 @@ impl Visibility {
         }
     }
 
-    /// The watch is over: it is free.
+    /// Ends the watch of a version or name: it is free.
     pub fn unwatch(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) {
         self.retain(table, |slot| {
             let watched = matches!(slot.what, HideReason::Uncertain { .. });
@@ -237,18 +241,20 @@ impl Visibility {
         });
     }
 
-    /// A create of somebody else, or a change of which the catalog chooses the version, got no answer and may still land.
+    /// Records a create of another writer, or a change whose version the catalog chooses, that got no answer and may
+    /// still land.
     pub fn add_stray(&self, table: &TableKey, makes: Option<(&TableBranch, u64)>, lasts: Duration) {
         self.strays.add(table, makes, lasts);
     }
 
-    /// Creates of others may land anywhere, for so long: an earlier life of the gateway may have let them through.
+    /// Assumes for this long that creates of other writers may land anywhere, because an earlier life of the gateway
+    /// may have let them through.
     pub fn expect_strays(&self, lasts: Duration) {
         self.strays.anywhere_for(lasts);
     }
 
-    /// Whether this version may be made by a create that was sent before: a writer's that got no answer, or that of a batch
-    /// that was aborted.
+    /// Returns true if a create that was sent before may make this version: one of a writer that got no answer, or one
+    /// of an aborted batch.
     pub fn may_be_anothers(&self, line: &TableBranch, version: u64) -> bool {
         let on = line.branch.as_deref();
         let slots = self.tables.get(&line.table);
@@ -260,7 +266,7 @@ impl Visibility {
         of_batch || self.strays.may_land(line, version)
     }
 
-    /// Hides what one change of a batch makes until `fate` is revealed, and what it removes from then on.
+    /// Hides what a change of a batch makes until `fate` is revealed, and what it removes from then on.
     pub fn hide_action(&self, line: &TableBranch, action: &Action, fate: &CommitFlag) {
         match action {
             Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, fate),
@@ -279,7 +285,7 @@ impl Visibility {
         }
     }
 
-    /// Forgets the slots of one batch on a line, or only those of one version.
+    /// Removes the ranges of one batch on a branch, or only those of one version.
     pub fn forget(&self, line: &TableBranch, version: Option<u64>, fate: &CommitFlag) {
         let on = line.branch.as_deref();
         self.retain(&line.table, |slot| {
@@ -289,13 +295,13 @@ impl Visibility {
         });
     }
 
-    /// Forgets what is over of a table.
+    /// Removes the expired ranges of a table.
     pub fn sweep(&self, table: &TableKey) {
         let now = Instant::now();
         self.retain(table, |slot| !slot.is_over(now));
     }
 
-    /// Forgets what is over of every table, and the strays that cannot land any more.
+    /// Removes the expired ranges of every table, and the strays that cannot land any more.
     pub fn sweep_all(&self) {
         self.strays.sweep();
         let tables: Vec<TableKey> = self.tables.iter().map(|it| it.key().clone()).collect();
@@ -304,12 +310,12 @@ impl Visibility {
         }
     }
 
-    /// Tables about which anything is remembered.
+    /// The number of tables about which anything is recorded.
     pub fn len(&self) -> usize {
         self.tables.len()
     }
 
-    /// Nothing is hidden or forbidden anywhere.
+    /// Returns true if nothing is hidden or forbidden anywhere.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }

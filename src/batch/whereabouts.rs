@@ -66,7 +66,7 @@ impl Whereabouts {
             // If the catalog tells nothing about the table, the step that needs the answer refuses the rename.
             (Place::Unknown, Place::Unknown, _) => Ok(false),
             _ => Err(busy(
-                "the catalog answered that it has no rename, and it cannot be told whether it has renamed the table; look for the table under both names",
+                "the catalog answered that it does not support rename, but it may have renamed the table; look for the table under both names",
             )),
         }
     }

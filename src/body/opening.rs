@@ -19,7 +19,7 @@ const LONGEST: usize = 4 << 10;
 
 /// The error of a body that should be Arrow, and begins as a JSON object.
 #[derive(Debug, thiserror::Error)]
-#[error("this operation's body is Arrow, and what came begins as a JSON object does")]
+#[error("this operation takes an Arrow body, and this one begins like a JSON object")]
 pub struct IsJson;
 
 /// The kind of a body's beginning.

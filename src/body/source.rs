@@ -15,7 +15,7 @@ use crate::util::wakers::suppress_wakes;
 /// The error of a body that broke off: its sender closed the connection, or sent something that is
 /// no body.
 #[derive(Debug, thiserror::Error)]
-#[error("the sender broke off")]
+#[error("the sender stopped before the end")]
 pub struct Interrupted(#[source] hyper::Error);
 
 /// The source of a body.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Uri;
+pub use jsonwebtoken::Algorithm;
 
 use super::keys::{Keys as Table, Section};
 use super::kind::{
@@ -86,36 +87,20 @@ pub enum KeySource {
     File(PathBuf),
 }
 
-/// Signature algorithms (RFC 7518, RFC 8037) that a gateway can check without sharing a secret with the issuer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the names are those of RFC 7518")]
-pub enum Algorithm {
-    RS256,
-    RS384,
-    RS512,
-    PS256,
-    PS384,
-    PS512,
-    ES256,
-    ES384,
-    /// The algorithm of RFC 8037, with Ed25519.
-    EdDSA,
-}
-
-impl Algorithm {
-    /// Every algorithm with its name in a token.
-    pub const ALL: [(&'static str, Self); 9] = [
-        ("RS256", Self::RS256),
-        ("RS384", Self::RS384),
-        ("RS512", Self::RS512),
-        ("PS256", Self::PS256),
-        ("PS384", Self::PS384),
-        ("PS512", Self::PS512),
-        ("ES256", Self::ES256),
-        ("ES384", Self::ES384),
-        ("EdDSA", Self::EdDSA),
-    ];
-}
+/// Signature algorithms (RFC 7518, RFC 8037) that a gateway can check without sharing a secret with the issuer, with
+/// their names in a token.
+pub const ALGORITHMS: [(&str, Algorithm); 9] = [
+    ("RS256", Algorithm::RS256),
+    ("RS384", Algorithm::RS384),
+    ("RS512", Algorithm::RS512),
+    ("PS256", Algorithm::PS256),
+    ("PS384", Algorithm::PS384),
+    ("PS512", Algorithm::PS512),
+    ("ES256", Algorithm::ES256),
+    ("ES384", Algorithm::ES384),
+    // With Ed25519.
+    ("EdDSA", Algorithm::EdDSA),
+];
 
 impl Issuer {
     /// Creates an issuer with the default algorithms, leeway and key discovery, and no further requirements.

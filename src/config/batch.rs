@@ -62,7 +62,7 @@ impl Section for BatchConfig {
             "create_folder",
             &mut self.create_folder,
             flag(),
-            "Whether the folder of `log` is made when it does not exist. With a volume that is not mounted, a new log would be begun beside the old one.",
+            "Whether the folder of `log` is created when it does not exist. If its volume is not mounted, a new log is then started beside the old one.",
         );
         keys.key(
             "max_entries",
@@ -86,13 +86,13 @@ impl Section for BatchConfig {
             "undone_rest",
             &mut self.undone_rest,
             duration(Duration::ZERO, Duration::from_secs(60)),
-            "How long writes wait that would make the number of a version that was undone. A writer that found that version in storage and built on it has to ask by then, to be refused.",
+            "How long a create waits whose version number was rolled back. A writer that found that version in storage and built on it is refused if it writes within this time.",
         );
         keys.key(
             "slot_cooldown",
             &mut self.slot_cooldown,
             keep(),
-            "How long a create above a version that was undone is refused, for it was built on what is gone.",
+            "How long a create above a version that was rolled back is refused, because it was built on that version.",
         );
         keys.key(
             "remember_outcomes",

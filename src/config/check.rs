@@ -259,7 +259,7 @@ fn undo_credentials(config: &Config, reader: &mut Reader<'_>) {
             || rest.oauth.is_some()
             || !rest.headers.is_empty();
         if !own && rest.authorization == Authorization::Forward {
-            reader.warn_at(&format!("backends.{name}"), "batches are undone with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
+            reader.warn_at(&format!("backends.{name}"), "batches are rolled back with the gateway's own credentials, and it has none for this catalog; write `service_authorization: Bearer ${TOKEN}`, `oauth` or a `headers.NAME` property, or `authorization: none` if the catalog asks for none");
         }
     }
 }

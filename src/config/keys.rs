@@ -100,9 +100,10 @@ pub(super) fn expects<S: Section>() -> String {
     let Description {
         names, required, ..
     } = description::<S>();
-    match required.is_empty() {
-        true => format!("a table with keys such as {}", names.join(", ")),
-        false => format!("a table with the keys {}", required.join(", ")),
+    if required.is_empty() {
+        format!("a table with keys such as {}", names.join(", "))
+    } else {
+        format!("a table with the keys {}", required.join(", "))
     }
 }
 

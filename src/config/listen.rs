@@ -97,7 +97,7 @@ impl Section for Listen {
             "drain_timeout",
             &mut self.drain_timeout,
             stop,
-            "How long running requests may go on after a stop was asked for.",
+            "How long running requests may continue after a shutdown begins.",
         );
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn check(
         return Ok(());
     }
     let message = format!(
-        "as many requests wait for backend `{}` as the gateway has places for: try again",
+        "too many requests are waiting for backend `{}`; retry later",
         backend.name()
     );
     Err(Error::unavailable(message).retry_after(1))

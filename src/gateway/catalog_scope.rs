@@ -40,14 +40,15 @@ pub(super) fn check(
     if !is_broad || is_open(Some(rights), world, &mount.backend_name, operation.access()) {
         return Ok(());
     }
-    Err(match is_transaction {
-        true => not_known(id),
-        false => Error::new(
+    Err(if is_transaction {
+        not_known(id)
+    } else {
+        Error::new(
             Code::PermissionDenied,
             format!(
                 "cannot tell which tables {id} affects: write permission on the whole catalog is required"
             ),
-        ),
+        )
     })
 }
 

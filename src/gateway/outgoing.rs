@@ -101,7 +101,7 @@ fn path(uri: &Uri, there: &Identifier, keeps_delimiter: bool) -> Result<PathAndQ
         }
     }
     PathAndQuery::try_from(text)
-        .map_err(|error| Error::invalid("the path is not one").with_cause(error))
+        .map_err(|error| Error::invalid("the path is not valid").with_cause(error))
 }
 
 /// Refuses an index name, or the path of an operation outside the contract, that a catalog may read differently. With

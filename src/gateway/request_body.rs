@@ -123,8 +123,9 @@ fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<St
 fn coded(request: &Request<Body>) -> Option<Error> {
     let coding = request.headers().get(CONTENT_ENCODING)?;
     let coding = coding.to_str().unwrap_or_default();
-    let message =
-        format!("a JSON body is not read in the content-encoding `{coding}`: send it without");
+    let message = format!(
+        "the content-encoding `{coding}` is not supported for a JSON body; send the body uncompressed"
+    );
     Some(Error::invalid(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
 }
 
@@ -136,7 +137,7 @@ fn decodable(headers: &HeaderMap) -> Result<(), Error> {
         (None, _) => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
         _ => Err(Error::invalid(
-            "`transfer-encoding` is not `chunked` alone: send the body without another coding",
+            "`transfer-encoding` may only be `chunked`; send the body without another coding",
         )
         .with_status(StatusCode::NOT_IMPLEMENTED)),
     }
@@ -227,7 +228,7 @@ fn unread(error: CollectError, limit: usize) -> Error {
         )
         .with_status(StatusCode::PAYLOAD_TOO_LARGE),
         CollectError::Broken(cause) => {
-            Error::invalid("the body broke off before its end").with_cause(cause)
+            Error::invalid("the body was cut off before its end").with_cause(cause)
         }
     }
 }

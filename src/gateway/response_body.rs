@@ -60,7 +60,7 @@ impl BodyChange<'_> {
         }
         if is_encoded(response.headers()) {
             return Err(self.fail(Failure::Lost(
-                "an encoded answer, although identity was asked for".into(),
+                "a compressed answer, although an uncompressed one was requested".into(),
             )));
         }
         let (head, body) = response.into_parts();

@@ -79,7 +79,7 @@ fn answer(operation: Operation, status: TransactionStatus) -> Result<Response<Bo
     if operation == Operation::AlterTransaction {
         return Err(Error::new(
             Code::Unsupported,
-            "a batch decides by itself and cannot be altered",
+            "the gateway decides a batch by itself; it cannot be altered",
         ));
     }
     let body = format!("{{\"status\":\"{}\"}}", status.as_str());

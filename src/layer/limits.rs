@@ -68,7 +68,7 @@ fn name(request: &mut Request<Body>) {
 }
 
 fn full() -> Error {
-    Error::unavailable("the gateway is serving as many requests as it may: try again")
+    Error::unavailable("the gateway has reached its limit of requests in flight; retry later")
         .retry_after(1)
 }
 

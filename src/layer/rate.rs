@@ -101,7 +101,7 @@ fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::unavailable(
-        "this caller has as many requests under way as one may have: try again when some have ended",
+        "this caller has reached its limit of requests in flight; retry when some have finished",
     )
     .retry_after(1))
 }
@@ -152,8 +152,7 @@ impl Rates {
             _ => "second",
         };
         let words = format!(
-            "too many requests from this caller: {requests} per {period} are allowed, {burst} at once; try again in \
-             {wait} s"
+            "too many requests from this caller: {requests} per {period} are allowed, {burst} at once; retry in {wait} s"
         );
         Error::new(Code::Throttling, words).retry_after(wait)
     }

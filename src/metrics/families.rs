@@ -62,7 +62,7 @@ impl Families {
             names: Vec::new(),
             requests: new.counters(
                 "nsgate_requests_total",
-                "Requests answered, by HTTP status. The backend is `none` where the gateway answered alone.",
+                "Requests answered, by HTTP status. The backend is `none` if the gateway answered without a catalog.",
                 &["operation", "backend", "code"],
             ),
             request_duration: new.seconds(
@@ -72,7 +72,7 @@ impl Families {
             ),
             upstream_duration: new.seconds(
                 "nsgate_upstream_duration_seconds",
-                "Seconds from sending a request to a catalog to its response headers, or until nobody waited any longer.",
+                "Seconds from sending a request to a catalog to its response headers, or until the gateway or the client gave up.",
                 &["operation", "backend"],
             ),
             in_flight: new.gauge(
@@ -97,37 +97,37 @@ impl Families {
             ),
             token_cache: new.counters(
                 "nsgate_token_cache_total",
-                "Tokens looked up among those verified before: hit or miss.",
+                "Lookups in the cache of verified tokens: hit or miss.",
                 &["result"],
             ),
             key_refreshes: new.counters(
                 "nsgate_key_refreshes_total",
-                "Attempts to get an issuer's keys.",
+                "Attempts to fetch an issuer's keys.",
                 &["issuer", "result"],
             ),
             keys_age: new.float_gauges(
                 "nsgate_keys_age_seconds",
-                "Seconds since an issuer's keys were last got; infinite if there are none.",
+                "Seconds since an issuer's keys were last fetched; infinite if there are none.",
                 &["issuer"],
             ),
             backend_up: new.gauges(
                 "nsgate_backend_up",
-                "1 if at least one address of the catalog answered its last health question and has a closed breaker, else 0.",
+                "1 if at least one address of the catalog passed its last health check and has a closed circuit breaker, else 0.",
                 &["backend"],
             ),
             breaker_open: new.gauges(
                 "nsgate_backend_breaker_open",
-                "How many addresses of the catalog are not asked for the moment because their requests failed.",
+                "Addresses of the catalog with an open circuit breaker: their requests failed, so no more are sent for now.",
                 &["backend"],
             ),
             backend_retries: new.counters(
                 "nsgate_backend_retries_total",
-                "Further tries of requests that change nothing.",
+                "Retries of requests that change nothing.",
                 &["backend"],
             ),
             batches: new.counters(
                 "nsgate_batches_total",
-                "Batches over several catalogs, by what became of them.",
+                "Batches, by outcome.",
                 &["outcome"],
             ),
             batch_duration: new.seconds(
@@ -150,25 +150,25 @@ impl Families {
             ),
             batches_open: new.gauges(
                 "nsgate_batches_open",
-                "Batches with a durable intent and no durable end, by where they stand.",
+                "Batches with a durable intent and no durable end, by state.",
                 &["state"],
             ),
             batch_oldest: new.float_gauges(
                 "nsgate_batch_oldest_seconds",
-                "Seconds since the oldest open batch that stands there began; 0 if there is none.",
+                "Seconds since the oldest open batch in this state began; 0 if there is none.",
                 &["state"],
             ),
             batch_hazards: new.gauge(
                 "nsgate_batch_hazards",
-                "Changes of aborted batches that wait for a person.",
+                "Changes of aborted batches that wait for an operator.",
             ),
             late_creates: new.counter(
                 "nsgate_batch_late_creates_total",
-                "Creates that landed after their batch was aborted, and were found.",
+                "Creates that were found to land after their batch was aborted.",
             ),
             config_reloads: new.counters(
                 "nsgate_config_reloads_total",
-                "Attempts to read the configuration again.",
+                "Attempts to reload the configuration.",
                 &["result"],
             ),
             config_last_reload: new.float_gauge(
@@ -181,12 +181,12 @@ impl Families {
             ),
             limits: new.gauges(
                 "nsgate_limit",
-                "The configured bounds of nsgate_requests_in_flight and nsgate_connections.",
+                "The configured limits of nsgate_requests_in_flight and nsgate_connections.",
                 &["limit"],
             ),
             certificates: new.float_gauges(
                 "nsgate_certificate_expiry_timestamp_seconds",
-                "Unix time at which a certificate ends that the gateway shows to clients or to a catalog.",
+                "Unix time at which a certificate expires that the gateway shows to clients or to a catalog.",
                 &["certificate"],
             ),
         };

@@ -87,7 +87,7 @@ struct GovernedEntries {
 pub enum ContextError {
     /// A header that consists of a prefix only, or a key that is not allowed in a header name.
     #[error(
-        "the context key `{0}` is not one: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
+        "the context key `{0}` is not valid: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
     )]
     Key(String),
     /// The value of this key cannot be sent in a header.

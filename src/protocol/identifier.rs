@@ -54,7 +54,7 @@ pub enum IdentifierError {
     Ambiguous(String),
     /// A name that a catalog would cut at its own delimiter.
     #[error(
-        "the name {0:?} holds `$`, by which a catalog may cut it: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
+        "the name {0:?} holds `$`, which a catalog may read as a delimiter: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
     )]
     HoldsDelimiter(String),
 }
@@ -136,9 +136,10 @@ impl Identifier {
         reason = "no names is the root: `is_root`"
     )]
     pub fn len(&self) -> usize {
-        match self.is_root() {
-            true => 0,
-            false => memchr::memchr_iter(0, self.joined.as_bytes()).count() + 1,
+        if self.is_root() {
+            0
+        } else {
+            memchr::memchr_iter(0, self.joined.as_bytes()).count() + 1
         }
     }
 
@@ -240,9 +241,10 @@ impl Identifier {
     /// that are equal once they are joined by the delimiter have equal results, and the order of the results is that of
     /// the paths.
     pub fn split(&self, delimiter: &str) -> Cow<'_, str> {
-        match self.joined.contains(delimiter) {
-            true => self.joined.replace(delimiter, "\0").into(),
-            false => Cow::Borrowed(&*self.joined),
+        if self.joined.contains(delimiter) {
+            self.joined.replace(delimiter, "\0").into()
+        } else {
+            Cow::Borrowed(&*self.joined)
         }
     }
 

@@ -91,9 +91,10 @@ fn update(document: Document<'_>) -> Result<(), Error> {
 }
 
 pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error> {
-    match fits {
-        true => Ok(()),
-        false => Err(Error::invalid(format!("`{field}` must be {shape}"))),
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!("`{field}` must be {shape}")))
     }
 }
 

@@ -139,9 +139,12 @@ impl Protocols {
         let mut start = Bytes::new();
         let http2 = {
             let mut first = pin!(is_http2(&mut stream, &mut start));
-            poll_fn(|cx| match pulse.should_finish() {
-                true => Poll::Ready(None),
-                false => first.as_mut().poll(cx).map(Result::ok),
+            poll_fn(|cx| {
+                if pulse.should_finish() {
+                    Poll::Ready(None)
+                } else {
+                    first.as_mut().poll(cx).map(Result::ok)
+                }
             })
             .await
         };
@@ -269,9 +272,10 @@ where
     loop {
         let read = poll_fn(|cx| direct::poll_read(stream, cx)).await?;
         let over = read.is_empty();
-        *start = match start.is_empty() {
-            true => read,
-            false => [&start[..], &read].concat().into(),
+        *start = if start.is_empty() {
+            read
+        } else {
+            [&start[..], &read].concat().into()
         };
         let known = start.len().min(PREFACE.len());
         if start[..known] != PREFACE[..known] || over {

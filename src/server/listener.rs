@@ -321,10 +321,10 @@ async fn secured<T, S>(
     let (stream, subject) = match pulse.until_ended(accepting).await {
         Some(Ok(accepted)) => accepted,
         Some(Err(refused)) => {
-            return tracing::debug!(client = %address, cause = %refused, "no TLS connection");
+            return tracing::debug!(client = %address, cause = %refused, "TLS handshake failed");
         }
         None => {
-            return tracing::debug!(client = %address, cause = "no handshake in time", "no TLS connection");
+            return tracing::debug!(client = %address, cause = "no handshake in time", "TLS handshake failed");
         }
     };
     let peer = Peer::new(address, true);
@@ -340,7 +340,7 @@ async fn secured<T, S>(
 fn tell(client: SocketAddr, unread: Option<hyper::Error>) {
     if let Some(cause) = unread {
         let cause = Causes(&cause);
-        tracing::debug!(%client, %cause, "no request that can be read");
+        tracing::debug!(%client, %cause, "cannot read the client's request");
     }
 }
 

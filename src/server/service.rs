@@ -137,7 +137,7 @@ fn malformed<B>(request: &Request<B>) -> Option<&'static str> {
     let codings = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let is_chunked = |coding: &&[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
     (codings.filter(is_chunked).count() > 1)
-        .then_some("the body is said to be chunked more than once: say `chunked` once")
+        .then_some("`transfer-encoding` says `chunked` more than once: say it once")
 }
 
 impl<F> Future for ResponseFuture<F>

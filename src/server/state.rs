@@ -155,9 +155,10 @@ impl ConnectionState {
         let mut known = None;
         poll_fn(|cx| {
             self.wake_at_directives(&mut known, cx);
-            match self.cut.load(Ordering::Acquire) {
-                true => Poll::Ready(None),
-                false => doing.as_mut().poll(cx).map(Some),
+            if self.cut.load(Ordering::Acquire) {
+                Poll::Ready(None)
+            } else {
+                doing.as_mut().poll(cx).map(Some)
             }
         })
         .await
@@ -169,9 +170,10 @@ impl ConnectionState {
         let mut known = None;
         poll_fn(|cx| {
             self.wake_at_directives(&mut known, cx);
-            match self.cut.load(Ordering::Acquire) || self.should_finish() {
-                true => Poll::Ready(None),
-                false => doing.as_mut().poll(cx).map(Some),
+            if self.cut.load(Ordering::Acquire) || self.should_finish() {
+                Poll::Ready(None)
+            } else {
+                doing.as_mut().poll(cx).map(Some)
             }
         })
         .await

@@ -109,7 +109,7 @@ fn subject(stream: &TlsStream<TcpStream>) -> Result<Option<String>, &'static str
     match pem::validity(leaf, SystemTime::now()) {
         Some(Validity::Good(..)) => {}
         Some(_) => return Err("the client's certificate has expired since its session began"),
-        None => return Err("the client's certificate is not made as RFC 5280 has it"),
+        None => return Err("the client's certificate does not follow RFC 5280"),
     }
     Ok(pem::subject(leaf).filter(|subject| !subject.is_empty()))
 }
@@ -137,10 +137,10 @@ async fn linger(mut stream: TcpStream) {
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone => f.write_str("the client left"),
+            Self::Gone => f.write_str("the client closed the connection"),
             Self::PlainHttp => f.write_str("the client speaks plain HTTP"),
             Self::Foreign => f.write_str("the client speaks something other than TLS"),
-            Self::Handshake(error) => write!(f, "the handshake failed: {error}"),
+            Self::Handshake(error) => write!(f, "{error}"),
             Self::Certificate(words) => f.write_str(words),
         }
     }

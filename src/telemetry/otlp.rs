@@ -75,7 +75,7 @@ impl Exporter {
             hurry: Arc::clone(&hurry),
             client: Client::new(uri)?,
             told: None,
-            why: "they came faster than the collector takes them".to_owned(),
+            why: "there were more spans than the collector takes in that time".to_owned(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

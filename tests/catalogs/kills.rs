@@ -36,7 +36,7 @@ const HAZARD: &str = "batches that need a person";
 /// What came too late for the round that it was sent in.
 const DELAYED: &str = "requests on their way when a round was judged";
 /// What a gateway says of each batch that it finds in its log.
-const UNFINISHED: &str = "an unfinished batch is being finished";
+const UNFINISHED: &str = "recovering an unfinished batch";
 
 type Late = Arc<Mutex<BTreeMap<String, u64>>>;
 

@@ -10,10 +10,8 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
-#[path = "../gateway/authority.rs"]
-mod authority;
 mod batches;
-#[path = "../gateway/client.rs"]
+#[path = "../support/client.rs"]
 mod client;
 mod clients;
 mod commits;
@@ -29,6 +27,8 @@ mod rename;
 mod simulated;
 mod status;
 mod streaming;
+#[path = "../support/test_ca.rs"]
+mod test_ca;
 mod transport;
 
 use harness::PATIENCE;

@@ -53,7 +53,7 @@ fn a_table_is_not_renamed_into_a_catalog_that_cannot_have_it() {
         Behind::kept("lake", lake.uri(), &["lake"]),
     ]);
     let seen = renamed(python, &gateway, "prod$orders", "lake$orders");
-    assert_refused(&seen, "backend `lake` would have the table elsewhere");
+    assert_refused(&seen, "backend `lake` would put the table elsewhere");
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn a_table_at_the_root_of_a_directory_keeps_its_name() {
     let seen = renamed(python, &gateway, "lake$events", "lake$facts");
     assert_refused(&seen, "by the name of its directory");
     let seen = renamed(python, &gateway, "lake$deep$events", "lake$facts");
-    assert_refused(&seen, "registers the table and then does not have it");
+    assert_refused(&seen, "accepted the table and then does not have it");
 }

@@ -1,6 +1,6 @@
 //! The catalogs of the simulation answer as a real one does: the same requests, the same statuses, codes and versions.
 
-#[path = "../simulation/catalog.rs"]
+#[path = "../support/catalog.rs"]
 mod catalog;
 
 use std::path::{Path, PathBuf};

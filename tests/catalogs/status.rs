@@ -58,11 +58,11 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         &["warehouse", "up", "lake", "down", MARKUP, "its root"],
     );
     says("operations", &["list_namespaces", "table_exists", "ms"]);
-    says("batches", &["every batch is decided"]);
+    says("batches", &["every batch is finished"]);
     says("keys", &["https://issuer.test"]);
     says("configuration", &["in use for", "refused reloads"]);
     says("updated", &["updated", "ago"]);
-    says("silent", &["does not answer", "Asking again"]);
+    says("silent", &["does not answer", "Retrying every"]);
     says("state_when_silent", &["no answer"]);
     assert_eq!(seen["shown"], true, "the token was not taken");
     assert_eq!(seen["images"], 0, "a name became markup");

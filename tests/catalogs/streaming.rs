@@ -86,9 +86,10 @@ async fn serve() -> SocketAddr {
 async fn answer(request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let inserts = request.uri().path().ends_with("/insert");
     let length = length(request.into_body()).await;
-    let (kind, body) = match inserts {
-        true => ("application/json", full(length.to_string())),
-        false => ("application/vnd.apache.arrow.file", two_gib()),
+    let (kind, body) = if inserts {
+        ("application/json", full(length.to_string()))
+    } else {
+        ("application/vnd.apache.arrow.file", two_gib())
     };
     let mut response = Response::new(body);
     let headers = response.headers_mut();

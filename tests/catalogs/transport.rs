@@ -3,9 +3,9 @@
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::authority::Authority;
 use crate::client::Client;
 use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on};
+use crate::test_ca::Authority;
 
 const LIST: &str = "/v1/namespace/%24/list";
 

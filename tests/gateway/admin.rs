@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::client::full;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 #[tokio::test]
 async fn every_page_is_there_and_none_is_on_the_other_address() {

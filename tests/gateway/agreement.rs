@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::client::full;
-use crate::world::World;
+use crate::harness::World;
 
 #[tokio::test]
 async fn a_body_that_disagrees_with_its_route_goes_nowhere() {

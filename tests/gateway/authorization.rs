@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::catalog::Catalog;
 use crate::catalog::store::Store;
 use crate::client::Client;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// `own` goes by scopes, `foreign` by a claim; `lost` has a rule like `own`'s and no mount; `nowhere` has neither.
 const RULES: &str = "authorization:

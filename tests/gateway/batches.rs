@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::catalog::faults::PATIENCE;
 use crate::client::{Client, Reply};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 pub const BATCH: &str = "/v1/table/version/batch-create";
 

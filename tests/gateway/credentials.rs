@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::batches::{BATCH, assert_both, pair};
 use crate::catalog::faults::{Fault, Gate, PATIENCE};
 use crate::client::{Client, Reply};
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 use server::{TokenServer, Way};
 
 const READ: &str = "/v1/table/west%24t1/exists";

@@ -6,7 +6,7 @@ use crate::batches::{BATCH, pair};
 use crate::catalog::Catalog;
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Reply, empty, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// Something of each way in which the gateway asks a catalog.
 async fn asked(world: &World) -> Vec<(String, Reply)> {

@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::batches::{self, pair, start, stored, until};
 use crate::catalog::faults::{Fault, PATIENCE};
+use crate::harness::{Setup, World};
 use crate::load::Connection;
-use crate::world::{Setup, World};
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::catalog::Catalog;
 use crate::catalog::faults::{BROKEN, Fault, GARBAGE, Gate};
 use crate::client::{Reply, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const READ: &str = "/v1/table/west%24t1/exists";
 const WRITE: &str = "/v1/table/west%24t1/restore";

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::World;
+use crate::harness::World;
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 

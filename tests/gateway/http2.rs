@@ -18,12 +18,12 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::authority::Authority;
 use crate::batches::{BATCH, pair, visible};
 use crate::catalog::Catalog;
 use crate::client::{Client, raw};
+use crate::harness::{Setup, World};
+use crate::test_ca::Authority;
 use crate::token;
-use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const DELETE: &str = "/v1/table/west%24t1/delete";

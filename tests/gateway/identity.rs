@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::catalog::Seen;
 use crate::client::{Client, full};
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 

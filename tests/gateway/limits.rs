@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::catalog::faults::PATIENCE;
 use crate::client::{Body, full};
-use crate::world::Setup;
+use crate::harness::Setup;
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// The root in `top`, `a$b` in `inner` under its own name, `c` in `other` as its root.
 async fn world() -> World {

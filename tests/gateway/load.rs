@@ -20,8 +20,8 @@ use tokio_rustls::client::TlsStream;
 
 use crate::catalog::faults::PATIENCE;
 use crate::client::Reply;
+use crate::harness::World;
 use crate::token;
-use crate::world::World;
 
 /// One connection, and the requests on it one after the other.
 pub struct Connection {

@@ -6,17 +6,19 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
+mod access_log;
 mod admin;
 mod agreement;
-mod authority;
 mod authorization;
 mod batches;
 mod catalog;
+#[path = "../support/client.rs"]
 mod client;
 mod credentials;
 mod disclosure;
 mod drain;
 mod failures;
+mod harness;
 mod headers;
 mod hostile;
 mod http2;
@@ -28,17 +30,17 @@ mod operator;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod overload;
-#[path = "../simulation/random.rs"]
+#[path = "../support/random.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod random;
 mod reload;
 mod rewriting;
 mod routing;
-mod sight;
 mod streaming;
+#[path = "../support/test_ca.rs"]
+mod test_ca;
 mod tls;
 mod token;
 mod unambiguous;
-mod world;
 
 use catalog::faults::PATIENCE;

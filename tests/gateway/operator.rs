@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::batches::{BATCH, pair, start, stored, until, world};
 use crate::catalog::faults::{Fault, Gate, PATIENCE};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 
@@ -117,11 +117,11 @@ async fn first(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
 async fn where_nothing_is_open_it_says_so() {
     let world = world("").await;
     let said = printed(&world, &["list"]).await;
-    assert!(said.starts_with("no batch is open"), "{said}");
+    assert!(said.starts_with("no open batches"), "{said}");
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
     over(&world).await;
     let said = printed(&world, &["list"]).await;
-    assert!(said.starts_with("no batch is open"), "{said}");
+    assert!(said.starts_with("no open batches"), "{said}");
     let json: Value = serde_json::from_str(&printed(&world, &["list", "--json"]).await).unwrap();
     assert_eq!(json["batches"], json!([]));
 }
@@ -165,11 +165,11 @@ async fn a_hazard_is_shown_with_what_is_the_matter() {
             &*id,
             "entries[0]  create version 2 of west$t1 in backend west",
             "entries[1]  create version 2 of east$t1 in backend east",
-            "1 of 2 changes cannot be undone safely",
+            "1 of 2 changes cannot be rolled back safely",
             "a later version was built on it",
             "6 bytes",
             "keep what is there",
-            "delete it on your word",
+            "delete it on your decision",
             &commands[0],
             &commands[1],
         ] {
@@ -206,7 +206,7 @@ async fn an_id_that_is_none_is_said_to_be_none() {
         "ü",
     ] {
         let said = complained(&address, &["show", id]).await;
-        assert!(said.contains("there is no batch"), "{id}: {said}");
+        assert!(said.contains("is no longer remembered"), "{id}: {said}");
     }
     let answer = world.client().post(BATCH, &pair(&world, 2)).await.ok();
     let id = answer.json()["transaction_id"].as_str().unwrap().to_owned();
@@ -255,7 +255,7 @@ async fn the_admin_token_is_asked_for_and_taken() {
     );
     let (code, _, said) = nsgate_with(&address, &["list"], Some("guess")).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("the one given is not it"), "{said}");
+    assert!(said.contains("the given token is wrong"), "{said}");
     assert!(!said.contains("guess"), "{said}");
     let (code, _, said) = nsgate_with(&address, &["list"], Some("open-sesame")).await;
     assert_eq!((code, &*said), (Some(0), ""));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::batches::{BATCH, pair, until};
 use crate::catalog::faults::{Fault, PATIENCE};
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 use collector::{Collector, Kept, Mood};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";

@@ -6,17 +6,17 @@
 //! answers. `NSGATE_OVERLOAD_SECONDS=60` measures for that long and holds the figures to their bounds.
 
 mod crowd;
-mod desk;
 mod shares;
+mod slow_catalog;
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 use crowd::{Caller, Crowd, Tally};
-use desk::Desk;
+use slow_catalog::Desk;
 
 /// What the catalog serves at a time, and how long each takes: 500 in a second.
 const CLERKS: usize = 10;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::catalog::faults::{Fault, PATIENCE};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
 const ELSEWHERE: &str = "/v1/table/there%24t1/count_rows";

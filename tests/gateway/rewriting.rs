@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::catalog::faults::Fault;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// `team` is `x$y` at its catalog, `research$lab` is the root of its own.
 async fn world() -> World {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::catalog::Catalog;
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{empty, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 #[tokio::test]
 async fn a_kept_path_reaches_the_catalog_byte_for_byte() {

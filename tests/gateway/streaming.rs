@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::catalog::faults::PATIENCE;
 use crate::client::{Body, Client, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const INSERT: &str = "/v1/table/west%24t1/insert";
 const QUERY: &str = "/v1/table/west%24t1/query";

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::authority::{Authority, Identity};
 use crate::catalog::Catalog;
 use crate::catalog::faults::PATIENCE;
 use crate::client::{Client, full, raw};
+use crate::harness::{Setup, World};
+use crate::test_ca::{Authority, Identity};
 use crate::token;
-use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const GUARDED: &str =

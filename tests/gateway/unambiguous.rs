@@ -5,7 +5,7 @@ mod lenient;
 mod paths;
 mod second_reader;
 
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// `pub` may be written, `hr` by nobody.
 const RULES: &str = "authorization:

@@ -167,9 +167,10 @@ impl World {
         if self.tables[table].next() != place {
             return Made::Conflicted;
         }
-        match entries.iter().any(|entry| self.facts[*entry].consumed) {
-            true => Made::Refused,
-            false => Made::Yes,
+        if entries.iter().any(|entry| self.facts[*entry].consumed) {
+            Made::Refused
+        } else {
+            Made::Yes
         }
     }
 

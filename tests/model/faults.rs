@@ -5,8 +5,8 @@ use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
 use crate::catalog::{Made, Maker};
 use crate::invariants::Invariant;
+use crate::mutants::Protocol;
 use crate::others::Writer;
-use crate::planted::Protocol;
 use crate::readers::{Counter, Reader};
 use crate::setup::{Assumption, Flaw};
 use crate::visibility::Strays;

@@ -152,9 +152,10 @@ impl World {
     /// A reader through the gateway, to whom the catalog answers so, sees this part of the batch.
     pub fn shows(&self, entry: usize, done: bool) -> bool {
         let (table, place) = self.place_of(entry);
-        match self.removes(entry) {
-            true => done || self.slots[entry] == crate::visibility::Slot::Removed,
-            false => done && !self.is_hidden(table, place),
+        if self.removes(entry) {
+            done || self.slots[entry] == crate::visibility::Slot::Removed
+        } else {
+            done && !self.is_hidden(table, place)
         }
     }
 

@@ -23,12 +23,12 @@
 )]
 
 mod catalog;
-mod doings;
+mod effects;
 mod faults;
 mod invariants;
 mod moves;
+mod mutants;
 mod others;
-mod planted;
 mod readers;
 mod search;
 mod setup;
@@ -38,7 +38,7 @@ mod world;
 use std::collections::BTreeSet;
 
 use invariants::Invariant;
-use planted::{BUGS, around};
+use mutants::{BUGS, around};
 use search::{Bound, REACHED, broken, is_caught, search, tell};
 use setup::{Assumption, Plan, Tags};
 use world::Faults;

@@ -5,7 +5,7 @@ use nsgate::batch::step::{Decision, Effect, Event};
 
 use crate::catalog::Maker;
 use crate::faults::Fault;
-use crate::planted::Protocol;
+use crate::mutants::Protocol;
 use crate::setup::Assumption;
 use crate::visibility::Strays;
 use crate::world::{Flight, Gateway, Late, World, refusal};
@@ -194,7 +194,7 @@ impl World {
         match event {
             Event::Created(entry) | Event::Spoiled(entry, _) => self.facts[*entry].proof = true,
             Event::Lost(entry) | Event::RemovalLost(entry) | Event::NotDeleted(entry) => {
-                self.facts[*entry].unclear = true
+                self.facts[*entry].unclear = true;
             }
             Event::Decided(_) => self.knows = true,
             // What undo has in hand, or has let go, is free without this.

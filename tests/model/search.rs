@@ -10,8 +10,8 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
 use crate::moves::Move;
+use crate::mutants::{Bug, Protocol};
 use crate::others::{Rival, Writer};
-use crate::planted::{Bug, Protocol};
 use crate::readers::{Counter, Reader};
 use crate::setup::{Assumption, Flaw, Plan, Setup, Tags};
 use crate::visibility::Slot;
@@ -340,9 +340,10 @@ pub fn is_caught(bug: &Bug) -> bool {
     let checker = bug.bound.checker().finish_when(found).spawn_bfs().join();
     let caught = checker.discovery(breaks).is_some();
     let states = checker.unique_state_count();
-    match caught {
-        true => tell(&format!("caught: {} by {breaks}", bug.name)),
-        false => tell(&format!("NOT caught in {states} states: {}", bug.name)),
+    if caught {
+        tell(&format!("caught: {} by {breaks}", bug.name));
+    } else {
+        tell(&format!("NOT caught in {states} states: {}", bug.name));
     }
     caught
 }

@@ -247,9 +247,10 @@ impl World {
     /// What is made is hidden from now on; what is to be removed, once the batch is revealed.
     pub fn hide(&mut self) {
         for entry in self.entries() {
-            self.slots[entry] = match self.removes(entry) {
-                true => Slot::Armed,
-                false => Slot::Made,
+            self.slots[entry] = if self.removes(entry) {
+                Slot::Armed
+            } else {
+                Slot::Made
             };
         }
     }

@@ -19,9 +19,9 @@ use nsgate::batch::log::Verdict;
 use nsgate::batch::step::Decision;
 
 use crate::catalog::Spot;
+use crate::environment::Inner;
 use crate::history::{Attempt, History, Kind, Op, Outcome, Read, Saw};
 use crate::scenario::Scenario;
-use crate::world::Inner;
 pub use stuck::Stuck;
 
 /// What is wrong with a history; empty if nothing is.

@@ -16,11 +16,11 @@ use tokio::time::sleep;
 pub use server::Change;
 
 use crate::catalog::seed;
+use crate::environment::World;
 use crate::front::Front;
 use crate::history::Outcome;
 use crate::random::Random;
 use crate::scenario::Role;
-use crate::world::World;
 
 /// One client with its own chances.
 pub struct Client {
@@ -244,9 +244,10 @@ impl Client {
             None if guesses => {
                 let inner = self.world.lock();
                 let spot = inner.spot(&self.world.scenario, table, branch)?;
-                let latest = match branch {
-                    true => 1,
-                    false => self.world.scenario.tables[table].latest,
+                let latest = if branch {
+                    1
+                } else {
+                    self.world.scenario.tables[table].latest
                 };
                 (latest + 1, None, spot.place)
             }

@@ -19,11 +19,11 @@ use tokio::time::sleep;
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::clock;
+use crate::environment::World;
 use crate::ledger::Disk;
 use crate::network::Wire;
 use crate::random::Random;
 use crate::scenario::{backend_name, mounted};
-use crate::world::World;
 
 /// Where clients find the gateway, if one is up.
 pub struct Front {

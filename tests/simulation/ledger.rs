@@ -11,7 +11,7 @@ use nsgate::batch::log::{
 use nsgate::batch::step::{Decision, Settled};
 use tokio::time::{Instant, sleep_until};
 
-use crate::world::{Inner, World};
+use crate::environment::{Inner, World};
 
 /// What is on the disk, and what is on its way there.
 #[derive(Default)]

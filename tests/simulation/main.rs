@@ -32,19 +32,21 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
+#[path = "../support/catalog.rs"]
 mod catalog;
 mod check;
 mod clients;
 mod clock;
 mod directed;
+mod environment;
 mod front;
 mod history;
 mod ledger;
 mod network;
+#[path = "../support/random.rs"]
 mod random;
 mod run;
 mod scenario;
 mod seeds;
-mod singly;
+mod single_fault;
 mod trace;
-mod world;

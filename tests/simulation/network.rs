@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::catalog::{Question, Reply, refusal};
+use crate::environment::{Inner, World};
 use crate::history::Cause;
-use crate::world::{Inner, World};
 pub use fault::Fault;
 use fault::REFUSALS;
 

@@ -15,10 +15,10 @@ use crate::catalog::Spot;
 use crate::check;
 use crate::clients::{Client, Wanted};
 use crate::clock;
+use crate::environment::World;
 use crate::front::Front;
 use crate::history::{Counts, Outcome, Saw};
 use crate::scenario::{At, Scenario};
-use crate::world::World;
 
 /// How a simulation ended.
 pub struct Ended {
@@ -322,7 +322,7 @@ fn decided(world: &World, spot: Spot) -> BTreeMap<u64, String> {
     stored
 }
 
-fn count(inner: &mut crate::world::Inner, hazards: &[OpenBatch]) {
+fn count(inner: &mut crate::environment::Inner, hazards: &[OpenBatch]) {
     let history = &mut inner.history;
     let read = |read: &&crate::history::Read| !matches!(read.saw, Saw::Failed(_));
     let reads = history.reads.iter().filter(read).count() as u64;

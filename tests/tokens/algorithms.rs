@@ -1,16 +1,17 @@
 //! Honest tokens come in.
 
-use nsgate::config::Algorithm;
+use nsgate::config::ALGORITHMS;
 use serde_json::{Value, json};
 
-use crate::door::{Door, one};
 use crate::forge::{ED25519, NOW, P256, P384, Pair, RSA, claims, good, header, set, token, with};
 use crate::issuer::{Issuer, JWKS};
+use crate::judge::judge;
+use crate::verifier::{Door, one};
 
 async fn door(keys: &[Value]) -> Door {
     let issuer = Issuer::with(&set(keys)).await;
     let mut config = one(&issuer.uri(JWKS));
-    config.algorithms = Algorithm::ALL.map(|(_, algorithm)| algorithm).into();
+    config.algorithms = ALGORITHMS.map(|(_, algorithm)| algorithm).into();
     Door::open(vec![config]).await
 }
 
@@ -23,7 +24,7 @@ async fn every_algorithm_is_verified_with_a_key_of_its_type() {
         ED25519.jwk("ed"),
     ];
     let door = door(&keys).await;
-    for (name, _) in Algorithm::ALL {
+    for (name, _) in ALGORITHMS {
         let (kid, pair): (_, &Pair) = match name {
             "ES256" => ("ec", &P256),
             "ES384" => ("ec384", &P384),
@@ -32,6 +33,7 @@ async fn every_algorithm_is_verified_with_a_key_of_its_type() {
         };
         let token = token(&header(name, kid), &claims(), pair);
         let principal = door.ask(&token).await.expect(name);
+        judge(&token, &pair.jwk(kid)).expect(name);
         assert_eq!(
             (&**principal.subject(), principal.has_scope("catalog.write")),
             ("ann", true)
@@ -66,6 +68,7 @@ async fn tokens_of_other_spellings_come_in_too() {
     ];
     for (name, token) in cases {
         door.ask(&token).await.expect(name);
+        judge(&token, &RSA.jwk("rsa")).expect(name);
     }
     for value in [format!("bearer {}", good()), format!("BEARER   {}", good())] {
         door.ask_with(&[value.as_bytes()]).await.expect(&value);

@@ -7,10 +7,10 @@ mod signature;
 
 use std::collections::HashSet;
 
-use crate::door::{Door, one};
 use crate::forge::{self, ED25519, ONE, P256, P384, RSA, RSA_OF_TWO, TWO, good, set, with};
 use crate::issuer::{Issuer, JWKS};
 use crate::log;
+use crate::verifier::{Door, one};
 use serde_json::{Value, json};
 
 /// The name of an attack, why it is refused (a label of the metric), the `Authorization` headers.

@@ -7,9 +7,9 @@ use nsgate::config::KeySource;
 use nsgate::error::Error;
 use serde_json::json;
 
-use crate::door::{Door, from_file, one};
 use crate::forge::{ONE, P256, Pair, RSA, claims, good, header, set, token, with};
 use crate::issuer::{Issuer, JWKS};
+use crate::verifier::{Door, from_file, one};
 
 const METADATA: &str = "/.well-known/openid-configuration";
 

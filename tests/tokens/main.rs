@@ -11,11 +11,13 @@
 
 mod algorithms;
 mod attacks;
-mod door;
+#[path = "../support/forge.rs"]
 mod forge;
 mod issuer;
+mod judge;
 mod keys;
 mod log;
 mod memory;
 mod rotation;
 mod tls;
+mod verifier;

@@ -1,8 +1,8 @@
 //! What was verified is remembered, and believed no longer than it is true.
 
-use crate::door::{Door, one};
 use crate::forge::{P256, RSA, claims, good, header, set, token};
 use crate::issuer::{Issuer, JWKS};
+use crate::verifier::{Door, one};
 
 const HITS: &str = "nsgate_token_cache_total{result=\"hit\"}";
 const MISSES: &str = "nsgate_token_cache_total{result=\"miss\"}";

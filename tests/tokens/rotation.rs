@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::door::{Door, one};
 use crate::forge::{P256, Pair, RSA, claims, header, set, token, with};
 use crate::issuer::{Issuer, JWKS};
+use crate::verifier::{Door, one};
 
 /// Between two fetches that unknown keys cause, in seconds.
 const REFETCH: u64 = 10;

@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::door::{Door, one};
 use crate::forge::{ONE, RSA, good, set};
 use crate::log;
+use crate::verifier::{Door, one};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 

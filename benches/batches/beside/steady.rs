@@ -66,9 +66,10 @@ impl Work {
                 batch(quoted.into_iter(), version),
             );
         }
-        let what = match catalogs[which[0]].has(&table) {
-            true => "deregister_table",
-            false => "declare_table",
+        let what = if catalogs[which[0]].has(&table) {
+            "deregister_table"
+        } else {
+            "declare_table"
         };
         let operations = quoted.map(|id| format!("{{\"{what}\":{{\"id\":[\"{id}\"]}}}}"));
         (

@@ -50,9 +50,10 @@ pub async fn measure(table: &mut Table) {
     });
     let measured = async |plain: bool, batches: bool| {
         let batches = batches.then(|| Steady::begin(&catalogs, WORK, &ask));
-        let plain = match plain {
-            true => Some(Crowd::begin(&program).await),
-            false => None,
+        let plain = if plain {
+            Some(Crowd::begin(&program).await)
+        } else {
+            None
         };
         tokio::time::sleep(RUN / 4).await;
         let before = processor::of_process(program.id());

@@ -19,17 +19,17 @@ pub(super) struct Remedy {
 pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
     let or = |otherwise: &str| batch.error.clone().unwrap_or_else(|| otherwise.to_owned());
     match batch.state {
-        BatchState::Undecided => or("its catalogs to make what it consists of"),
-        BatchState::Undoing => or("its catalogs to take back what they made"),
-        BatchState::Committed => or("its catalogs to take away what it removes"),
+        BatchState::Undecided => or("its catalogs to create its changes"),
+        BatchState::Undoing => or("its catalogs to roll back its changes"),
+        BatchState::Committed => or("its catalogs to delete what it removes"),
         BatchState::Hazard => {
             let (hazards, changes) = (batch.hazards(), batch.entries.len());
-            format!("a person: {hazards} of {changes} changes cannot be undone safely")
+            format!("an operator: {hazards} of {changes} changes cannot be rolled back safely")
         }
         BatchState::Watching => {
             let seconds = batch.watched_for().as_secs();
             format!(
-                "nothing: for {seconds} s more, what it sent and got no answer to may still arrive; until then its tables change only by writes that name their version"
+                "nothing: for {seconds} s more, its unanswered requests may still reach the catalog; until then its tables accept only writes that name their version"
             )
         }
         BatchState::Stranded => {
@@ -67,13 +67,13 @@ pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Remedy> {
 fn commit(state: BatchState) -> &'static str {
     match state {
         BatchState::Undoing => {
-            "give the undo up, if a catalog does not come back: what is there stays, readers see it, and its table unlocks"
+            "stop the rollback, if a catalog does not come back: what is there stays, readers see it, and its table unlocks"
         }
         BatchState::Committed => {
-            "let be what cannot be removed: it stays in the catalog, readers see it again, and its table unlocks"
+            "keep what cannot be removed: it stays in the catalog, readers see it again, and its table unlocks"
         }
         BatchState::Stranded => {
-            "let the batch be, if that backend does not come back: nothing more is done about it, and what it made stays"
+            "keep the batch as it is, if that backend does not come back: nothing more is done about it, and what it created stays"
         }
         _ => "keep what is there: readers see it from then on, and its table unlocks",
     }
@@ -83,11 +83,11 @@ fn abort(batch: &OpenBatch) -> &'static str {
     let built_on = |entry: &OpenEntry| entry.hazard == Some(BUILT_ON);
     match batch.state {
         BatchState::Undecided => {
-            "give it up: its client is told that it failed, and what it made is taken back"
+            "abort it: its client is told that it failed, and its changes are rolled back"
         }
         _ if batch.entries.iter().any(built_on) => {
-            "delete it on your word; first delete at the catalog what was built on it, until then it stays"
+            "delete it on your decision; first delete in the catalog what was built on it, until then it stays"
         }
-        _ => "delete it on your word: exactly that, and only if nothing was built on it",
+        _ => "delete it on your decision: only what was found, and only if nothing was built on it",
     }
 }

@@ -160,7 +160,7 @@ function tiles(now, seen, batches) {
     tile("Latency", latency(p99), "p99", `p50 ${latency(p50)} · p95 ${latency(p95)}`, "", drawn("p99")),
     tile("In flight", count(sum(families, "nsgate_requests_in_flight")), "", `${count(sum(families, "nsgate_connections"))} connections`, "", drawn("in_flight")),
     tile("Turned away", count(none(refused) ? null : refused + shed), "/s", `denied ${count(refused)} · shed ${count(shed)}`, shed ? "warn" : ""),
-    tile("Batches", count(sum(families, "nsgate_batches_undecided")), "undecided", hazards ? `${count(hazards)} wait for a person` : `${count(open)} open, no hazard`, hazards ? "bad" : ""));
+    tile("Batches", count(sum(families, "nsgate_batches_undecided")), "undecided", hazards ? `${count(hazards)} wait for an operator` : `${count(open)} open, no hazard`, hazards ? "bad" : ""));
 }
 
 function name_of(names) {
@@ -171,7 +171,7 @@ const serves = (one) => one.up && one.breaker === "closed";
 
 function address(one) {
   const words = !one.up ? `down: ${one.error || "no answer"}`
-    : one.breaker === "closed" ? `${one.in_flight} in flight` : `left alone, its breaker is ${one.breaker}`;
+    : one.breaker === "closed" ? `${one.in_flight} in flight` : `no requests sent, circuit breaker ${one.breaker}`;
   return el("span", { class: `sub ${serves(one) ? "" : "bad"}` }, `${one.address}: ${words}`);
 }
 
@@ -209,7 +209,7 @@ function operations(now, seen) {
 const STANDING = { hazard: "bad", stranded: "bad", undecided: "warn", undoing: "warn", committed: "good", watching: "good" };
 
 function batches({ batches: open, more }) {
-  if (!open.length) return put("batches", el("p", { class: "empty" }, "None: every batch is decided, and done or undone."));
+  if (!open.length) return put("batches", el("p", { class: "empty" }, "None: every batch is finished."));
   const rows = open.slice(0, BATCHES).map((batch) => [
     [el("code", null, batch.id), el("span", { class: "sub" }, `waits for ${batch.waits_for}`)],
     word(STANDING[batch.state], batch.state), age(batch.age_seconds), batch.entries.length,
@@ -242,7 +242,7 @@ function configuration({ families, wall }, ready) {
     fact("refused reloads", failed, failed === "0" ? "" : "warn"),
   ];
   const last = ready.last_reload;
-  if (last) facts.push(fact("last asked for", `${moment(last.at)}, ${TRIGGERS[last.trigger] || last.trigger}`));
+  if (last) facts.push(fact("last requested", `${moment(last.at)}, ${TRIGGERS[last.trigger] || last.trigger}`));
   for (const problem of (last && last.problems) || []) facts.push(fact("refused", problem, "bad"));
   for (const key of (last && last.restart_needed) || []) facts.push(fact("waits for a restart", key, "warn"));
   put("configuration", el("dl", { class: "facts" }, ...facts));
@@ -301,8 +301,8 @@ async function ask() {
 }
 
 function silent(error) {
-  const since = answered ? ` What is below is from ${moment(answered.wall)}.` : "";
-  $("silent").textContent = `The gateway does not answer (${error.message}). Asking again every ${EVERY / 1e3} s.${since}`;
+  const since = answered ? ` The data below is from ${moment(answered.wall)}.` : "";
+  $("silent").textContent = `The gateway does not answer (${error.message}). Retrying every ${EVERY / 1e3} s.${since}`;
   $("silent").hidden = false;
   $("main").className = "old";
   state("bad", "no answer");

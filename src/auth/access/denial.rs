@@ -43,9 +43,10 @@ impl<'a> Denial<'a> {
 
     fn message(&self) -> String {
         let verb = verb(self.access);
-        let reach = match self.below {
-            true => "this reaches what is below, where ",
-            false => "",
+        let reach = if self.below {
+            "this also affects the names below, where "
+        } else {
+            ""
         };
         match self.rule {
             Some(rule) => format!(
@@ -54,7 +55,7 @@ impl<'a> Denial<'a> {
                 words(rule.need(self.access))
             ),
             None if self.below => {
-                format!("not allowed to {verb}: {reach}another rule does not let this caller")
+                format!("not allowed to {verb}: {reach}another rule does not allow this caller")
             }
             None => format!("not allowed to {verb}: no rule covers this name"),
         }
@@ -99,8 +100,8 @@ fn words(need: &Need) -> String {
     match need {
         Need::Scope(scope) => format!("needs the scope `{scope}`"),
         Need::Claim { claim, .. } => {
-            format!("needs the claim `{claim}` with one of the values that the rule has")
+            format!("needs the claim `{claim}` with a value that the rule accepts")
         }
-        Need::Deny => "lets nobody".to_owned(),
+        Need::Deny => "allows nobody".to_owned(),
     }
 }

@@ -68,14 +68,14 @@ impl Client {
     /// Fetches the document. The caller must limit the time that this may take.
     pub(super) async fn get(&self, uri: &Uri) -> Result<FetchedDocument, BoxError> {
         if is_plain_http_abroad(uri) {
-            return Err("plain http is for loopback only".into());
+            return Err("plain http is allowed for loopback only; use https".into());
         }
         let request = Request::get(uri)
             .header(ACCEPT, ACCEPTED)
             .body(Empty::new())?;
         let response = self.0.request(request).await?;
         if response.status() != StatusCode::OK {
-            return Err(format!("the answer has the status {}", response.status()).into());
+            return Err(format!("the server answered {}", response.status()).into());
         }
         let age = age(response.headers());
         let body = Limited::new(response.into_body(), MAX_BODY)

@@ -1,15 +1,14 @@
 //! The keys of one issuer: the known ones, and the one fetch that may be running.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
-use tokio::sync::watch;
 
 use super::Clock;
 use super::fetch::FetchedDocument;
-use super::pace::{self, RefreshPolicy, RefreshStep};
+use super::pace::{self, RefreshPolicy};
 use super::set::{KeyMatch, KeySet};
 use super::source::Source;
 use crate::auth::token::{Header, Policy};
@@ -17,6 +16,7 @@ use crate::config;
 use crate::error::BoxError;
 use crate::error::cause::Causes;
 use crate::metrics;
+use crate::util::single_flight::{Ended, Running, SingleFlight};
 
 const NO_KEY: &str = "the key set has no key that can verify a token";
 
@@ -30,9 +30,7 @@ pub struct Issuer {
     keys: ArcSwapOption<KeySet>,
     /// The document that the known keys were read from.
     last: Mutex<Bytes>,
-    pace: Mutex<RefreshPolicy>,
-    /// The result of the last fetch, which decides the wait before the next one; it counts failures.
-    outcome: watch::Sender<FetchOutcome>,
+    fetches: SingleFlight<Fetches>,
     metrics: metrics::Issuer,
 }
 
@@ -45,16 +43,17 @@ pub enum KeySearch {
 }
 
 /// A fetch that is running.
-pub struct PendingFetch(watch::Receiver<FetchOutcome>);
+pub struct PendingFetch(Ended<Fetches>);
 
-#[derive(Debug, Clone, Copy, Default)]
-struct FetchOutcome {
+/// The fetches so far.
+#[derive(Debug, Default)]
+struct Fetches {
+    policy: RefreshPolicy,
+    /// The lifetime that the issuer gave the keys of the last fetch.
     age: Option<Duration>,
+    /// Failures in a row.
     failures: u32,
 }
-
-/// Ends the fetch when dropped, also after a panic.
-struct FetchGuard(Arc<Issuer>);
 
 impl Issuer {
     pub(super) fn new(
@@ -69,8 +68,7 @@ impl Issuer {
             clock,
             keys: ArcSwapOption::empty(),
             last: Mutex::default(),
-            pace: Mutex::default(),
-            outcome: watch::Sender::new(FetchOutcome::default()),
+            fetches: SingleFlight::default(),
             metrics: metrics.issuer(&config.issuer),
         })
     }
@@ -106,9 +104,10 @@ impl Issuer {
             return Ok(());
         }
         let body = self.source.fetch().await?.body;
-        match KeySet::parse(&body, self.policy.algorithms(), |_, _| {})?.is_empty() {
-            true => Err("has no key that fits one of the issuer's `algorithms`; add its keys' algorithm there, or write the path of a file with others".into()),
-            false => Ok(()),
+        if KeySet::parse(&body, self.policy.algorithms(), |_, _| {})?.is_empty() {
+            Err("has no key that fits one of the issuer's `algorithms`; add its keys' algorithm there, or write the path of a file with others".into())
+        } else {
+            Ok(())
         }
     }
 
@@ -138,19 +137,17 @@ impl Issuer {
             KeyMatch::Unknown => {}
             found => return KeySearch::Over(found),
         }
-        let mut pace = self.pace();
+        let mut fetches = self.fetches.lock();
         // The key may have come in the meantime.
         match self.find(header) {
             KeyMatch::Unknown => {}
             found => return KeySearch::Over(found),
         }
-        match pace.search(self.clock.steady()) {
-            RefreshStep::MakeDo => return KeySearch::Over(KeyMatch::Unknown),
-            RefreshStep::Fetch => self.begin(),
-            RefreshStep::Wait => {}
+        if !fetches.is_running() && !fetches.policy.may_search(self.clock.steady()) {
+            return KeySearch::Over(KeyMatch::Unknown);
         }
-        // Subscribed while the lock is held, so that the end of the fetch cannot be missed.
-        KeySearch::Wait(PendingFetch(self.outcome.subscribe()))
+        self.begin(fetches.start());
+        KeySearch::Wait(PendingFetch(fetches.ended()))
     }
 
     /// Finds the known keys for a token's header, without a fetch.
@@ -163,20 +160,17 @@ impl Issuer {
 
     /// Fetches the keys now, or waits for the fetch that is running. Returns the time to wait before the next one.
     pub async fn refresh(self: &Arc<Self>) -> Duration {
-        let mut over = {
-            let mut pace = self.pace();
-            if pace.refresh() == RefreshStep::Fetch {
-                self.begin();
-            }
-            self.outcome.subscribe()
+        let ended = {
+            let mut fetches = self.fetches.lock();
+            self.begin(fetches.start());
+            fetches.ended()
         };
-        // The sender lives as long as `self`.
-        let _ = over.changed().await;
-        let FetchOutcome { age, failures } = *over.borrow();
-        match self.source.poll() {
-            Some(poll) => poll,
-            None => pace::wait(age, failures),
-        }
+        ended.wait().await;
+        let wait = || {
+            let fetches = self.fetches.lock();
+            pace::wait(fetches.age, fetches.failures)
+        };
+        self.source.poll().unwrap_or_else(wait)
     }
 
     /// Fetches the keys again and again, as long as the issuer is in use elsewhere.
@@ -188,10 +182,16 @@ impl Issuer {
         }
     }
 
-    /// Starts the fetch in a task of its own: a client that disconnects must not stop what others wait for.
-    fn begin(self: &Arc<Self>) {
-        let under_way = FetchGuard(Arc::clone(self));
-        tokio::spawn(async move { under_way.0.fetch().await });
+    /// Runs the fetch in a task of its own: a client that disconnects must not stop what others wait for.
+    fn begin(self: &Arc<Self>, running: Option<Running<Fetches>>) {
+        let Some(running) = running else {
+            return;
+        };
+        let issuer = Arc::clone(self);
+        tokio::spawn(async move {
+            let _running = running;
+            issuer.fetch().await;
+        });
     }
 
     async fn fetch(&self) {
@@ -201,37 +201,36 @@ impl Issuer {
         };
         let taken = fetched.and_then(|fetched| self.take(fetched));
         // An issuer that publishes no usable key is retried as soon as one that is down.
-        let taken = taken.and_then(|age| match self.has_keys() {
-            true => Ok(age),
-            false => Err(NO_KEY.into()),
+        let taken = taken.and_then(|age| {
+            if self.has_keys() {
+                Ok(age)
+            } else {
+                Err(NO_KEY.into())
+            }
         });
         self.metrics.refreshed(taken.is_ok());
         if !self.has_keys() {
             self.metrics.without_keys();
         }
-        // This only stores the outcome; `FetchGuard` wakes the waiters when the fetch is over.
-        self.outcome.send_if_modified(|outcome| {
-            *outcome = match taken {
-                Ok(age) => FetchOutcome { age, failures: 0 },
-                Err(error) => {
-                    let stays = if self.has_keys() {
-                        "the old keys stay"
-                    } else {
-                        "there are none"
-                    };
-                    tracing::warn!(
-                        issuer = self.policy.issuer(),
-                        cause = %Causes(&*error),
-                        "cannot get keys: {stays}"
-                    );
-                    FetchOutcome {
-                        age: None,
-                        failures: outcome.failures.saturating_add(1),
-                    }
-                }
+        let mut fetches = self.fetches.lock();
+        let failures = fetches.failures;
+        (fetches.age, fetches.failures) = match &taken {
+            Ok(age) => (*age, 0),
+            Err(_) => (None, failures.saturating_add(1)),
+        };
+        drop(fetches);
+        if let Err(error) = taken {
+            let stays = if self.has_keys() {
+                "the old keys stay in use"
+            } else {
+                "there are none, so its tokens are refused"
             };
-            false
-        });
+            tracing::warn!(
+                issuer = self.policy.issuer(),
+                cause = %Causes(&*error),
+                "cannot fetch the issuer's keys: {stays}"
+            );
+        }
     }
 
     fn take(&self, fetched: FetchedDocument) -> Result<Option<Duration>, BoxError> {
@@ -242,12 +241,7 @@ impl Issuer {
         }
         let issuer = self.policy.issuer();
         let keys = KeySet::parse(&body, self.policy.algorithms(), |kid, error| {
-            tracing::debug!(
-                issuer,
-                kid,
-                cause = &*error,
-                "a published key is passed over"
-            );
+            tracing::debug!(issuer, kid, cause = &*error, "a published key is ignored");
         })?;
         if keys.is_empty() && self.has_file() {
             // A reload refuses such a file, too. An issuer that publishes such a set withdraws its keys.
@@ -266,24 +260,12 @@ impl Issuer {
         *last = body;
         Ok(age)
     }
-
-    fn pace(&self) -> MutexGuard<'_, RefreshPolicy> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PendingFetch {
     /// Waits until the fetch is over. It has a timeout of its own: a second one here would now and then refuse callers
     /// whose key comes just in time.
-    pub async fn over(mut self) {
-        let _ = self.0.changed().await;
-    }
-}
-
-impl Drop for FetchGuard {
-    fn drop(&mut self) {
-        let mut pace = self.0.pace();
-        pace.done();
-        self.0.outcome.send_modify(|_| {});
+    pub async fn over(self) {
+        self.0.wait().await;
     }
 }

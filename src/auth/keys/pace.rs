@@ -15,50 +15,21 @@ const DEFAULT_AGE: Duration = Duration::from_secs(300);
 const MIN_AGE: Duration = Duration::from_secs(60);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// The state of one issuer's fetches.
+/// Limits the fetches that tokens with an unknown key cause.
 #[derive(Debug, Default)]
 pub(super) struct RefreshPolicy {
-    under_way: bool,
-    refetched: Option<Duration>,
-}
-
-/// The next step of a caller that needs keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefreshStep {
-    /// Start a fetch, whose end wakes the others.
-    Fetch,
-    /// Wait for the fetch that is running.
-    Wait,
-    /// Use the known keys: a fetch was made a moment ago.
-    MakeDo,
+    /// The time of the last such fetch.
+    searched: Option<Duration>,
 }
 
 impl RefreshPolicy {
-    /// Decides the step when a refresh is due.
-    pub(super) fn refresh(&mut self) -> RefreshStep {
-        if self.under_way {
-            return RefreshStep::Wait;
+    /// Returns true if a token with an unknown key may cause a fetch at `now`, a steady time, and notes it.
+    pub(super) fn may_search(&mut self, now: Duration) -> bool {
+        let is_soon = self.searched.is_some_and(|last| now < last + REFETCH);
+        if !is_soon {
+            self.searched = Some(now);
         }
-        self.under_way = true;
-        RefreshStep::Fetch
-    }
-
-    /// Decides the step for a token with an unknown key; `now` is the time of the steady clock.
-    pub(super) fn search(&mut self, now: Duration) -> RefreshStep {
-        if self.under_way {
-            return RefreshStep::Wait;
-        }
-        if self.refetched.is_some_and(|last| now < last + REFETCH) {
-            return RefreshStep::MakeDo;
-        }
-        self.refetched = Some(now);
-        self.under_way = true;
-        RefreshStep::Fetch
-    }
-
-    /// Notes that the fetch is over.
-    pub(super) fn done(&mut self) {
-        self.under_way = false;
+        !is_soon
     }
 }
 
@@ -106,16 +77,11 @@ mod tests {
 
     #[test]
     fn unknown_keys_cause_one_fetch_in_ten_seconds() {
-        let mut pace = RefreshPolicy::default();
-        assert_eq!(pace.search(s(100)), RefreshStep::Fetch);
-        assert_eq!(pace.search(s(101)), RefreshStep::Wait);
-        pace.done();
-        assert_eq!(pace.search(s(109)), RefreshStep::MakeDo);
-        assert_eq!(pace.refresh(), RefreshStep::Fetch);
-        assert_eq!(pace.search(s(109)), RefreshStep::Wait);
-        assert_eq!(pace.refresh(), RefreshStep::Wait);
-        pace.done();
-        assert_eq!(pace.search(s(110)), RefreshStep::Fetch);
+        let mut policy = RefreshPolicy::default();
+        assert!(policy.may_search(s(100)));
+        assert!(!policy.may_search(s(101)));
+        assert!(!policy.may_search(s(109)));
+        assert!(policy.may_search(s(110)));
     }
 
     #[test]

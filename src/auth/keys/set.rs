@@ -83,20 +83,16 @@ impl KeySet {
 
     /// Returns the keys that may have signed a token with this header. Without a `kid`, exactly one key must fit.
     pub fn find(&self, header: &Header) -> KeyMatch {
-        let named =
-            |key: &&Arc<Key>| header.key_id.is_none() || key.id() == header.key_id.as_deref();
+        let named = |key: &&Arc<Key>| header.kid.is_none() || key.id() == header.kid.as_deref();
         let mut named = self.0.iter().filter(named).peekable();
         if named.peek().is_none() {
             return KeyMatch::Unknown;
         }
-        let fitting: Vec<_> = named
-            .filter(|key| key.fits(header.algorithm))
-            .cloned()
-            .collect();
+        let fitting: Vec<_> = named.filter(|key| key.fits(header.alg)).cloned().collect();
         match fitting.len() {
             0 => KeyMatch::Unfit,
             1 => KeyMatch::Keys(fitting),
-            _ if header.key_id.is_none() => KeyMatch::Unfit,
+            _ if header.kid.is_none() => KeyMatch::Unfit,
             _ => KeyMatch::Keys(fitting),
         }
     }

@@ -90,7 +90,7 @@ async fn discover(client: &Client, issuer: &str) -> Result<Uri, BoxError> {
     let answer = client.get(&address.parse()?).await?;
     let metadata: Metadata = serde_json::from_slice(&answer.body)?;
     if metadata.issuer != issuer {
-        return Err("the metadata is of another issuer".into());
+        return Err("the metadata belongs to another issuer".into());
     }
     Ok(metadata.jwks_uri.parse()?)
 }

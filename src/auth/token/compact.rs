@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 
 use super::claims::Claims;
-use super::{Header, Headers, Refusal};
+use super::{Header, Headers, Refusal, header};
 
 /// The longest token, in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
@@ -27,7 +27,7 @@ pub struct UnverifiedToken<'a> {
     payload: Vec<u8>,
     claims: Claims,
     signed: &'a [u8],
-    signature: Vec<u8>,
+    signature: &'a str,
 }
 
 impl<'a> UnverifiedToken<'a> {
@@ -46,12 +46,13 @@ impl<'a> UnverifiedToken<'a> {
         let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
         let (header, new) = match known.get(encoded) {
             Some(header) => (header, None),
-            None => (Header::parse(&decode(encoded)?)?.into(), Some(encoded)),
+            None => (header::parse(&decode(encoded)?)?.into(), Some(encoded)),
         };
         let payload = decode(payload)?;
         let claims = Claims::read(&payload).ok_or(Refusal::Malformed(
             "its payload is not a JSON object without repeated members",
         ))?;
+        decode(signature)?;
         Ok(Self {
             text: token,
             header,
@@ -59,7 +60,7 @@ impl<'a> UnverifiedToken<'a> {
             payload,
             claims,
             signed,
-            signature: decode(signature)?,
+            signature,
         })
     }
 
@@ -88,8 +89,9 @@ impl<'a> UnverifiedToken<'a> {
         self.signed
     }
 
-    pub(super) fn signature(&self) -> &[u8] {
-        &self.signature
+    /// Returns the signature, still encoded. It is known to be valid base64url.
+    pub(super) fn signature(&self) -> &str {
+        self.signature
     }
 
     /// Returns the claims by which every token is judged, and the payload that they were read from.

@@ -1,19 +1,10 @@
 //! The header of a signed token (JOSE header, RFC 7515, section 4).
 
+use jsonwebtoken::Header;
+
 use super::Refusal;
 use super::json::{self, Text};
-use crate::config::Algorithm;
-
-/// The statements of a token about its own signature.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// The algorithm that the token names.
-    pub algorithm: Algorithm,
-    /// The `kid` of the key that the token names; `None` if it names none.
-    pub key_id: Option<String>,
-    /// True if the `typ` is that of an access token (RFC 9068, section 2.1).
-    pub is_at_jwt: bool,
-}
+use crate::config::ALGORITHMS;
 
 /// Members by which a token would bring its own key, or change how the rest of it is read; each with the reason for
 /// its refusal.
@@ -41,44 +32,54 @@ struct Members<'a> {
     typ: Option<Text<'a>>,
     alg: Option<Text<'a>>,
     kid: Option<Text<'a>>,
+    /// True if another member is present that must be a string and is none.
+    has_no_text: bool,
 }
 
-impl Header {
-    /// Parses a header.
-    ///
-    /// # Errors
-    /// It is not a JSON object without repeated members, its algorithm is none of [`Algorithm::ALL`], or it has a
-    /// member of the wrong type or one that is refused.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let mut members = Members::default();
-        json::members(bytes, |name, value| members.note(name, value)).ok_or(Refusal::Malformed(
-            "its header is not a JSON object without repeated members",
-        ))?;
-        if let Some(place) = members.refused {
-            return Err(Refusal::Header(REFUSED[place].1));
-        }
-        let is_at_jwt = match members.typ {
-            None => false,
-            Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {
-                typ.len() > "at+".len() && typ.to_ascii_lowercase().contains("at+jwt")
-            }
-            Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
-        };
-        let algorithm = match members.alg {
-            Some(Text::Text(alg)) => Algorithm::ALL.iter().find(|(name, _)| *name == alg),
-            _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
-        };
-        let key_id = match members.kid {
-            None => None,
-            Some(Text::Text(kid)) => Some(kid.into_owned()),
-            Some(Text::Other) => return Err(Refusal::Malformed("its kid is not a string")),
-        };
-        Ok(Self {
-            algorithm: algorithm.ok_or(Refusal::Algorithm)?.1,
-            key_id,
-            is_at_jwt,
-        })
+/// Parses a header. Only `alg`, `kid` and `typ` are kept; jsonwebtoken's own parser would keep all members that a
+/// stranger writes.
+///
+/// # Errors
+/// It is not a JSON object without repeated members, its algorithm is none of [`ALGORITHMS`], or it has a member of the
+/// wrong type or one that is refused.
+pub(super) fn parse(bytes: &[u8]) -> Result<Header, Refusal> {
+    let mut members = Members::default();
+    json::members(bytes, |name, value| members.note(name, value)).ok_or(Refusal::Malformed(
+        "its header is not a JSON object without repeated members",
+    ))?;
+    if let Some(place) = members.refused {
+        return Err(Refusal::Header(REFUSED[place].1));
     }
+    let typ = match members.typ {
+        None => None,
+        Some(Text::Text(typ)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(&typ)) => {
+            Some(typ.into_owned())
+        }
+        Some(_) => return Err(Refusal::Header("its typ is not that of an access token")),
+    };
+    let algorithm = match members.alg {
+        Some(Text::Text(alg)) => ALGORITHMS.iter().find(|(name, _)| *name == alg),
+        _ => return Err(Refusal::Malformed("its header does not say the algorithm")),
+    };
+    let kid = match members.kid {
+        None => None,
+        Some(Text::Text(kid)) => Some(kid.into_owned()),
+        Some(Text::Other) => return Err(Refusal::Malformed("its kid is not a string")),
+    };
+    if members.has_no_text {
+        return Err(Refusal::Malformed(
+            "a member of its header is not the string that it must be",
+        ));
+    }
+    let mut header = Header::new(algorithm.ok_or(Refusal::Algorithm)?.1);
+    (header.typ, header.kid) = (typ, kid);
+    Ok(header)
+}
+
+/// True if the `typ` is that of an access token (RFC 9068, section 2.1).
+pub(super) fn is_at_jwt(header: &Header) -> bool {
+    let typ = header.typ.as_deref();
+    typ.is_some_and(|typ| typ.to_ascii_lowercase().ends_with("at+jwt"))
 }
 
 impl<'a> Members<'a> {
@@ -87,6 +88,9 @@ impl<'a> Members<'a> {
             "typ" => self.typ = Some(value),
             "alg" => self.alg = Some(value),
             "kid" => self.kid = Some(value),
+            "x5t" | "x5t#S256" | "url" | "nonce" => {
+                self.has_no_text |= matches!(value, Text::Other);
+            }
             name => {
                 let place = REFUSED.iter().position(|(refused, _)| *refused == name);
                 self.refused = [self.refused, place].into_iter().flatten().min();

@@ -166,9 +166,10 @@ impl<'de, V: Deserialize<'de>, F: FnMut(&str, V)> Visitor<'de> for NoDuplicates<
             (self.0)(&name, value);
             seen.push(name);
         }
-        match has_twice(&mut seen) {
-            true => Err(A::Error::custom("a repeated member")),
-            false => Ok(()),
+        if has_twice(&mut seen) {
+            Err(A::Error::custom("a repeated member"))
+        } else {
+            Ok(())
         }
     }
 }

@@ -1,41 +1,29 @@
 //! Turns one JSON Web Key (RFC 7517, RFC 7518 section 6, RFC 8037 section 2) into a key that verifies.
 
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
-    RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters,
-    RsaPublicKeyComponents,
-};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Deserialize;
+use jsonwebtoken::jwk::{self, AlgorithmParameters, EllipticCurve, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{AlgorithmFamily, DecodingKey};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
-use super::Key;
+use super::{Key, provider};
 use crate::config::Algorithm;
 
+/// The members that jsonwebtoken reads. For some of them it would accept values that are no strings.
+const TEXTS: [&str; 9] = ["kty", "kid", "alg", "use", "crv", "n", "e", "x", "y"];
+
+/// The private part of any key, `d`. Of an RSA key, each of the others leads to it (RFC 7518, section 6.3.2).
+const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
+
 /// A member of a key set, as it is published. Members without a use here are ignored.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug)]
 pub struct Jwk {
-    kty: String,
-    kid: Option<String>,
-    alg: Option<String>,
-    #[serde(rename = "use")]
-    usage: Option<String>,
-    key_ops: Option<Vec<String>>,
-    crv: Option<String>,
-    n: Option<String>,
-    e: Option<String>,
-    x: Option<String>,
-    y: Option<String>,
-    d: Option<serde::de::IgnoredAny>,
-    p: Option<serde::de::IgnoredAny>,
-    q: Option<serde::de::IgnoredAny>,
-    dp: Option<serde::de::IgnoredAny>,
-    dq: Option<serde::de::IgnoredAny>,
-    qi: Option<serde::de::IgnoredAny>,
-    oth: Option<serde::de::IgnoredAny>,
+    is_private: bool,
+    public: jwk::Jwk,
 }
 
 /// The reason why a published key cannot verify tokens. A set may well hold keys for other uses.
@@ -64,7 +52,7 @@ pub enum JwkError {
 impl Jwk {
     /// The member `kid`; `None` if it is absent.
     pub fn id(&self) -> Option<&str> {
-        self.kid.as_deref()
+        self.public.common.key_id.as_deref()
     }
 
     /// Returns the key, for those of `allowed` that fit it.
@@ -73,105 +61,145 @@ impl Jwk {
     /// The key is not usable for signatures in any of them.
     pub fn key(&self, allowed: &[Algorithm]) -> Result<Key, JwkError> {
         self.check_usage()?;
-        let family = self.family();
-        let named = |algorithm: &Algorithm| match &self.alg {
-            Some(alg) => Algorithm::ALL.contains(&(alg, *algorithm)),
-            None => true,
+        let named = self.public.common.key_algorithm;
+        let fits = |algorithm: &Algorithm| {
+            allowed.contains(algorithm) && named.is_none_or(|named| named == (*algorithm).into())
         };
-        let fitting = family.iter().copied();
-        let fitting: Vec<_> = fitting
-            .filter(|a| allowed.contains(a) && named(a))
-            .collect();
-        if fitting.is_empty() {
-            return Err(JwkError::Algorithm);
-        }
-        let parsed = fitting.into_iter().map(|a| Ok((a, self.parse(a)?)));
+        let family = self.family()?.iter().copied();
+        let algorithms: Vec<_> = family.filter(fits).collect();
+        let first = *algorithms.first().ok_or(JwkError::Algorithm)?;
+        let public = self.material()?;
+        provider::prepare(first, &public).map_err(|_| JwkError::Malformed)?;
         Ok(Key {
-            id: self.kid.clone(),
-            verifiers: parsed.collect::<Result<_, _>>()?,
+            id: self.id().map(str::to_owned),
+            algorithms,
+            public,
             retired: AtomicBool::new(false),
         })
     }
 
     fn check_usage(&self) -> Result<(), JwkError> {
-        if self.usage.as_deref().is_some_and(|usage| usage != "sig") {
-            return Err(JwkError::Usage);
-        }
-        if self
-            .key_ops
-            .as_ref()
-            .is_some_and(|ops| !ops.iter().any(|op| op == "verify"))
+        let common = &self.public.common;
+        let usage = common.public_key_use.as_ref();
+        let operations = common.key_operations.as_ref();
+        if usage.is_some_and(|usage| *usage != PublicKeyUse::Signature)
+            || operations.is_some_and(|all| !all.contains(&KeyOperations::Verify))
         {
             return Err(JwkError::Usage);
         }
-        // Each of the others leads to `d` of an RSA key (RFC 7518, section 6.3.2).
-        let private = [
-            &self.d, &self.p, &self.q, &self.dp, &self.dq, &self.qi, &self.oth,
-        ];
-        if private.iter().any(|part| part.is_some()) {
+        if self.is_private {
             return Err(JwkError::Private);
         }
         Ok(())
     }
 
     /// Returns the algorithms that fit the key's type and curve.
-    fn family(&self) -> &'static [Algorithm] {
-        use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
-        match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => &[RS256, RS384, RS512, PS256, PS384, PS512],
-            ("EC", Some("P-256")) => &[ES256],
-            ("EC", Some("P-384")) => &[ES384],
-            ("OKP", Some("Ed25519")) => &[EdDSA],
-            _ => &[],
+    fn family(&self) -> Result<&'static [Algorithm], JwkError> {
+        match &self.public.algorithm {
+            AlgorithmParameters::RSA(_) => Ok(AlgorithmFamily::Rsa.algorithms()),
+            AlgorithmParameters::EllipticCurve(key) => match key.curve {
+                EllipticCurve::P256 => Ok(&[Algorithm::ES256]),
+                EllipticCurve::P384 => Ok(&[Algorithm::ES384]),
+                _ => Err(JwkError::Algorithm),
+            },
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                Ok(&[Algorithm::EdDSA])
+            }
+            // The type is unknown, or it is one of the three and a member is missing.
+            AlgorithmParameters::Other(other) => {
+                let text = |name| other.fields.get(name).and_then(|value| value.as_str());
+                Err(match (text("kty"), text("crv")) {
+                    (Some("RSA"), _)
+                    | (Some("EC"), Some("P-256" | "P-384"))
+                    | (Some("OKP"), Some("Ed25519")) => JwkError::Malformed,
+                    _ => JwkError::Algorithm,
+                })
+            }
+            _ => Err(JwkError::Algorithm),
         }
     }
 
-    fn parse(&self, algorithm: Algorithm) -> Result<ParsedPublicKey, JwkError> {
-        match algorithm {
-            Algorithm::RS256 => self.rsa(&RSA_PKCS1_2048_8192_SHA256),
-            Algorithm::RS384 => self.rsa(&RSA_PKCS1_2048_8192_SHA384),
-            Algorithm::RS512 => self.rsa(&RSA_PKCS1_2048_8192_SHA512),
-            Algorithm::PS256 => self.rsa(&RSA_PSS_2048_8192_SHA256),
-            Algorithm::PS384 => self.rsa(&RSA_PSS_2048_8192_SHA384),
-            Algorithm::PS512 => self.rsa(&RSA_PSS_2048_8192_SHA512),
-            Algorithm::ES256 => ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.point(32)?)
-                .map_err(|_| JwkError::Malformed),
-            Algorithm::ES384 => ParsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, self.point(48)?)
-                .map_err(|_| JwkError::Malformed),
-            Algorithm::EdDSA => self.edwards(),
+    fn material(&self) -> Result<DecodingKey, JwkError> {
+        match &self.public.algorithm {
+            AlgorithmParameters::RSA(key) => rsa(&key.n, &key.e),
+            AlgorithmParameters::EllipticCurve(key) => {
+                let length = if key.curve == EllipticCurve::P256 {
+                    32
+                } else {
+                    48
+                };
+                let (x, y) = (member(&key.x, length)?, member(&key.y, length)?);
+                // The uncompressed point (SEC 1, section 2.3.3).
+                Ok(DecodingKey::from_ec_der(&[&[4], &*x, &*y].concat()))
+            }
+            AlgorithmParameters::OctetKeyPair(key) => {
+                let point = member(&key.x, 32)?;
+                if is_of_small_order(&point) {
+                    return Err(JwkError::SmallOrder);
+                }
+                Ok(DecodingKey::from_ed_der(&point))
+            }
+            _ => Err(JwkError::Algorithm),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Jwk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Reads a published key.
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Jwk;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON Web Key")
     }
 
-    fn edwards(&self) -> Result<ParsedPublicKey, JwkError> {
-        let point = member(&self.x, 32)?;
-        if is_of_small_order(&point) {
-            return Err(JwkError::SmallOrder);
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Jwk, A::Error> {
+        let (mut public, mut is_private) = (Map::new(), false);
+        while let Some(name) = members.next_key::<String>()? {
+            let value = match &*name {
+                text if TEXTS.contains(&text) => members.next_value::<Option<String>>()?.into(),
+                "key_ops" => members.next_value::<Option<Vec<String>>>()?.into(),
+                part if PRIVATE.contains(&part) => {
+                    is_private |= members.next_value::<Option<IgnoredAny>>()?.is_some();
+                    continue;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if public.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            public.insert(name, value);
         }
-        ParsedPublicKey::new(&ED25519, point).map_err(|_| JwkError::Malformed)
+        if !public.get("kty").is_some_and(Value::is_string) {
+            return Err(A::Error::missing_field("kty"));
+        }
+        let public = jwk::Jwk::deserialize(Value::Object(public)).map_err(A::Error::custom)?;
+        Ok(Jwk { is_private, public })
     }
+}
 
-    fn rsa(&self, parameters: &'static RsaParameters) -> Result<ParsedPublicKey, JwkError> {
-        let (n, e) = (number(&self.n)?, number(&self.e)?);
-        let first = n.first().ok_or(JwkError::Malformed)?;
-        let bits = n.len() * 8 - first.leading_zeros() as usize;
-        if !(2048..=8192).contains(&bits) {
-            return Err(JwkError::Size);
-        }
-        // An exponent of 1 makes every message its own signature.
-        if e.len() > 8 || e.last().is_none_or(|low| low % 2 == 0) || e == [1] {
-            return Err(JwkError::Malformed);
-        }
-        let components = RsaPublicKeyComponents { n, e };
-        components
-            .to_parsed_public_key(parameters)
-            .map_err(|_| JwkError::Malformed)
+fn rsa(n: &str, e: &str) -> Result<DecodingKey, JwkError> {
+    let (n, e) = (number(n)?, number(e)?);
+    let first = n.first().ok_or(JwkError::Malformed)?;
+    let bits = n.len() * 8 - first.leading_zeros() as usize;
+    if !(2048..=8192).contains(&bits) {
+        return Err(JwkError::Size);
     }
-
-    /// Returns the uncompressed point (SEC 1, section 2.3.3) of a curve whose coordinates have `length` bytes.
-    fn point(&self, length: usize) -> Result<Vec<u8>, JwkError> {
-        let (x, y) = (member(&self.x, length)?, member(&self.y, length)?);
-        Ok([&[4], &*x, &*y].concat())
+    // An exponent of 1 makes every message its own signature.
+    if e.len() > 8 || e.last().is_none_or(|low| low % 2 == 0) || e == [1] {
+        return Err(JwkError::Malformed);
     }
+    provider::rsa(&n, &e).map_err(|_| JwkError::Malformed)
 }
 
 /// True if a point of Ed25519 is one of the eight whose order divides 8, in any of their encodings. Signatures exist
@@ -207,15 +235,14 @@ fn is_of_small_order(point: &[u8]) -> bool {
         || ORDER_8.iter().any(is_eighth)
 }
 
-fn decode(member: &Option<String>) -> Result<Vec<u8>, JwkError> {
-    let text = member.as_deref().ok_or(JwkError::Malformed)?;
+fn decode(text: &str) -> Result<Vec<u8>, JwkError> {
     URL_SAFE_NO_PAD
         .decode(text)
         .map_err(|_| JwkError::Malformed)
 }
 
-fn member(member: &Option<String>, length: usize) -> Result<Vec<u8>, JwkError> {
-    let bytes = decode(member)?;
+fn member(text: &str, length: usize) -> Result<Vec<u8>, JwkError> {
+    let bytes = decode(text)?;
     if bytes.len() == length {
         Ok(bytes)
     } else {
@@ -224,8 +251,8 @@ fn member(member: &Option<String>, length: usize) -> Result<Vec<u8>, JwkError> {
 }
 
 /// Decodes an unsigned integer. Drops leading zeros, which some issuers write although RFC 7518 forbids them.
-fn number(member: &Option<String>) -> Result<Vec<u8>, JwkError> {
-    let mut bytes = decode(member)?;
+fn number(text: &str) -> Result<Vec<u8>, JwkError> {
+    let mut bytes = decode(text)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     bytes.drain(..zeros);
     Ok(bytes)

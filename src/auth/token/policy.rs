@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::claims::{Claims, text};
+use super::header::is_at_jwt;
 use super::{Key, Refusal, UnverifiedToken, json};
 use crate::config::{Algorithm, Issuer, TokenKinds};
 use crate::protocol::claims::{self, with_certificate};
@@ -81,7 +82,7 @@ impl Policy {
         now: Duration,
         certificate: Option<&str>,
     ) -> Result<VerifiedToken, Refusal> {
-        if !self.algorithms.contains(&token.header().algorithm) {
+        if !self.algorithms.contains(&token.header().alg) {
             return Err(Refusal::Algorithm);
         }
         if token.issuer() != Some(&*self.issuer) {
@@ -91,7 +92,7 @@ impl Policy {
         let key = keys
             .find(|key| key.has_signed(&token))
             .ok_or(Refusal::Signature)?;
-        if self.kinds.at_jwt && !token.header().is_at_jwt {
+        if self.kinds.at_jwt && !is_at_jwt(token.header()) {
             return Err(Refusal::Header("its typ is not at+jwt"));
         }
         let all = claims::Claims::new(token.text(), certificate);

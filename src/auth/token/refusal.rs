@@ -22,7 +22,7 @@ pub enum Refusal {
     #[error("the token is not accepted: its issuer does not sign with this algorithm")]
     Algorithm,
     /// `iss` is missing or not configured.
-    #[error("the token is not by an issuer that is accepted here")]
+    #[error("the token's issuer is not accepted here")]
     Issuer,
     /// No key of the issuer has the token's `kid` and fits its algorithm.
     #[error("the signature of the token cannot be verified")]
@@ -49,7 +49,7 @@ pub enum Refusal {
     #[error("the claim {0} of the token does not have an accepted value")]
     NotAccepted(String),
     /// The issuer's keys have not arrived yet, so the token cannot be judged.
-    #[error("the keys of the token's issuer are not available: try again")]
+    #[error("the keys of the token's issuer are not available; retry later")]
     NoKeys,
 }
 

@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, HOST};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, StatusCode, Uri};
-use oauth2::{HttpRequest, HttpResponse};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
+use super::message::Form;
 use super::timing::FETCH_TIMEOUT;
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::transport::connect::Dialer;
@@ -28,20 +29,16 @@ pub(super) struct Channel {
     dialer: Dialer,
     host: HeaderValue,
     target: Uri,
+    /// `Authorization` of the gateway itself.
+    client: HeaderValue,
 }
 
-/// The reason why there is no answer.
-#[derive(Debug)]
-pub(super) struct NoAnswer(BoxError);
-
-/// Closes each connection after its answer. Fetches are minutes apart, and the server would have
-/// closed it by then.
+/// Closes each connection after its answer. Fetches are minutes apart, and the server would have closed it by then.
 struct NotKept;
 
 impl Channel {
-    /// Builds the channel to `uri`. It trusts the system's authorities, and those of the PEM file
-    /// `ca`.
-    pub(super) fn new(uri: &Uri, ca: Option<&Path>) -> Result<Self, BoxError> {
+    /// Builds the channel to `uri`, as `client`. It trusts the system's authorities, and those of the PEM file `ca`.
+    pub(super) fn new(uri: &Uri, client: HeaderValue, ca: Option<&Path>) -> Result<Self, BoxError> {
         let secure = uri.scheme_str() == Some("https");
         let tls = secure.then(|| client_config(ca)).transpose()?;
         let host = uri.authority().ok_or("a token endpoint needs a host")?;
@@ -50,6 +47,7 @@ impl Channel {
             dialer: Dialer::new(uri, tls.as_ref(), FETCH_TIMEOUT)?,
             host: HeaderValue::try_from(host.as_str())?,
             target: target.unwrap_or(PathAndQuery::from_static("/")).into(),
+            client,
         })
     }
 
@@ -58,18 +56,16 @@ impl Channel {
         self.host.to_str().unwrap_or_default()
     }
 
-    /// Sends the request and reads the whole answer. The caller must limit the time.
-    pub(super) async fn post(&self, request: HttpRequest) -> Result<HttpResponse, NoAnswer> {
-        self.exchange(request).await.map_err(NoAnswer)
-    }
-
-    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, BoxError> {
-        let mut request = request.map(Body::full);
-        *request.uri_mut() = self.target.clone();
-        let length = http_body::Body::size_hint(request.body()).lower();
-        let headers = request.headers_mut();
-        headers.insert(HOST, self.host.clone());
-        headers.insert(CONTENT_LENGTH, length.into());
+    /// Sends a form and reads the whole answer. The caller must limit the time.
+    pub(super) async fn post(&self, form: Form) -> Result<Response<Bytes>, BoxError> {
+        let form = form.into_bytes();
+        let mut request = Request::post(self.target.clone())
+            .header(HOST, self.host.clone())
+            .header(AUTHORIZATION, self.client.clone())
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(CONTENT_LENGTH, form.len())
+            .body(Body::full(form))?;
         let mut connection = Connection::open(self.dialer.dial().await?);
         let answered = connection.exchange(
             &mut request,
@@ -86,9 +82,9 @@ impl Channel {
         // The body of such an answer does not matter: frameworks and proxies use words like `error`,
         // too.
         if head.status.is_server_error() || head.status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(format!("it answers {}", head.status).into());
+            return Err(format!("it answered {}", head.status).into());
         }
-        Ok(HttpResponse::from_parts(head, body.into()))
+        Ok(Response::from_parts(head, body))
     }
 }
 
@@ -97,14 +93,6 @@ impl PoolHandle for NotKept {
         drop(connection);
     }
 }
-
-impl std::fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for NoAnswer {}
 
 /// Builds the TLS settings. They present no client certificate, because that is for the catalog.
 fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
@@ -119,7 +107,7 @@ fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, BoxError> {
         }
     }
     if roots.is_empty() {
-        return Err("no certificate authority to trust the token server by: the system has none, and there is no tls.ca".into());
+        return Err("no certificate authority to verify the token server: the system has none, and `tls.ca` is not set".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)

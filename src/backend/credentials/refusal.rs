@@ -67,7 +67,7 @@ impl Refusal {
         // The description may repeat the request; the code is one of a few words.
         let known = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
         let said: String = error.chars().filter(|c| known(*c)).take(60).collect();
-        Self::new(fault, format!("the token server answers {said:?}"))
+        Self::new(fault, format!("the token server answered {said:?}"))
     }
 
     /// Returns the answer to the caller. It names the backend, but never the token server.
@@ -75,17 +75,17 @@ impl Refusal {
         match self.fault {
             Fault::Token => Error::new(
                 Code::Unauthenticated,
-                format!("the token cannot be traded for one of backend `{backend}`"),
+                format!("the token cannot be exchanged for a token of backend `{backend}`"),
             )
             .challenge(HeaderValue::from_static(r#"Bearer error="invalid_token""#))
             .because(EXCHANGE),
             Fault::Caller => Error::new(
                 Code::PermissionDenied,
-                format!("the caller gets no token of backend `{backend}`"),
+                format!("this caller may not have a token of backend `{backend}`"),
             )
             .because(EXCHANGE),
             Fault::Gateway | Fault::Server => Error::unavailable(format!(
-                "no token of backend `{backend}` can be had at the moment"
+                "cannot get a token of backend `{backend}` at the moment; retry later"
             ))
             .retry_after(1),
         }

@@ -1,23 +1,18 @@
 //! A token server, with client credentials (RFC 6749, section 4.4) and token exchange (RFC 8693). The number of
 //! concurrent requests is limited, and no requests are sent for a while after failures.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
-use oauth2::basic::{BasicClient, BasicTokenResponse, BasicTokenType};
-use oauth2::{
-    AsyncHttpClient, ClientId, ClientSecret, EndpointNotSet, EndpointSet, HttpRequest,
-    HttpResponse, RequestTokenError, Scope, TokenResponse as _, TokenUrl,
-};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::channel::{Channel, NoAnswer};
+use super::channel::Channel;
+use super::message::{self, Form, Granted};
 use super::refusal::{Fault, Refusal};
 use super::slot::Token;
 use super::timing::{Backoff, FETCH_TIMEOUT, TokenLifetime};
@@ -30,19 +25,13 @@ const AT_A_TIME: usize = 32;
 const MAX_TOKEN: usize = 8 << 10;
 
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-const CLIENT_CREDENTIALS: &[u8] = b"grant_type=client_credentials";
-const TOKEN_EXCHANGE: &[u8] =
-    b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange";
-
-type Client =
-    BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
-type Failed = RequestTokenError<NoAnswer, oauth2::basic::BasicErrorResponse>;
+const CLIENT_CREDENTIALS: &str = "client_credentials";
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 /// A token server.
 pub(super) struct Server {
-    client: Client,
-    channel: Arc<Channel>,
-    scope: Option<Scope>,
+    channel: Channel,
+    scope: Option<String>,
     audience: Option<String>,
     places: Semaphore,
     backoff: Mutex<Backoff>,
@@ -59,15 +48,11 @@ pub(super) enum Grant {
 impl Server {
     /// Builds the client. Reads `tls.ca`, and contacts no server.
     pub(super) fn new(config: &OAuth, tls: Option<&ClientTls>) -> Result<Self, BoxError> {
-        let client = BasicClient::new(ClientId::new(config.client_id.clone()))
-            .set_client_secret(ClientSecret::new(config.client_secret.expose().to_owned()))
-            .set_token_uri(TokenUrl::new(config.token_url.to_string())?);
+        let client = message::basic(&config.client_id, config.client_secret.expose())?;
         let ca = tls.and_then(|tls| tls.ca.as_deref());
-        let channel = Channel::new(&config.token_url, ca)?;
         Ok(Self {
-            client,
-            channel: Arc::new(channel),
-            scope: config.scope.clone().map(Scope::new),
+            channel: Channel::new(&config.token_url, client, ca)?,
+            scope: config.scope.clone(),
             audience: config.audience.clone(),
             places: Semaphore::new(AT_A_TIME),
             backoff: Mutex::default(),
@@ -80,12 +65,12 @@ impl Server {
         if let Grant::Trade(token) = grant
             && time_left(token.as_bytes()) == Some(Duration::ZERO)
         {
-            return Err(Refusal::new(Fault::Token, "the caller's token has ended"));
+            return Err(Refusal::new(Fault::Token, "the caller's token has expired"));
         }
         let began = Instant::now();
         if !self.backoff().admit(began) {
             return Err(Refusal::server(
-                "the token server failed a moment ago and is left alone",
+                "the token server failed a moment ago; no request is sent to it yet",
             ));
         }
         let answer = timeout(FETCH_TIMEOUT, self.fetch(grant)).await;
@@ -93,7 +78,7 @@ impl Server {
         if let Err(refusal) = &answer
             && matches!(refusal.fault, Fault::Gateway | Fault::Server)
         {
-            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "no token for a catalog");
+            tracing::warn!(token_server = self.channel.host(), cause = %refusal, "cannot get a token for a catalog");
         }
         // A server that refuses one token may still issue others.
         match &answer {
@@ -109,28 +94,35 @@ impl Server {
         // The semaphore is never closed, so this cannot fail.
         let _place = self.places.acquire().await;
         let asked = Instant::now();
-        let mut request = self.client.exchange_client_credentials();
+        let answer = self.channel.post(self.form(grant)).await;
+        let answer = answer.map_err(|cause| {
+            Refusal::server(format!("the request to the token server failed: {cause}"))
+        })?;
+        let granted = message::read(&answer, matches!(grant, Grant::Trade(_)))?;
+        token(&granted, asked, grant)
+    }
+
+    fn form(&self, grant: &Grant) -> Form {
+        let mut form = Form::default();
+        form.add(
+            "grant_type",
+            match grant {
+                Grant::Own => CLIENT_CREDENTIALS,
+                Grant::Trade(_) => TOKEN_EXCHANGE,
+            },
+        );
         if let Some(scope) = &self.scope {
-            request = request.add_scope(scope.clone());
+            form.add("scope", scope);
         }
         if let Some(audience) = &self.audience {
-            request = request.add_extra_param("audience", audience);
+            form.add("audience", audience);
         }
         if let Grant::Trade(token) = grant {
-            let token = token.to_str().unwrap_or_default();
-            request = request
-                .add_extra_param("subject_token", token)
-                .add_extra_param("subject_token_type", ACCESS_TOKEN)
-                .add_extra_param("requested_token_type", ACCESS_TOKEN);
+            form.add("subject_token", token.to_str().unwrap_or_default());
+            form.add("subject_token_type", ACCESS_TOKEN);
+            form.add("requested_token_type", ACCESS_TOKEN);
         }
-        let trading = matches!(grant, Grant::Trade(_));
-        let post = Post {
-            channel: Arc::clone(&self.channel),
-            trading,
-        };
-        let answer = request.request_async(&post).await;
-        let answer = answer.map_err(|failed| refusal(&failed, trading))?;
-        token(&answer, asked, grant)
+        form
     }
 
     fn backoff(&self) -> MutexGuard<'_, Backoff> {
@@ -138,59 +130,33 @@ impl Server {
     }
 }
 
-/// The HTTP client for oauth2.
-struct Post {
-    channel: Arc<Channel>,
-    trading: bool,
-}
-
-impl AsyncHttpClient<'_> for Post {
-    type Error = NoAnswer;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, NoAnswer>> + Send>>;
-
-    fn call(&self, mut request: HttpRequest) -> Self::Future {
-        if self.trading {
-            name_exchange(&mut request);
-        }
-        let channel = Arc::clone(&self.channel);
-        Box::pin(async move { channel.post(request).await })
-    }
-}
-
-/// Changes the grant type to a token exchange on the way out. oauth2 has no grants beyond those of RFC 6749 (its
-/// section 4.5), and an exchange is a client's own request with another grant type.
-fn name_exchange(request: &mut HttpRequest) {
-    let body = request.body_mut();
-    if body.starts_with(CLIENT_CREDENTIALS) {
-        body.splice(..CLIENT_CREDENTIALS.len(), TOKEN_EXCHANGE.iter().copied());
-    }
-}
-
-fn token(answer: &BasicTokenResponse, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
-    if *answer.token_type() != BasicTokenType::Bearer {
+fn token(granted: &Granted, asked: Instant, grant: &Grant) -> Result<Token, Refusal> {
+    if !granted.kind.eq_ignore_ascii_case("bearer") {
         return Err(Refusal::gateway(
-            "the token server gave a token that is no bearer token",
+            "the token server returned a token that is not a bearer token",
         ));
     }
-    let secret = answer.access_token().secret();
+    let secret = &granted.token;
     if secret.is_empty() || secret.len() > MAX_TOKEN {
         return Err(Refusal::gateway(
-            "the token server gave an empty token, or one that is too long",
+            "the token server returned an empty token, or one that is too long",
         ));
     }
     let value = HeaderValue::try_from(format!("Bearer {secret}"));
     let mut value = value.map_err(|_| {
-        Refusal::gateway("the token server gave a token that does not fit into a header")
+        Refusal::gateway(
+            "the token server returned a token with characters that no header may have",
+        )
     })?;
     value.set_sensitive(true);
     let most = match grant {
         Grant::Own => None,
         Grant::Trade(token) => time_left(token.as_bytes()),
     };
-    let life = TokenLifetime::new(asked, answer.expires_in(), most);
+    let life = TokenLifetime::new(asked, granted.life, most);
     if life.until <= Instant::now() {
         return Err(Refusal::gateway(
-            "the token server gave a token that has ended",
+            "the token server returned an expired token",
         ));
     }
     Ok(Token { value, life })
@@ -209,25 +175,6 @@ fn time_left(token: &[u8]) -> Option<Duration> {
     let expires = Duration::try_from_secs_f64(claims.exp).ok()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Some(expires.saturating_sub(now))
-}
-
-fn refusal(failed: &Failed, trading: bool) -> Refusal {
-    match failed {
-        RequestTokenError::ServerResponse(said) => {
-            Refusal::answered(said.error().as_ref(), trading)
-        }
-        RequestTokenError::Request(cause) => {
-            Refusal::server(format!("the token server cannot be asked: {cause}"))
-        }
-        // The error names the position, not the content, which may be a token.
-        RequestTokenError::Parse(wrong, _) => Refusal::server(format!(
-            "the token server's answer cannot be understood at `{}`",
-            wrong.path()
-        )),
-        RequestTokenError::Other(_) => {
-            Refusal::server("the token server's answer is empty or no JSON")
-        }
-    }
 }
 
 #[cfg(test)]

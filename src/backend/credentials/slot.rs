@@ -1,21 +1,20 @@
 //! One token: used while it is valid, renewed before it ends, by one fetch at a time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::refusal::Refusal;
 use super::timing::{Backoff, REFETCH, TokenLifetime};
+use crate::util::single_flight::{Ended, Locked, SingleFlight};
 
 /// The slot of one token.
 #[derive(Default)]
 pub(super) struct Slot {
     token: ArcSwapOption<Token>,
-    flight: Mutex<TokenFetch>,
-    over: watch::Sender<()>,
+    fetches: SingleFlight<TokenFetches>,
 }
 
 /// A token as it is sent, and its times.
@@ -26,10 +25,9 @@ pub(super) struct Token {
     pub(super) life: TokenLifetime,
 }
 
-/// The fetch.
+/// The fetches so far.
 #[derive(Default)]
-struct TokenFetch {
-    under_way: bool,
+struct TokenFetches {
     backoff: Backoff,
     /// The reason why the last fetch failed; `None` if it succeeded.
     refusal: Option<Refusal>,
@@ -50,11 +48,8 @@ pub(super) enum SlotLookup {
 /// A fetch that is under way.
 pub(super) struct FetchWait {
     slot: Arc<Slot>,
-    over: watch::Receiver<()>,
+    ended: Ended<TokenFetches>,
 }
-
-/// Ends the fetch, also when it panics.
-struct FetchGuard(Arc<Slot>);
 
 impl Slot {
     /// Returns the token, or the fetch that is to bring it. `fetch` is called if none is under way, and must end by
@@ -68,40 +63,39 @@ impl Slot {
             && now < token.life.until
         {
             if now >= token.life.refresh {
-                self.begin(&mut self.flight(), now, fetch);
+                self.begin(&mut self.fetches.lock(), now, fetch);
             }
             return SlotLookup::Token(token.value.clone());
         }
-        let mut flight = self.flight();
+        let mut fetches = self.fetches.lock();
         // It may have come in the meantime.
         if let Some(value) = self.usable() {
             return SlotLookup::Token(value);
         }
-        if !self.begin(&mut flight, now, fetch)
-            && let Some(refusal) = &flight.refusal
+        if !self.begin(&mut fetches, now, fetch)
+            && let Some(refusal) = &fetches.refusal
         {
             return SlotLookup::Refused(refusal.clone());
         }
-        // Subscribed while the lock is held, so that the end of the fetch cannot be missed.
         SlotLookup::Wait(FetchWait {
             slot: Arc::clone(self),
-            over: self.over.subscribe(),
+            ended: fetches.ended(),
         })
     }
 
     /// Notes that a catalog has refused `value`, and forgets it. Returns true if another token may be accepted, false
     /// if a token was already forgotten a moment ago.
     pub(super) fn refused(&self, value: &HeaderValue) -> bool {
-        let mut flight = self.flight();
+        let mut fetches = self.fetches.lock();
         let held = self.token.load_full();
         if held.is_none_or(|token| token.value != *value) {
             return true;
         }
         let now = Instant::now();
-        if flight.forgot.is_some_and(|last| now < last + REFETCH) {
+        if fetches.forgot.is_some_and(|last| now < last + REFETCH) {
             return false;
         }
-        flight.forgot = Some(now);
+        fetches.forgot = Some(now);
         self.token.store(None);
         true
     }
@@ -109,37 +103,38 @@ impl Slot {
     /// Starts a fetch, unless one is under way. Returns false if none is, because the last one failed a moment ago.
     fn begin<F>(
         self: &Arc<Self>,
-        flight: &mut TokenFetch,
+        fetches: &mut Locked<'_, TokenFetches>,
         now: Instant,
         fetch: impl FnOnce() -> F,
     ) -> bool
     where
         F: Future<Output = Result<Token, Refusal>> + Send + 'static,
     {
-        if flight.under_way {
-            return true;
-        }
-        if flight.backoff.is_closed(now) {
+        if !fetches.is_running() && fetches.backoff.is_closed(now) {
             return false;
         }
-        flight.under_way = true;
-        // In a task of its own: a request that goes away must not stop what others wait for.
-        let (landing, fetch) = (FetchGuard(Arc::clone(self)), fetch());
-        tokio::spawn(async move { landing.0.take(fetch.await) });
+        if let Some(running) = fetches.start() {
+            let (slot, fetch) = (Arc::clone(self), fetch());
+            // In a task of its own: a request that goes away must not stop what others wait for.
+            tokio::spawn(async move {
+                let _running = running;
+                slot.take(fetch.await);
+            });
+        }
         true
     }
 
     fn take(&self, answer: Result<Token, Refusal>) {
-        let mut flight = self.flight();
+        let mut fetches = self.fetches.lock();
         match answer {
             Ok(token) => {
                 self.token.store(Some(Arc::new(token)));
-                flight.backoff.succeeded();
-                flight.refusal = None;
+                fetches.backoff.succeeded();
+                fetches.refusal = None;
             }
             Err(refusal) => {
-                flight.backoff.failed(Instant::now());
-                flight.refusal = Some(refusal);
+                fetches.backoff.failed(Instant::now());
+                fetches.refusal = Some(refusal);
             }
         }
     }
@@ -149,31 +144,18 @@ impl Slot {
         let token = held.as_ref()?;
         (Instant::now() < token.life.until).then(|| token.value.clone())
     }
-
-    fn flight(&self) -> MutexGuard<'_, TokenFetch> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl FetchWait {
     /// The token, when it has come, or why it has not. It takes as long as the fetch, which has an end of its own: were
     /// there another for those who wait, they would be gone before it is known that the server is to be left alone.
-    pub(super) async fn over(mut self) -> Result<HeaderValue, Refusal> {
-        // The slot is here, so that its end is told.
-        let _ = self.over.changed().await;
+    pub(super) async fn over(self) -> Result<HeaderValue, Refusal> {
+        self.ended.wait().await;
         if let Some(value) = self.slot.usable() {
             return Ok(value);
         }
-        let refusal = self.slot.flight().refusal.clone();
-        Err(refusal
-            .unwrap_or_else(|| Refusal::server("the token had ended when it was to be used")))
-    }
-}
-
-impl Drop for FetchGuard {
-    fn drop(&mut self) {
-        self.0.flight().under_way = false;
-        self.0.over.send_modify(|()| {});
+        let refusal = self.slot.fetches.lock().refusal.clone();
+        Err(refusal.unwrap_or_else(|| Refusal::server("the token expired before it was used")))
     }
 }
 

@@ -145,13 +145,13 @@ impl Endpoint {
 
     fn opened(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::warn!(%backend, address, "breaker is open: its requests failed one after the other");
+        tracing::warn!(%backend, address, "circuit breaker opened: requests to this address failed one after the other");
         self.tell();
     }
 
     fn closed(&self) {
         let (backend, address) = (&self.board.name, &self.address);
-        tracing::info!(%backend, address, "breaker is closed again");
+        tracing::info!(%backend, address, "circuit breaker closed");
         self.tell();
     }
 
@@ -161,9 +161,10 @@ impl Endpoint {
         let now = self.health.is_up() && self.breaker.is_closed();
         if now != *serves {
             *serves = now;
-            match now {
-                true => self.board.serving.fetch_add(1, Ordering::Relaxed),
-                false => self.board.serving.fetch_sub(1, Ordering::Relaxed),
+            if now {
+                self.board.serving.fetch_add(1, Ordering::Relaxed)
+            } else {
+                self.board.serving.fetch_sub(1, Ordering::Relaxed)
             };
         }
     }

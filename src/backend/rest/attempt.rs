@@ -168,7 +168,7 @@ fn answered(
 ) -> AttemptOutcome {
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => AttemptOutcome::Lost {
-            cause: "it changed to another protocol".into(),
+            cause: "it switched to another protocol".into(),
             pooled,
         },
         _ => AttemptOutcome::Answered(response.map(|body| AnswerSource::Alone(body, connection))),

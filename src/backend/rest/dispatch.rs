@@ -251,9 +251,10 @@ impl<'a> Attempts<'a> {
         if self.whole {
             flight.failed();
         }
-        let failure = match pooled {
-            true => Failure::Lost(cause),
-            false => Failure::after_sending(cause),
+        let failure = if pooled {
+            Failure::Lost(cause)
+        } else {
+            Failure::after_sending(cause)
         };
         let free = pooled && self.tries == 1;
         if !(retains_request && (free || self.withdraw_retry())) {
@@ -275,9 +276,10 @@ impl<'a> Attempts<'a> {
         if self.whole || !sent {
             flight.failed();
         }
-        self.end(match sent {
-            true => Failure::TimedOut,
-            false => Failure::NotSent("no connection in time".into()),
+        self.end(if sent {
+            Failure::TimedOut
+        } else {
+            Failure::NotSent("no connection in time".into())
         })
     }
 

@@ -163,9 +163,12 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Response<ReceivedBody>, ExchangeError> {
         let written = read.is_some();
-        let broken = |cause: BoxError| match written {
-            true => ExchangeError::Lost(cause),
-            false => ExchangeError::Unsent(cause),
+        let broken = |cause: BoxError| {
+            if written {
+                ExchangeError::Lost(cause)
+            } else {
+                ExchangeError::Unsent(cause)
+            }
         };
         let answered = match self.hand_over(read).await {
             Ok(answered) => answered,

@@ -60,14 +60,13 @@ impl Pool {
         let host = authority.as_str();
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         let dialer = Arc::new(Dialer::new(uri, tls, pool.connect_timeout)?);
-        let multiplexed = match http2 {
-            true => {
-                let scheme = uri.scheme().cloned().unwrap_or(Scheme::HTTP);
-                let (authority, timeout) = (host.parse()?, pool.idle_timeout);
-                let lines = Http2Pool::new(scheme, authority, Arc::clone(&dialer), timeout);
-                Some((0..worker::count()).map(|_| lines.another()).collect())
-            }
-            false => None,
+        let multiplexed = if http2 {
+            let scheme = uri.scheme().cloned().unwrap_or(Scheme::HTTP);
+            let (authority, timeout) = (host.parse()?, pool.idle_timeout);
+            let lines = Http2Pool::new(scheme, authority, Arc::clone(&dialer), timeout);
+            Some((0..worker::count()).map(|_| lines.another()).collect())
+        } else {
+            None
         };
         Ok(Self {
             host: HeaderValue::try_from(host)?,

@@ -70,7 +70,7 @@ impl BatchCall {
             BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
             BatchAnswer::Refused { refusal, .. } => Err(refusal.clone().into_error()),
             BatchAnswer::Unknown => Err(Error::unavailable(
-                "the batch is not decided yet; ask for its transaction",
+                "the batch is not decided yet; describe its transaction to learn the outcome",
             )
             .with_transaction(outcome.id.to_string())),
         }

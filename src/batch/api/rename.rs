@@ -66,7 +66,7 @@ impl Batches {
             rests.max()
         };
         let hold = coordinator.lock_at_rest(lock, rests).await;
-        let message = "one of the names is part of a batch that is not over yet";
+        let message = "one of the names is locked by an unfinished batch; retry later";
         let hold = hold.map_err(|error| locked(error, message))?;
         for table in &both {
             let allowed = self.coordinator.visibility.may_rename(table);
@@ -118,7 +118,7 @@ async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
             Err(error.reworded(|message| unnumbered(message).to_owned()))
         }
         BatchAnswer::Unknown => Err(Error::unavailable(
-            "the rename is not decided yet; ask for its transaction",
+            "the rename is not decided yet; describe its transaction to learn the outcome",
         )
         .with_transaction(outcome.id.to_string())),
     }
@@ -141,9 +141,10 @@ impl RenameEnd {
 /// Looks up what exists, and returns the plan. Nothing has been written anywhere when this fails.
 async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
     let other = async {
-        match old.backend.name() == new.backend.name() {
-            true => Ok(()),
-            false => participant::can_deregister(&new.backend, &new.line(), &asker).await,
+        if old.backend.name() == new.backend.name() {
+            Ok(())
+        } else {
+            participant::can_deregister(&new.backend, &new.line(), &asker).await
         }
     };
     let (line, of_new) = (old.line(), new.line());
@@ -167,14 +168,14 @@ async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result
     other_can?;
     let Some(location) = found.proof.location.clone() else {
         return Err(unsupported(format!(
-            "backend `{}` does not say where {} is, which it would have to be registered with under its new name",
+            "backend `{}` does not tell the location of {}, which is needed to register it under its new name",
             old.backend.name(),
             old.asked
         )));
     };
     if is_found_by_its_directory(&old.there, &location) {
         return Err(unsupported(format!(
-            "backend `{}` finds {} by the name of its directory, which a rename leaves alone: it would keep its old name",
+            "backend `{}` finds {} by the name of its directory, and a rename does not change that: the table would keep its old name",
             old.backend.name(),
             old.asked
         )));

@@ -40,7 +40,7 @@ impl Batches {
         tables.remove(table);
         if tables.len() > LOOKED_AT {
             return Err(busy(
-                "so many tables are part of batches that are not over yet that it cannot be told whether one of them is at `location`",
+                "too many tables are locked by unfinished batches to tell whether one of them is at `location`; retry later",
             ));
         }
         let mut asker = self.asker(caller);
@@ -56,7 +56,7 @@ impl Batches {
             };
             if is_there {
                 return Err(busy(
-                    "the table at `location` is part of a batch that is not over yet",
+                    "the table at `location` is locked by an unfinished batch; retry later",
                 ));
             }
         }
@@ -113,7 +113,7 @@ async fn at(
     let found = participant::table(backend, &line, asker).await;
     let found = found.map_err(|refusal| {
         let words =
-            "it cannot be told whether a batch that is not over yet is on the place of the table";
+            "cannot tell whether an unfinished batch uses the location of the table; retry later";
         busy(words).with_cause(refusal.message)
     })?;
     Ok(found.and_then(|found| found.proof.location))

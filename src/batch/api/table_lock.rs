@@ -76,7 +76,8 @@ impl Batches {
         let wait = self.coordinator.settings().lock_timeout;
         let hold = self.coordinator.locks.namespace(key.clone(), wait).await;
         let hold = hold.map_err(|error| {
-            let message = "a table below the namespace is part of a batch that is not over yet";
+            let message =
+                "a table below the namespace is locked by an unfinished batch; retry later";
             locked(error, message)
         })?;
         let visibility = &self.coordinator.visibility;
@@ -148,7 +149,7 @@ impl Batches {
             let lacks = participant::lacks_version(backend, &line, version, &asker).await;
             if !lacks {
                 return Err(busy(
-                    "a version of an aborted batch has arrived late and is being undone",
+                    "a version of an aborted batch has arrived late and is being rolled back; retry later",
                 ));
             }
         }
@@ -157,7 +158,10 @@ impl Batches {
 }
 
 fn in_batch(error: LockError) -> Error {
-    locked(error, "the table is part of a batch that is not over yet")
+    locked(
+        error,
+        "the table is locked by an unfinished batch; retry later",
+    )
 }
 
 impl Forbidden {

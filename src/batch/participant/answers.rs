@@ -274,15 +274,16 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
     let error: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let refused = answer.status.is_client_error() || answer.status.is_server_error();
     if !refused || error.error.is_empty() {
-        let status = match answer.status.is_client_error() {
-            true => answer.status,
-            false => StatusCode::SERVICE_UNAVAILABLE,
+        let status = if answer.status.is_client_error() {
+            answer.status
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
         };
         return Refusal {
             status: status.as_u16(),
             code: Code::ServiceUnavailable,
             message: format!(
-                "backend `{backend}` gave an answer that makes no sense ({})",
+                "backend `{backend}` gave an invalid answer ({})",
                 answer.status
             ),
         };

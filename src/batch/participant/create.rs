@@ -52,7 +52,7 @@ impl CreateOutcome {
                     status: 409,
                     code: Code::ConcurrentModification,
                     message: format!(
-                        "the catalog says that it created version {version}, and shows one of {shown} bytes where {staged} were staged: it may be another writer's. An operator has to decide, see `nsgate batches list`"
+                        "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
                     ),
                 };
                 Self::Strange(refusal, described)

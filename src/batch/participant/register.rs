@@ -38,7 +38,7 @@ pub async fn can_deregister(
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     match answer.status {
         status if is_unsupported(status, &answer.body) => {
-            Err(lacking(backend, "has no deregister", &answer))
+            Err(lacking(backend, "does not support deregister", &answer))
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
             Err(refusal(backend.name(), &answer))
@@ -97,12 +97,16 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> C
         match answer.status {
             status if status.is_success() => return settle(entry, origin, location, asker).await,
             status if is_unsupported(status, &answer.body) => {
-                return CreateOutcome::Refused(lacking(backend, "has no register", &answer));
+                return CreateOutcome::Refused(lacking(
+                    backend,
+                    "does not support register",
+                    &answer,
+                ));
             }
             StatusCode::BAD_REQUEST => {
                 refused = Some(lacking(
                     backend,
-                    "does not take the table where it is",
+                    "does not accept the location of the table",
                     &answer,
                 ));
             }
@@ -125,10 +129,10 @@ async fn settle(
         return CreateOutcome::Lost;
     };
     let wrong = match &found {
-        None => unsupported(backend, "registers the table and then does not have it"),
+        None => unsupported(backend, "accepted the table and then does not have it"),
         Some(found) if !is_at(found, location) => unsupported(
             backend,
-            "would have the table elsewhere: where it is is not below the catalog's root",
+            "would put the table elsewhere: its location is not below the catalog's root",
         ),
         Some(made) => {
             let before = versions(&origin.backend, &origin.line, asker);
@@ -138,7 +142,7 @@ async fn settle(
                 }
                 (Ok(_), Ok(_)) => unsupported(
                     backend,
-                    "does not have the table's versions under another name",
+                    "does not have the table's versions under its new name",
                 ),
                 // A catalog that lists no versions has none to lose.
                 (Err(none), _) if none.status != 503 => return CreateOutcome::Yes(made.clone()),
@@ -202,7 +206,7 @@ fn unsupported(backend: &Backend, what: &str) -> Refusal {
         status: StatusCode::NOT_ACCEPTABLE.as_u16(),
         code: Code::Unsupported,
         message: format!(
-            "the table cannot be renamed so: backend `{}` {what}",
+            "the table cannot be renamed: backend `{}` {what}",
             backend.name()
         ),
     }

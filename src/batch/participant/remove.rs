@@ -130,7 +130,7 @@ async fn lacks_versions(
         }
     }
     Err(conflict(format!(
-        "table {} has too many versions to see that some are gone",
+        "table {} has too many versions to check that the deleted ones are gone",
         line.table.table
     )))
 }

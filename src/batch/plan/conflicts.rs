@@ -34,7 +34,7 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
             return Err(contradicts(
                 next,
                 one,
-                "a table that is deregistered cannot be changed besides",
+                "a table that is deregistered cannot also be changed",
             ));
         }
         let mut made = all(made);
@@ -46,7 +46,7 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
         }
         if let Some(delete) = all(|action| matches!(action, Action::DeleteVersions { .. })).next() {
             let (one, next) = in_order(first, delete);
-            let why = "a table that begins with the batch has no versions that could be deleted";
+            let why = "a table that the batch declares has no versions to delete";
             return Err(contradicts(next, one, why));
         }
     }

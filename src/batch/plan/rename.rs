@@ -37,9 +37,7 @@ impl Plan {
         Some(Refusal {
             status: StatusCode::CONFLICT.as_u16(),
             code: Code::ConcurrentModification,
-            message:
-                "the table was replaced by another one while it was about to be renamed; try again"
-                    .into(),
+            message: "the table was replaced by another one during the rename; retry".into(),
         })
     }
 }

@@ -1,10 +1,11 @@
-//! Creates batch runs: for a caller or, after a restart, from the log.
+//! The construction of batches: new ones for a caller, and those that are recovered from the log.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
+use super::entry::EntryRun;
+use super::timing::Timing;
 use super::{BatchRun, Coordinator};
 use crate::batch::api::outcomes::Outcome;
 use crate::batch::locks::Hold;
@@ -18,7 +19,7 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
 
 impl BatchRun {
-    /// Returns a new batch on behalf of a caller.
+    /// Creates a batch on behalf of a caller.
     pub(in crate::batch) fn new(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -36,9 +37,8 @@ impl BatchRun {
         run
     }
 
-    /// Returns a batch from the log, with the proofs that the log holds. Its tables are locked by `hold`. When this
-    /// returns, its versions are hidden or, after a COMMIT, revealed. Called before the gateway serves requests, or
-    /// when a stranded batch continues.
+    /// Creates a batch from the log, with the recorded proofs, before anything is served. Its tables are already
+    /// locked; its versions are hidden here.
     pub fn recovered(
         coordinator: Arc<Coordinator>,
         plan: Plan,
@@ -51,13 +51,13 @@ impl BatchRun {
         let backends = plan.entries.iter().map(|entry| entry.backend.name());
         let permit = coordinator.permits.recovered(backends);
         let mut run = Self::build(coordinator, plan, intent, outcome, hold, permit);
-        for (entry, proof) in proofs.into_iter().enumerate().take(run.proofs.len()) {
-            run.proofs[entry] = proof;
+        for (entry, proof) in run.entries.iter_mut().zip(proofs) {
+            entry.proof = proof;
         }
         run.open();
         if let Some(decision) = decision {
             run.coordinator.open.decided(run.id, decision);
-            run.undoing = decision == Decision::Abort;
+            run.timing.undoing(decision == Decision::Abort);
         }
         run.hide();
         if decision == Some(Decision::Commit) {
@@ -88,21 +88,11 @@ impl BatchRun {
             resolved: Vec::new(),
             together: GroupedCreates::new(&plan),
             given_up: Arc::default(),
-            proofs: vec![None; entries],
-            held: vec![false; entries],
-            described: vec![None; entries],
-            trouble: vec![None; entries],
-            pauses: vec![0; entries],
+            entries: vec![EntryRun::default(); entries],
             removal_lost: None,
-            reserved: vec![false; entries],
-            resting: vec![false; entries],
-            contested: vec![false; entries],
             superseded: Vec::new(),
-            hazards_told: vec![None; entries],
             written: true,
-            undoing: false,
-            begun: Instant::now(),
-            phase_begun: Instant::now(),
+            timing: Timing::start(),
             coordinator,
             plan: Arc::new(plan),
             intent: Arc::new(intent),
@@ -110,15 +100,15 @@ impl BatchRun {
         }
     }
 
-    /// Restores the decisions that operators took before a restart.
+    /// Takes over the decisions that operators had taken before a restart.
     pub fn resolved_before(&mut self, resolved: Vec<Resolution>) {
         self.resolved = resolved;
     }
 
-    /// Restores which entries were contested before a restart: they may still be another writer's.
+    /// Takes over which entries were contested before a restart: their versions may still be another writer's.
     pub fn contested_before(&mut self, settled: &[Option<Settled>]) {
-        for (contested, settled) in self.contested.iter_mut().zip(settled) {
-            *contested = settled.is_some_and(Settled::is_contested);
+        for (entry, settled) in self.entries.iter_mut().zip(settled) {
+            entry.is_contested = settled.is_some_and(Settled::is_contested);
         }
     }
 }

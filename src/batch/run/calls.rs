@@ -1,4 +1,4 @@
-//! Requests of batches to catalogs: what each needs, and how many are in flight at a time.
+//! The requests of batches to catalogs: their context, and the limit on how many are in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use crate::batch::participant::CallerContext;
 use crate::batch::plan::Plan;
 
-/// The most requests in flight to one catalog, over all batches.
+/// The largest number of requests in flight to one catalog, over all batches.
 const CALLS: usize = 512;
 
-/// The limits of each catalog by itself: a catalog that hangs delays no batch of the others.
+/// A semaphore for each catalog, so that a catalog that hangs does not delay requests to the others.
 #[derive(Default)]
 pub(super) struct CallLimits(DashMap<Arc<str>, Arc<Semaphore>>);
 
@@ -27,7 +27,7 @@ impl CallLimits {
     }
 }
 
-/// A request to a catalog that waits for its turn.
+/// The context of one request to a catalog.
 pub(super) struct CallTurn {
     pub(super) plan: Arc<Plan>,
     pub(super) asker: CallerContext,
@@ -36,7 +36,7 @@ pub(super) struct CallTurn {
 }
 
 impl CallTurn {
-    /// Waits for the pause, if there is one, and until one more request may be in flight.
+    /// Waits for the pause, if there is one, and for a place among the requests in flight.
     pub(super) async fn begins(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         if let Some(pause) = self.pause {
             sleep(pause).await;

@@ -1,4 +1,4 @@
-//! The cool-down after an undo, in which no writer makes a freed version number again.
+//! The cool-down of a version number after an undo has freed it, in which no writer may use it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::batch::plan::Plan;
 use crate::batch::visibility::Pause;
 
 impl Coordinator {
-    /// Returns the cool-down after an undo, as it is configured now.
+    /// The configured lengths of a cool-down.
     pub fn pause(&self) -> Pause {
         let settings = self.settings();
         Pause {
@@ -19,15 +19,18 @@ impl Coordinator {
         }
     }
 
-    /// Locks the tables of a batch once no version number that it makes is in cool-down.
+    /// Locks the tables of a batch, when none of its version numbers is in cool-down.
     pub async fn lock(&self, plan: &Plan) -> Result<Hold, LockError> {
         let lock = |wait| self.locks.for_batch(plan.tables(), wait);
         self.lock_at_rest(lock, || self.rests(plan)).await
     }
 
-    /// Takes locks with `lock`, which gets the time to wait for them. While `rests` tells until when a number that
-    /// the write may make is in cool-down, waits for that without holding anything, and takes the locks again. Fails
-    /// with `TimedOut` if undo follows undo for longer than `batch.lock_timeout` and one cool-down.
+    /// Takes locks with `lock`, which gets the longest time to wait for them. If `rests` returns the end of a cool-down
+    /// of a number that the write may use, releases the locks, waits for it, and takes them again.
+    ///
+    /// # Errors
+    ///
+    /// The error of `lock`; or `TimedOut` if undo follows undo for longer than `batch.lock_timeout` and one cool-down.
     pub async fn lock_at_rest<F>(
         &self,
         lock: impl Fn(Duration) -> F,

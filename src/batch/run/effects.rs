@@ -1,4 +1,4 @@
-//! Carries out the effects of the protocol: requests to catalogs, writes to the log, changes of visibility.
+//! The effects of the protocol as requests to catalogs, writes to the log, and changes of visibility.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,11 +26,11 @@ use crate::error::code::Code;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 
-/// The first and the longest pause before a request to a catalog is retried.
+/// The shortest and the longest pause before a request to a catalog is retried.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 impl BatchRun {
-    /// Carries out an effect at once, or starts it.
+    /// Carries out an effect at once, or starts it and adds it to `pending`.
     pub(super) fn perform(&mut self, effect: Effect, state: &State, pending: &Pending) {
         match effect {
             Effect::Lock => pending.push(self.lock()),
@@ -70,8 +70,8 @@ impl BatchRun {
                 let (id, now) = (self.id, self.coordinator.clock);
                 let superseded = std::mem::take(&mut self.superseded);
                 pending.push(logged(async move {
-                    // Once this batch has ended, its COMMIT may be forgotten and no longer tells whose these versions
-                    // are.
+                    // Once this batch has ended, its COMMIT may be forgotten. Then it no longer shows who made these
+                    // versions.
                     for (other, entry) in superseded {
                         log.note(other, entry, Settled::Theirs).await?;
                     }
@@ -82,7 +82,8 @@ impl BatchRun {
         }
     }
 
-    /// Locks the tables at once, or waits in the waiting room, where the batch takes no place from a running one.
+    /// Takes the locks at once, or waits for them in the waiting room, where the batch does not block the place of
+    /// another.
     fn lock(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let coordinator = Arc::clone(&self.coordinator);
         let plan = Arc::clone(&self.plan);
@@ -108,7 +109,7 @@ impl BatchRun {
         let first = self.plan.shape.shares[share][0];
         let turn = self.turn(first, false);
         let visibility = self.coordinator.visibility.clone();
-        let came = self.begun;
+        let came = self.timing.begun();
         Box::pin(async move {
             let _call = turn.begins().await;
             let mut known = None;
@@ -140,8 +141,8 @@ impl BatchRun {
         })
     }
 
-    /// Writes INTENT. The tables are locked by now, so any other create that may land as a version of the batch was
-    /// sent before.
+    /// Writes INTENT. The tables are locked, so a foreign create that may land as a version of the batch was sent
+    /// before.
     fn log_intent(&mut self) -> BoxFuture<'static, EffectOutcome> {
         let visibility = &self.coordinator.visibility;
         for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
@@ -154,8 +155,8 @@ impl BatchRun {
         let (coordinator, id) = (Arc::clone(&self.coordinator), self.id);
         let (plan, intent) = (Arc::clone(&self.plan), Arc::clone(&self.intent));
         logged(async move {
-            // If this batch cannot be undone safely, an operator may keep a version of it, which no other batch may
-            // delete then.
+            // If this batch cannot be undone safely and an operator keeps its version, no other batch may delete that
+            // version.
             for entry in &plan.entries {
                 if let Some(version) = entry.version() {
                     coordinator.contest(&entry.line, version).await?;
@@ -170,7 +171,10 @@ impl BatchRun {
         let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
         let verdict = match decision {
             Decision::Commit => Verdict::Commit(self.answers()),
-            Decision::Abort => Verdict::abort(self.proofs.clone(), state.failure()),
+            Decision::Abort => {
+                let proofs = self.entries.iter().map(|entry| entry.proof.clone());
+                Verdict::abort(proofs.collect(), state.failure())
+            }
         };
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
     }
@@ -179,7 +183,7 @@ impl BatchRun {
         let timeout = self.coordinator.settings().prepare_timeout;
         Box::pin(async move {
             sleep(timeout).await;
-            let message = "the catalogs did not prepare the batch in time".into();
+            let message = "the catalogs did not create the versions of the batch within `batch.prepare_timeout`".into();
             Event::PrepareTimedOut(Refusal {
                 status: 503,
                 code: Code::ServiceUnavailable,
@@ -223,7 +227,7 @@ impl BatchRun {
                 .at(entry),
             };
             let created = match created {
-                // A catalog that has never kept a size writes manifests of its own.
+                // A catalog that has never kept a size writes manifests of its own, so a different size means nothing.
                 CreateOutcome::Strange(_, described) if !tags.keeps_sizes(asked) => {
                     CreateOutcome::Yes(described)
                 }
@@ -258,11 +262,12 @@ impl BatchRun {
         undoing: bool,
     ) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
-        let proof = self.proofs[entry].clone();
+        let known = &self.entries[entry];
+        let proof = known.proof.clone();
         let coordinator = Arc::clone(&self.coordinator);
         let (subject, fate) = (self.subject(entry), self.fate.clone());
-        let rival = self.intent.entries[entry].contested && !self.held[entry];
-        let known = self.contested[entry] || rival;
+        let has_rival = self.intent.entries[entry].contested && !known.is_held;
+        let contested_before = known.is_contested || has_rival;
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
@@ -280,13 +285,15 @@ impl BatchRun {
             };
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
-            // Another writer has requested it since the batch released it.
+            // Another writer has created this number since the batch gave it up.
             let contested = || visibility.watched(table, &subject, &fate) == LateArrival::Contested;
-            // A version that looks alike is the batch's own only if no other create can have made it.
+            // A version that looks alike counts as ours only if no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Match::Alike
                 && asked.version().is_some()
-                && (known || contested() || coordinator.tags.denies(asked, described.as_ref()))
+                && (contested_before
+                    || contested()
+                    || coordinator.tags.denies(asked, described.as_ref()))
             {
                 *likeness = Match::Incomparable;
             }
@@ -336,9 +343,10 @@ impl BatchRun {
                 BatchAnswer::Committed(self.answers())
             }
             Answer::Refused(refusal) => {
-                match self.written {
-                    true => metrics.aborted(),
-                    false => metrics.refused(),
+                if self.written {
+                    metrics.aborted()
+                } else {
+                    metrics.refused()
                 }
                 let written = self.written;
                 BatchAnswer::Refused { refusal, written }
@@ -348,16 +356,16 @@ impl BatchRun {
                 BatchAnswer::Unknown
             }
         });
-        metrics.phase(Phase::Total, self.begun.elapsed());
-        // The rest of the work is the gateway's own, and the caller's token is not for that.
+        metrics.phase(Phase::Total, self.timing.begun().elapsed());
+        // The remaining work is the gateway's own and must not use the caller's token.
         if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
             self.caller = None;
         }
     }
 
-    /// Returns the catalogs' descriptions of the entries, for the answer to the client; `null` where there is none.
+    /// The catalogs' descriptions of the entries, for the answer; `null` where there is none.
     fn answers(&self) -> Vec<Box<RawValue>> {
-        let described = self.described.iter();
+        let described = self.entries.iter().map(|entry| &entry.described);
         let said = described.map(|described| described.as_ref().map(|found| found.raw.clone()));
         said.map(|raw| raw.unwrap_or_else(|| RawValue::NULL.to_owned()))
             .collect()
@@ -371,19 +379,19 @@ impl BatchRun {
             timeout: Duration::ZERO,
         };
         CallerContext {
-            // Leaves time for a second attempt within the limit.
+            // A third of the time limit leaves time for a second attempt.
             timeout: self.coordinator.settings().prepare_timeout / 3,
             ..self.caller.clone().unwrap_or_else(own)
         }
     }
 
-    /// Prepares the next request about an entry; `again` after a pause that grows.
+    /// The next request about an entry; with `again`, after a pause that grows with each retry.
     pub(super) fn turn(&mut self, entry: usize, again: bool) -> CallTurn {
         let mut pause = None;
         if again {
             let (first, longest) = PAUSES;
-            let grown = first.saturating_mul(1 << self.pauses[entry].min(10));
-            self.pauses[entry] += 1;
+            let grown = first.saturating_mul(1 << self.entries[entry].retries.min(10));
+            self.entries[entry].retries += 1;
             pause = Some(grown.min(longest));
         }
         CallTurn {
@@ -399,7 +407,7 @@ impl BatchRun {
 }
 
 impl Event {
-    /// Adds the catalog's error, for operators.
+    /// Combines the event with the catalog's error about the entry, which operators are shown.
     fn but(self, entry: usize, refusal: Refusal) -> EffectOutcome {
         EffectOutcome {
             trouble: Some((entry, refusal)),
@@ -409,7 +417,7 @@ impl Event {
 }
 
 impl CreateOutcome {
-    /// Returns the outcome, with the entry's index in its message if it is a refusal.
+    /// Adds the index of the entry to a refusal.
     pub(super) fn at(self, entry: usize) -> Self {
         match self {
             Self::Unsent(refusal) => Self::Unsent(refusal.at(entry)),
@@ -423,15 +431,15 @@ impl CreateOutcome {
 }
 
 impl Refusal {
-    /// Returns the refusal, with the entry's index in its message.
+    /// Adds the index of the entry to the message.
     pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
         self.message = format!("entries[{entry}]: {}", self.message);
         self
     }
 }
 
-/// Runs a write to the log. Never completes if the log cannot write any more: the process is about to end, and
-/// nothing may be answered before it does.
+/// Writes to the log. When the log cannot be written any more, the process is about to end, and nothing may be reported
+/// before it does. The future then never completes.
 fn logged(
     write: impl Future<Output = Result<Event, LogError>> + Send + 'static,
 ) -> BoxFuture<'static, EffectOutcome> {
@@ -443,21 +451,21 @@ fn logged(
     })
 }
 
-/// Returns the refusal for a create that was not sent. No client gets it, because the batch has failed already.
+/// The refusal of a create that was not sent. No client sees it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
     Refusal {
         status: 503,
         code: Code::ServiceUnavailable,
-        message: "the batch was given up before this was sent".into(),
+        message: "the batch was aborted before this was sent".into(),
     }
 }
 
 fn unlocked(error: LockError) -> Refusal {
     let message = match error {
         LockError::TimedOut => {
-            "another batch or a long operation is on one of the tables; try again"
+            "one of the tables is locked by an unfinished batch or a long operation; retry later"
         }
-        LockError::Crowded => "too many batches wait for locked tables; try again",
+        LockError::Crowded => "too many batches wait for locked tables; retry later",
     };
     Refusal {
         status: 503,

@@ -19,7 +19,7 @@ use crate::request::origin::Origin;
 /// A log that takes no time and is never read.
 #[derive(Default)]
 pub(super) struct Nothing {
-    /// The write at which it fails: at an intent or a decision it panics, a note never completes.
+    /// The write at which it fails; none if empty.
     pub(super) breaks_over: &'static str,
 }
 
@@ -66,10 +66,10 @@ impl Log for Nothing {
     }
 }
 
-/// A catalog whose tables have version 1, and that makes whatever is requested.
+/// A catalog whose tables have version 1, and that makes every version of a request.
 #[derive(Default)]
 pub(super) struct Willing {
-    /// True if the catalog never answers.
+    /// True if it never answers.
     pub(super) hangs: bool,
 }
 
@@ -84,9 +84,10 @@ impl Catalog for Willing {
             let body = body.collect_up_to(1 << 20).await.unwrap();
             let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
             let version = |version: &Value| json!({"version": version, "manifest_size": 6});
-            let answer = match head.uri.path().ends_with("list") {
-                true => json!({"versions": [version(&json!(1))]}),
-                false => json!({"version": version(&asked["version"])}),
+            let answer = if head.uri.path().ends_with("list") {
+                json!({"versions": [version(&json!(1))]})
+            } else {
+                json!({"version": version(&asked["version"])})
             };
             let mut response = Response::new(Body::full(answer.to_string()));
             *response.status_mut() = StatusCode::OK;
@@ -105,7 +106,7 @@ pub(super) fn caller(key: Option<&str>) -> Caller {
     }
 }
 
-/// Returns a batch that creates version 2 of each table.
+/// A batch that creates version 2 of each table.
 pub(super) fn call(tables: [&str; 2], key: Option<&str>) -> BatchCall {
     let entry = |table: &str| json!({"id": [table], "version": 2, "manifest_path": "m", "manifest_size": 6});
     let body = json!({"entries": tables.map(entry)}).to_string();

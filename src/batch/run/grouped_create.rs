@@ -1,4 +1,5 @@
-//! Creates what one catalog makes atomically with one request, and gives every entry its own result.
+//! Grouped creates: entries that one catalog makes all or nothing are sent in one request, and each entry gets its own
+//! result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::batch::participant::{self, CallerContext, CreateOutcome};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 
-/// The requests that were sent for groups. An entry that is retried joins the next request, or sends it.
+/// The requests that were sent for groups. The retry of an entry joins the next request of its group, or sends it.
 pub(super) struct GroupedCreates {
     sent: HashMap<(usize, u32), Shared<BoxFuture<'static, Arc<Outcome>>>>,
     attempts: Vec<u32>,
@@ -21,9 +22,9 @@ pub(super) struct GroupedCreates {
 }
 
 struct Outcome {
-    /// The result of each entry of the group.
+    /// The results by entry of the group.
     created: HashMap<usize, CreateOutcome>,
-    /// True if the catalog has a batch-create; `None` if nothing was sent.
+    /// True if the catalog has a batch-create; `None` if no request was sent.
     supported: Option<bool>,
 }
 
@@ -36,20 +37,21 @@ impl GroupedCreates {
         }
     }
 
-    /// Marks a group whose catalog has no batch-create: from now on each of its entries is created by itself, because
-    /// the others may have been answered.
+    /// Records that the group's catalog has no batch-create. From now on each entry is sent by itself, because the
+    /// others may have been answered.
     pub(super) fn fall_apart(&mut self, group: usize) {
         self.apart.insert(group);
     }
 
-    /// Returns true if the entries of the group are created with one request.
+    /// True if the entries of the group are sent in one request.
     pub(super) fn is_one(&self, group: usize) -> bool {
         !self.apart.contains(&group)
     }
 
-    /// Creates an entry that belongs to a group. Also returns whether the catalog has a batch-create; `None` if
-    /// nothing was sent. Whether the request may still be sent, once the batch may have been `given_up`, is decided
-    /// once for the whole group: the request of one entry is that of all, also of those whose turn comes later.
+    /// Creates an entry of a group. Also returns whether the catalog has a batch-create; `None` if no request was sent.
+    ///
+    /// `given_up` is checked once for the whole group: the request that one entry sends is also that of the entries
+    /// whose turn comes after the batch was given up.
     pub(super) fn create(
         &mut self,
         plan: &Arc<Plan>,
@@ -64,9 +66,10 @@ impl GroupedCreates {
             let plan = Arc::clone(plan);
             let outcome = async move {
                 let sends = !given_up.load(Ordering::Relaxed);
-                Arc::new(match sends {
-                    true => all(&plan, group, &asker).await,
-                    false => none(&plan, group),
+                Arc::new(if sends {
+                    all(&plan, group, &asker).await
+                } else {
+                    none(&plan, group)
                 })
             };
             outcome.boxed().shared()
@@ -80,14 +83,14 @@ impl GroupedCreates {
     }
 }
 
-/// Returns the entries of a group.
+/// The entries of a group.
 fn members(plan: &Plan, group: usize) -> Vec<usize> {
     let groups = plan.shape.groups.iter().enumerate();
     let members = groups.filter(|(_, of)| **of == Some(group));
     members.map(|(entry, _)| entry).collect()
 }
 
-/// Returns the outcome of a group for which nothing was sent.
+/// The results of a group whose request was not sent.
 fn none(plan: &Plan, group: usize) -> Outcome {
     let members = members(plan, group).into_iter();
     Outcome {
@@ -110,7 +113,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
                 .map(|(entry, created)| (entry, created.at(entry)))
                 .collect()
         }
-        // Some catalogs act and refuse, so an entry that was not sent by itself may exist all the same.
+        // Some catalogs act and then refuse, so a version may exist although its own create was not sent.
         None => {
             let created = singly(plan, &members, asker).await.into_iter();
             created
@@ -124,8 +127,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
     Outcome { created, supported }
 }
 
-/// Creates one entry after the other at a catalog that turned out to have no batch-create, each share up to its first
-/// failure.
+/// Sends the creates one after the other to a catalog without batch-create, in each share up to the first failure.
 async fn singly(
     plan: &Plan,
     members: &[usize],
@@ -154,7 +156,7 @@ async fn singly(
     lines.into_iter().flatten().collect()
 }
 
-/// Returns the refusal for the entries after a failure, which are never sent; `None` if there was no failure.
+/// The refusal for the later entries of the share, which are not sent; `None` if the create succeeded.
 fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
     match outcome {
         CreateOutcome::Yes(_) => None,

@@ -1,6 +1,7 @@
-//! Inspects one batch for operators: the state of each entry, what was expected and found, the last errors.
+//! An operator's view of one batch: the state of each entry, the expected and the found version, and the last error of
+//! its catalog.
 //!
-//! An inspection is put together on request, so that a batch that is not inspected pays nothing for it.
+//! The view is built on request, so that other batches pay nothing for it.
 
 use serde::Serialize;
 
@@ -9,39 +10,39 @@ use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
 use crate::batch::plan::Entry;
 use crate::batch::step::{Decision, Event, Refusal, State, step};
 
-/// The most characters of a catalog's error that are kept.
+/// The largest number of characters of a catalog's error that are kept.
 const MAX_WORDS: usize = 300;
 
-/// The inspection of one batch.
+/// The details of one batch.
 #[derive(Clone, Debug, Default)]
 pub struct BatchInspection {
-    /// The inspection of each entry; empty if the batch did not answer in time.
+    /// The entries in request order; empty if the batch did not answer in time.
     pub entries: Vec<EntryInspection>,
-    /// The decisions of operators about the batch.
+    /// The decisions of operators about it so far.
     pub resolved: Vec<Resolution>,
-    /// The decisions that the batch would accept now.
+    /// The decisions that the batch would take now.
     pub takes: Vec<Decision>,
 }
 
-/// The inspection of one entry.
+/// The details of one entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryInspection {
-    /// The state of the entry, in a few words.
+    /// The state of the entry, in a word or two.
     pub state: &'static str,
-    /// True if the catalog answered that it created the entry.
+    /// True if the catalog answered that it created the version or name.
     pub created: bool,
-    /// The proof from the answer to the create or, without one, what the client staged.
+    /// The answer to the create; before there is one, what the client staged.
     pub expected: Proof,
-    /// The object that the catalog last described; `None` if there is none.
+    /// The version or name that the catalog last reported; `None` if it has reported none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Proof>,
-    /// The last error of the catalog, until the entry is done; `None` if there is none.
+    /// The last error of the catalog, if a request about the entry has not succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl BatchInspection {
-    /// Returns the inspection of a batch whose backend is not configured, so that nothing can be found out.
+    /// The details of a batch with a backend that is not configured, about which nothing can be found out.
     pub(super) fn stranded(intent: &Intent) -> Self {
         let entries = intent.entries.iter().map(|entry| EntryInspection {
             state: "stranded",
@@ -63,12 +64,16 @@ impl BatchRun {
         let entries = self.intent.entries.iter().enumerate();
         let entries = entries.map(|(entry, intent)| EntryInspection {
             state: state.stands(entry),
-            created: self.proofs[entry].is_some(),
-            expected: self.proofs[entry].clone().unwrap_or_else(|| staged(intent)),
-            found: self.described[entry]
+            created: self.entries[entry].proof.is_some(),
+            expected: self.entries[entry]
+                .proof
+                .clone()
+                .unwrap_or_else(|| staged(intent)),
+            found: self.entries[entry]
+                .described
                 .as_ref()
                 .map(|described| described.proof.clone()),
-            error: self.trouble[entry].clone(),
+            error: self.entries[entry].error.clone(),
         });
         BatchInspection {
             entries: entries.collect(),
@@ -80,7 +85,7 @@ impl BatchRun {
         }
     }
 
-    /// Records that a catalog did not do what was requested, or did not say so.
+    /// Records a catalog's error about an entry. It is logged and shown to operators.
     pub(super) fn record_error(&mut self, entry: usize, refusal: Refusal) {
         let Entry { backend, line, .. } = &self.plan.entries[entry];
         let mut words = refusal.message;
@@ -91,28 +96,28 @@ impl BatchRun {
         if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
             words.truncate(end);
         }
-        // The request is retried again and again, but the error is reported once.
-        if self.trouble[entry].as_ref() != Some(&words) {
+        // The request is retried many times; log the same error only once.
+        if self.entries[entry].error.as_ref() != Some(&words) {
             tracing::warn!(
                 batch = %self.id, %backend, table = %line.table.table, cause = words,
-                "a catalog does not do what a batch needs; it is asked again"
+                "batch step failed at the catalog; retrying"
             );
             self.coordinator.open.trouble(self.id, Some(words.clone()));
-            self.trouble[entry] = Some(words);
+            self.entries[entry].error = Some(words);
         }
     }
 
-    /// Clears the error of an entry that has been done since.
+    /// Removes the error of an entry after its request has succeeded.
     pub(super) fn untroubled(&mut self, entry: usize) {
-        if self.trouble[entry].take().is_some() {
-            let left = self.trouble.iter().flatten().next().cloned();
+        if self.entries[entry].error.take().is_some() {
+            let left = self.entries.iter().find_map(|entry| entry.error.clone());
             self.coordinator.open.trouble(self.id, left);
         }
     }
 }
 
-/// Returns true if something in the batch waits for this decision: the decision would have an effect. A batch whose
-/// versions are being deleted does not accept COMMIT.
+/// True if something in the batch waits for this decision, so that the decision would have an effect. A version that is
+/// being deleted cannot be kept.
 pub(super) fn takes(state: &State, decision: Decision) -> bool {
     if decision == Decision::Commit && state.is_deleting() {
         return false;

@@ -12,9 +12,9 @@ use crate::batch::log::{Action, BatchId, Intent};
 use crate::batch::step::{Decision, Hazard};
 use crate::metrics::{BatchCounts, BatchState};
 
-/// The number of version ranges that are shown to operators.
+/// The largest number of version ranges that are listed for an operator.
 const NAMED: usize = 4;
-/// The reason why a version with later versions on it is not deleted.
+/// The reason shown when a version is not deleted because a later version was built on it.
 pub const BUILT_ON: &str = "a later version was built on it";
 
 /// Every batch with a durable INTENT and no durable end.
@@ -26,61 +26,61 @@ struct Open {
     caller: mpsc::Sender<Call>,
 }
 
-/// An unfinished batch.
+/// One unfinished batch.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenBatch {
-    /// The id of the batch, which is the `transaction_id` of its answer.
+    /// The id of the batch, the `transaction_id` of its answer.
     pub id: String,
     /// The state of the batch.
     pub state: BatchState,
-    /// The time at which the batch began, in milliseconds since the epoch.
+    /// The time at which it began, in milliseconds since the epoch.
     pub since_millis: u64,
-    /// The time until which requests that the batch sent may still arrive, in milliseconds since the epoch; `None`
-    /// while other work is left.
+    /// The time until which a request that it sent may still arrive, in milliseconds since the epoch; `None` until only
+    /// that is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched_until_millis: Option<u64>,
-    /// The last error of a catalog of the batch, until that is resolved; `None` if there is none.
+    /// The last error of a catalog, if a request to it has not succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The changes of the batch.
     pub entries: Vec<OpenEntry>,
 }
 
-/// A change of an unfinished batch.
+/// One change of a batch.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenEntry {
-    /// The name of the backend.
+    /// The backend's name.
     pub backend: Arc<str>,
     /// The catalog's own identifier, its names joined by `$`.
     pub table: String,
     /// The branch; `None` for the main one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The kind of the change: `create_version`, `declare`, `register`, `deregister` or `delete_versions`.
+    /// `create_version`, `declare`, `register`, `deregister` or `delete_versions`.
     pub action: &'static str,
-    /// The version that is created; `None` for another change.
+    /// The version that is created; `None` for other actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The change in words for operators, such as `create version 7`.
+    /// The change in words, such as `create version 7`.
     pub change: String,
-    /// The reason why the change could not be undone; `None` if no operator is needed.
+    /// The reason why it could not be deleted; `None` unless it waits for an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hazard: Option<&'static str>,
 }
 
 impl OpenBatch {
-    /// Returns how long ago the batch began.
+    /// The time since it began.
     pub fn age(&self) -> Duration {
         Duration::from_millis(now_millis().saturating_sub(self.since_millis))
     }
 
-    /// Returns how long requests that the batch sent may still arrive; zero while other work is left.
+    /// The time for which a request that it sent may still arrive; zero before only that is left.
     pub fn watched_for(&self) -> Duration {
         let until = self.watched_until_millis.unwrap_or_default();
         Duration::from_millis(until.saturating_sub(now_millis()))
     }
 
-    /// Returns the number of changes that wait for an operator.
+    /// The number of its changes that wait for an operator.
     pub fn hazards(&self) -> usize {
         let hazards = self.entries.iter().filter(|entry| entry.hazard.is_some());
         hazards.count()
@@ -88,19 +88,19 @@ impl OpenBatch {
 }
 
 impl OpenBatches {
-    /// Returns all unfinished batches, the oldest first.
+    /// All unfinished batches, the oldest first.
     pub fn list(&self) -> Vec<OpenBatch> {
         let mut open: Vec<OpenBatch> = self.0.iter().map(|open| open.shown.clone()).collect();
         open.sort_by(|one, other| one.id.cmp(&other.id));
         open
     }
 
-    /// Returns the number of unfinished batches.
+    /// The number of unfinished batches.
     pub(in crate::batch) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns true if a batch is being made, undone or finished, and none of its catalogs has reported an error.
+    /// True if at least one batch is being prepared, undone or finished, and no catalog has reported an error for it.
     pub(in crate::batch) fn is_at_work(&self) -> bool {
         self.0.iter().any(|open| {
             let works = [
@@ -112,12 +112,12 @@ impl OpenBatches {
         })
     }
 
-    /// Returns true if this batch is unfinished.
+    /// True if the batch is unfinished.
     pub(in crate::batch) fn has(&self, id: BatchId) -> bool {
         self.0.contains_key(&id)
     }
 
-    /// Returns the number of batches in each state, with their ages and hazards.
+    /// The numbers of batches by state, with their ages and hazards.
     pub fn counts(&self) -> BatchCounts {
         let mut census = BatchCounts::default();
         for open in &self.0 {
@@ -127,12 +127,12 @@ impl OpenBatches {
         census
     }
 
-    /// Returns the channel to the task of an unfinished batch; `None` if no unfinished batch has this id.
+    /// The channel to the batch's task; `None` if the batch is not open.
     pub(super) fn caller(&self, id: BatchId) -> Option<mpsc::Sender<Call>> {
         self.0.get(&id).map(|open| open.caller.clone())
     }
 
-    /// Returns an unfinished batch; `None` if no unfinished batch has this id.
+    /// The batch with this id; `None` if it is not open.
     pub fn get(&self, id: BatchId) -> Option<OpenBatch> {
         self.0.get(&id).map(|open| open.shown.clone())
     }
@@ -153,7 +153,7 @@ impl OpenBatches {
         let shown = OpenBatch {
             id: id.to_string(),
             state: BatchState::Undecided,
-            // The id's time is in the future if the clock was set back.
+            // The time in the id is in the future if the clock was set back.
             since_millis: began(id).min(now_millis()),
             watched_until_millis: None,
             error: None,
@@ -170,12 +170,12 @@ impl OpenBatches {
         self.change(id, |batch| batch.state = state);
     }
 
-    /// Marks a batch as stranded: one of its backends is not configured any more.
+    /// Records that one of the batch's backends is not configured any more.
     pub(super) fn stranded(&self, id: BatchId) {
         self.change(id, |batch| batch.state = BatchState::Stranded);
     }
 
-    /// Marks a batch as watching: it only waits for requests that were sent and may still arrive.
+    /// Records that the batch only watches for requests that were sent and may still arrive.
     pub(super) fn watching(&self, id: BatchId) {
         self.change(id, |batch| {
             if batch.state != BatchState::Watching {
@@ -186,12 +186,14 @@ impl OpenBatches {
         });
     }
 
-    /// Records that an entry waits for an operator, or (`None`) that it does not any more.
+    /// Records that an entry waits for an operator, or with `None` that it does not any more.
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
             batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
                 Hazard::BuiltOn => BUILT_ON,
-                Hazard::Unproven => "it may be another writer's: what was found does not prove that the batch made it",
+                Hazard::Unproven => {
+                    "it may belong to another writer: nothing proves that the batch created it"
+                }
             });
             batch.state = match batch.hazards() {
                 0 => BatchState::Undoing,
@@ -200,7 +202,7 @@ impl OpenBatches {
         });
     }
 
-    /// Records the last error of a catalog of the batch; `None` clears it.
+    /// Records the last error of a catalog; `None` removes it.
     pub(super) fn trouble(&self, id: BatchId, words: Option<String>) {
         self.change(id, |batch| batch.error = words);
     }
@@ -217,7 +219,7 @@ impl OpenBatches {
     }
 }
 
-/// Returns the time at which a batch began, in milliseconds since the epoch, which its id contains.
+/// The time at which a batch began, in milliseconds since the epoch, taken from its id.
 pub(super) fn began(id: BatchId) -> u64 {
     id.get_timestamp().map_or(0, |time| {
         let (seconds, nanos) = time.to_unix();
@@ -234,9 +236,10 @@ fn change(action: &Action) -> String {
         Action::DeleteVersions { ranges } => {
             let said = ranges.iter().take(NAMED).map(|range| {
                 let last = range.end.saturating_sub(1);
-                match last == range.start {
-                    true => last.to_string(),
-                    false => format!("{} to {last}", range.start),
+                if last == range.start {
+                    last.to_string()
+                } else {
+                    format!("{} to {last}", range.start)
                 }
             });
             let said: Vec<String> = said.collect();

@@ -1,7 +1,7 @@
-//! Guards a batch whose task panics: a bug in the gateway, from which only the next start recovers, out of the log.
+//! Handling of a batch whose task panics, a bug in the gateway: the batch continues from the log after the next start.
 //!
-//! The batch releases nothing until then: its tables stay locked, and what it made stays hidden. Requests that wait
-//! for it are answered that its end is not known.
+//! The batch keeps everything until then: its tables stay locked, and the versions that it made stay hidden. Clients
+//! that wait for it get the answer that its end is not known.
 
 use super::{BatchRun, resolve::ABANDONED};
 use crate::batch::api::outcomes::BatchAnswer;
@@ -14,11 +14,11 @@ impl Drop for BatchRun {
         }
         tracing::error!(
             batch = %self.id,
-            "the gateway failed at a batch (see the panic before this): its tables stay locked and what it made hidden until the gateway is started again, which takes it over from the log"
+            "a batch stopped because of a fault of the gateway (see the panic before this line); its tables stay locked and its changes hidden. Restart the gateway: it recovers the batch from its log"
         );
         let locks = &self.coordinator.locks;
         std::mem::forget(std::mem::replace(&mut self.hold, Hold::none(locks)));
-        // Opens also a batch that the log may not know yet: operators will look for what locks its tables.
+        // Open also a batch that the log may not know yet, because an operator will look for the holder of the locks.
         if !self.written {
             self.open();
         }

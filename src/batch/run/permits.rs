@@ -1,9 +1,8 @@
-//! Limits how many batches there are, so that what they hold in memory is bounded, and a table or a catalog that
-//! makes no progress takes room from its own batches only.
+//! Limits on the number of batches and of their entries. They bound the memory. A table or a catalog that makes no
+//! progress takes places only from its own batches.
 //!
-//! A batch has a place among the running ones until its decision. If it has to wait for a locked table, it takes a
-//! place in a smaller waiting room instead, and keeps that. Until it is finished, a batch is also counted for each
-//! catalog that it involves.
+//! An undecided batch has a place among the running batches. If it must wait for a locked table, it moves for good into
+//! a smaller waiting room. Batches that are decided and not finished are counted for each catalog that they involve.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,47 +12,48 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::batch::{TableKey, busy};
 use crate::error::Error;
 
-/// The most batches that run at a time; a further one gets 503.
+/// The largest number of running batches; a further one gets 503.
 const RUNNING: usize = 4096;
-/// The most entries of running batches; a further batch gets 503.
+/// The largest number of entries of running batches; a batch beyond it gets 503.
 const ENTRIES: usize = 100_000;
-/// The divisor of both limits for the waiting room, which has a quarter of them.
+/// The waiting room has a quarter of both limits.
 const ROOM: usize = 4;
-/// The most unfinished batches of one catalog: about 15 minutes of 18 aborts per second, each with a create that may
-/// still land, and four times as many as can wait for a decision.
+/// The largest number of unfinished batches of one catalog. It covers some 15 minutes of 18 aborts in a second, each
+/// with a create that may still land, and is four times the number of batches that can wait for a decision.
 const OPEN: usize = 16_384;
-/// The most entries of such batches, each about 500 bytes: 200 MB for a catalog that accepts no removals any more.
+/// The largest number of entries of such batches, each some 500 bytes: 200 MB for a catalog that no longer does its
+/// removals.
 const OPEN_ENTRIES: usize = 400_000;
 
-/// The permits of all batches.
+/// The places of all batches.
 pub(in crate::batch) struct Permits {
     running: Places,
     waiting: Places,
     open: Mutex<HashMap<Arc<str>, Load>>,
 }
 
-/// The permit of one batch; dropping it frees what the batch took up.
+/// The place of one batch.
 pub(in crate::batch) struct Permit {
     permits: Arc<Permits>,
     entries: u32,
     place: Option<Place>,
-    /// The catalogs that the batch involves, each once, and the number of its entries at each.
+    /// The catalogs that the batch involves, each once, with the number of its entries.
     open: Vec<(Arc<str>, usize)>,
 }
 
-/// The reason why there is no permit.
+/// The reason why a batch is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::batch) enum NoRoom {
-    /// Too many batches, or entries of them, are running.
+    /// Too many batches are running.
     Running,
-    /// Too many batches of this catalog, or entries of them, are not finished.
+    /// Too many batches of this catalog are unfinished.
     Open(Arc<str>),
 }
 
 struct Places {
     batches: Arc<Semaphore>,
     entries: Arc<Semaphore>,
-    /// The number of places for entries; a batch with more entries takes all of them.
+    /// The size of the semaphore. A batch with more entries takes all of it.
     most: u32,
 }
 
@@ -62,7 +62,7 @@ struct Place {
     _entries: OwnedSemaphorePermit,
 }
 
-/// The unfinished batches and entries at one catalog.
+/// The unfinished batches of one catalog and their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     batches: usize,
@@ -80,7 +80,7 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Returns a permit for one more batch; `tables` has the table of each of its entries.
+    /// Admits one more batch. `tables` has the table of each of its entries.
     pub(in crate::batch) fn admit(self: &Arc<Self>, tables: &[TableKey]) -> Result<Permit, NoRoom> {
         let entries = u32::try_from(tables.len()).unwrap_or(u32::MAX);
         let place = self.running.take(entries).ok_or(NoRoom::Running)?;
@@ -94,7 +94,7 @@ impl Permits {
         })
     }
 
-    /// Counts a batch from the log, which continues whether there is room or not.
+    /// Counts a batch that was recovered from the log. It continues even if there is no place for it.
     pub(in crate::batch) fn recovered<'a>(
         self: &Arc<Self>,
         backends: impl Iterator<Item = &'a Arc<str>>,
@@ -110,14 +110,13 @@ impl Permits {
         }
     }
 
-    /// Counts a batch at all of its catalogs. If `is_bounded` and one of them has no room, counts it at none and
-    /// returns the first such catalog.
+    /// Counts the batch at all of its catalogs. If one of them has no place, counts it at none and returns that one.
     fn count(&self, open: &[(Arc<str>, usize)], is_bounded: bool) -> Result<(), NoRoom> {
         let mut loads = self.loads();
         if is_bounded {
             for (backend, entries) in open {
                 let load = loads.get(backend).copied().unwrap_or_default();
-                // A single batch may have any number of entries.
+                // A catalog's only batch may have any number of entries.
                 let is_full = load.batches >= OPEN || load.entries + entries > OPEN_ENTRIES;
                 if is_full && load.batches > 0 {
                     return Err(NoRoom::Open(Arc::clone(backend)));
@@ -139,8 +138,7 @@ impl Permits {
 
 impl Permit {
     /// Moves the batch into the waiting room, so that others may run; returns false if that is full. The batch stays
-    /// there when it continues: it holds locks, and must not wait for a second place while others wait for these
-    /// locks.
+    /// there when it continues: it holds locks, and must not wait for a second place while others wait for its locks.
     pub(in crate::batch) fn wait(&mut self) -> bool {
         if let Some(place) = &mut self.place {
             let Some(waiting) = self.permits.waiting.take(self.entries) else {
@@ -151,7 +149,7 @@ impl Permit {
         true
     }
 
-    /// Gives the batch's place back: the batch is decided, and counts only for its catalogs from now on.
+    /// Gives the place back. The batch is decided, and the work that is left counts for its catalogs.
     pub(in crate::batch) fn decided(&mut self) {
         self.place = None;
     }
@@ -173,12 +171,12 @@ impl Drop for Permit {
 }
 
 impl NoRoom {
-    /// Returns the answer to the request: 503 with `Retry-After`.
+    /// The answer to the request: 503 with `Retry-After`.
     pub(in crate::batch) fn into_error(self) -> Error {
         match self {
-            Self::Running => busy("too many batches are running"),
+            Self::Running => busy("too many batches are running; retry later"),
             Self::Open(backend) => busy(&format!(
-                "too many batches of backend `{backend}` are decided and not finished; retry later, and see `nsgate batches list`"
+                "too many decided batches of backend `{backend}` are unfinished; retry later. To see them: `nsgate batches list`"
             )),
         }
     }
@@ -204,11 +202,11 @@ impl Places {
     }
 }
 
-/// Returns the number of entries for each catalog.
+/// The number of entries at each catalog.
 fn by_catalog<'a>(backends: impl Iterator<Item = &'a Arc<str>>) -> Vec<(Arc<str>, usize)> {
     let mut counts: Vec<(Arc<str>, usize)> = Vec::new();
     for backend in backends {
-        // A linear search is enough, because a batch involves few catalogs.
+        // A batch involves few catalogs, so a linear search is enough.
         match counts.iter_mut().find(|(known, _)| known == backend) {
             Some((_, entries)) => *entries += 1,
             None => counts.push((Arc::clone(backend), 1)),

@@ -1,4 +1,4 @@
-//! Takes over the unfinished batches of the log before the gateway serves, and finishes them while it does.
+//! Recovery: takes over the unfinished batches of the log before anything is served, and finishes them while serving.
 
 mod stranded;
 
@@ -17,10 +17,14 @@ use crate::batch::visibility::TableBranch;
 use crate::error::code::Code;
 use stranded::StrandedBatch;
 
-/// Reads the log; locks the tables and hides the versions of every unfinished batch; continues each in a task of its
-/// own.
+/// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
+/// its own.
 ///
-/// Returns the number of unfinished batches. A batch whose backend is not configured any more waits for it.
+/// Returns their number. A batch whose backend is not configured any more waits for it.
+///
+/// # Errors
+///
+/// The log cannot be read or written.
 pub async fn recover(
     coordinator: &Arc<Coordinator>,
     outcomes: &Arc<Outcomes>,
@@ -37,10 +41,10 @@ pub async fn recover(
         coordinator.ids.begin_after(last);
     }
     if !coordinator.log.is_new() {
-        // It is not known what an earlier process let through without an answer.
+        // Creates that an earlier life let through without an answer are not known.
         coordinator.visibility.expect_strays(STRAYS);
     }
-    // The unfinished batches are remembered before all others.
+    // The outcomes of unfinished batches take precedence over all others.
     let room = REMEMBERED.saturating_sub(past.kept.len());
     let old = past.over.len().saturating_sub(room);
     for record in past.over.into_iter().skip(old) {
@@ -50,7 +54,7 @@ pub async fn recover(
     for mut record in past.kept {
         let outcome = outcomes.recall(&record);
         for entry in let_go(&mut record, &past.made) {
-            // Durable before the later batch may be forgotten.
+            // This must be durable before the later batch may be forgotten.
             let log = &coordinator.log;
             log.note(record.id, entry, Settled::Theirs).await?;
         }
@@ -63,20 +67,20 @@ pub async fn recover(
     Ok(unfinished)
 }
 
-/// The part of a log that is kept while it is read: a log may be far longer than what is still of use.
+/// The records that are kept while a log is read. The log may be far longer than its useful part.
 #[derive(Default)]
 struct UnfinishedBatches {
     /// The latest finished batches, as many as are remembered.
     over: VecDeque<Record>,
     /// The unfinished batches.
     kept: Vec<Record>,
-    /// The last committed batch that made each version which an unfinished batch had freed; `None` if there is none.
+    /// The last committed batch that made each version that an unfinished batch had freed; `None` if there is none.
     made: HashMap<(TableBranch, u64), Option<BatchId>>,
 }
 
 impl UnfinishedBatches {
-    /// Adds the next record. Records come in the order of their batches, so the batch that made a freed version again
-    /// comes after the one that freed it.
+    /// Adds a record. Records come in the order of their batches, so a batch that made a version which an earlier one
+    /// had freed comes after it.
     fn add(&mut self, record: Record) {
         if matches!(record.verdict, Some(Verdict::Commit(_))) && !self.made.is_empty() {
             for entry in &record.intent.entries {
@@ -100,7 +104,7 @@ impl UnfinishedBatches {
     }
 }
 
-/// Returns the entries whose versions are free again according to the log, with those versions.
+/// The entries whose versions are free again, as far as the log says, with those versions.
 fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
     let entries = record.intent.entries.iter().zip(&record.settled);
     entries.enumerate().filter_map(|(index, (entry, settled))| {
@@ -110,8 +114,8 @@ fn freed(record: &Record) -> impl Iterator<Item = (usize, (TableBranch, u64))> {
     })
 }
 
-/// Settles the versions that a later batch has made as `Theirs`: they are not in cool-down, and what is found there
-/// is not a late create. Returns the entries for which the log did not say so.
+/// Marks the freed versions that a later batch has used as not ours: they are not in cool-down, and a version that is
+/// found there is no late create. Returns the marked entries.
 fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId>>) -> Vec<usize> {
     let by_later = |freed: &(TableBranch, u64)| {
         let by = made.get(freed).copied().flatten();
@@ -125,18 +129,18 @@ fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId
     let_go
 }
 
-/// Returns the decision about an undecided batch that an operator ended as it was.
+/// The decision for an undecided batch that an operator ended as it was.
 fn let_be_verdict() -> Verdict {
     let conflict = Code::ConcurrentModification;
     let refusal = Refusal {
         status: conflict.status().as_u16(),
         code: conflict,
-        message: "an operator let the batch be".into(),
+        message: "an operator ended the batch as it was".into(),
     };
     Verdict::abort(Vec::new(), Some(&refusal))
 }
 
-/// Ends a batch as it is, by an operator's decision.
+/// Ends a batch as it is, because an operator decided so.
 async fn let_be(coordinator: &Coordinator, record: &Record) -> Result<(), LogError> {
     let (id, log) = (record.id, &coordinator.log);
     if record.verdict.is_none() {
@@ -166,8 +170,8 @@ async fn take_over(
     };
     let (state, effects) = State::recovered(plan.shape.clone(), decision, &record.settled);
     let tables: Vec<_> = plan.tables().collect();
-    // Two batches with work left never share a table, and a batch without work left at a table unlocks it at once. If
-    // a log contradicts this, as many of the tables as possible are locked.
+    // Two batches with work left never share a table, and one without work left unlocks it at once. If a log breaks
+    // this rule, take over as much as possible.
     let hold = match held {
         Some(held) => held,
         None => {
@@ -176,14 +180,14 @@ async fn take_over(
                 match coordinator.locks.exclusive([table], Duration::ZERO).await {
                     Ok(one) => hold.join(one),
                     Err(_) => {
-                        tracing::error!(batch = %record.id, "one of its tables is locked by another unfinished batch")
+                        tracing::error!(batch = %record.id, "recovered batch could not lock one of its tables: another unfinished batch has it. Run `nsgate batches list`")
                     }
                 }
             }
             hold
         }
     };
-    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "an unfinished batch is being finished");
+    tracing::info!(batch = %record.id, decision = decision.map(Decision::name), "recovering an unfinished batch");
     let mut run = BatchRun::recovered(
         Arc::clone(coordinator),
         plan,

@@ -1,4 +1,4 @@
-//! Lets operators inspect a batch, and decide what it cannot decide itself.
+//! Operators inspect a batch, and decide what it cannot decide itself.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use crate::batch::log::{BatchId, Intent, Resolution};
 use crate::batch::run::inspect::takes;
 use crate::batch::step::{Decision, Event, State};
 
-/// The time to wait for a batch that is busy with its log.
+/// The longest wait for the answer of a batch that is busy with its log.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The message to operators about a batch whose task has panicked.
-pub(super) const ABANDONED: &str = "the gateway failed at this batch, its log says how, and goes on with it when it is started again";
+/// The text for operators about a batch whose task has panicked.
+pub(super) const ABANDONED: &str = "the gateway stopped this batch because of a fault (see the panic in its log); restart the gateway to recover the batch";
 
 /// The operator who decided, and the reason.
 #[derive(Clone, Debug)]
 pub struct Resolver {
-    /// The operator, in the operator's own words.
+    /// The operator's name, in their own words.
     pub who: String,
     /// The reason for the decision.
     pub why: String,
 }
 
-/// The reason why a decision was not accepted.
+/// The reason why a decision was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// No unfinished batch has this id.
-    #[error("no open batch is called {0}: it has ended, or never was")]
+    /// No open batch has this id.
+    #[error("no unfinished batch has the id {0}: it is finished, or never existed")]
     Unknown(String),
-    /// The batch does not accept this decision now; the message says why.
+    /// The batch has nothing that waits for this decision.
     #[error("{0}")]
     Refused(String),
 }
 
 /// A request of an operator to a running batch.
 pub enum Call {
-    /// A decision about the batch.
+    /// Take a decision.
     Resolve(Request),
-    /// An inspection of the batch, with the channel for its result.
+    /// Report the current state.
     Look(oneshot::Sender<BatchInspection>),
 }
 
-/// A decision, with the channel for its result.
+/// A decision, and the channel for its result.
 pub struct Request {
     decision: Decision,
     by: Resolver,
@@ -51,13 +51,18 @@ pub struct Request {
 }
 
 impl Coordinator {
-    /// Inspects an unfinished batch; `None` if no unfinished batch has this id.
+    /// The current state of an open batch; `None` if it is not open. The entries are empty if the batch did not answer
+    /// in time.
     pub async fn look(&self, id: BatchId) -> Option<BatchInspection> {
         let batch = self.open.caller(id)?;
         Some(ask(&batch).await.unwrap_or_default())
     }
 
-    /// Passes an operator's decision to a batch.
+    /// Applies an operator's decision to an open batch.
+    ///
+    /// # Errors
+    ///
+    /// No open batch has this id, or the batch did not take the decision.
     pub async fn resolve(
         &self,
         id: BatchId,
@@ -72,18 +77,21 @@ impl Coordinator {
             by,
             answer,
         };
-        // A task that ends removes its batch; one that panics does not.
-        let ended = || match self.open.has(id) {
-            true => ResolveError::Refused(ABANDONED.into()),
-            false => gone(),
+        // A task that ends removes its batch from the open ones; a task that panics does not.
+        let ended = || {
+            if self.open.has(id) {
+                ResolveError::Refused(ABANDONED.into())
+            } else {
+                gone()
+            }
         };
         let call = Call::Resolve(request);
         batch.send(call).await.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
     }
 
-    /// Keeps a batch whose backend is not configured any more as the log has it, open to an operator's decision to
-    /// keep it as it is. Returns `None` if the log cannot write.
+    /// Serves the operators' calls for a batch whose backend is not configured any more. Returns after an operator
+    /// decided to keep everything as it is; `None` if the log cannot be written.
     pub async fn strand(&self, id: BatchId, intent: &Intent) -> Option<()> {
         let (caller, mut calls) = mpsc::channel(1);
         self.open.insert(id, intent, caller);
@@ -97,7 +105,7 @@ impl Coordinator {
                 }
             };
             if request.decision == Decision::Abort {
-                let why = "its backend is not configured, so nothing can be undone: configure it again, or let the batch be with --commit";
+                let why = "its backend is not configured, so nothing can be rolled back: configure it again, or keep the batch as it is with --commit";
                 // The operator may have disconnected.
                 let _ = request.answer.send(Err(ResolveError::Refused(why.into())));
                 continue;
@@ -120,7 +128,7 @@ async fn ask(batch: &mpsc::Sender<Call>) -> Option<BatchInspection> {
 }
 
 impl BatchRun {
-    /// Handles a request of an operator. Returns an event if it is a decision that the batch accepts.
+    /// Serves an operator's call. Returns an event if it was a decision that the batch takes.
     pub(super) async fn attend(&mut self, call: Call, state: &State) -> Option<Event> {
         match call {
             Call::Resolve(request) => self.resolution(request, state).await,
@@ -132,8 +140,8 @@ impl BatchRun {
         }
     }
 
-    /// Returns how long a delete without an answer may still take away what `decision` would keep; `None` if none
-    /// can.
+    /// The time for which a delete without an answer may still take away what `decision` would keep; `None` if there is
+    /// no such delete.
     fn may_still_be_deleted(&self, state: &State, decision: Decision) -> Option<Duration> {
         let sent = self.removal_lost?;
         let mut hazards = state.hazards();
@@ -146,7 +154,7 @@ impl BatchRun {
     async fn resolution(&mut self, request: Request, state: &State) -> Option<Event> {
         if let Some(rest) = self.may_still_be_deleted(state, request.decision) {
             let why = format!(
-                "a delete that got no answer may still reach the catalog and take away what you keep: decide in {} s",
+                "an unanswered delete may still reach the catalog and remove what you keep; decide again in {} s",
                 rest.as_secs() + 1
             );
             let _ = request.answer.send(Err(ResolveError::Refused(why)));
@@ -158,7 +166,7 @@ impl BatchRun {
             return None;
         }
         let record = record(self.id, &request);
-        // If the log cannot write, the process is about to end.
+        // If the log cannot be written, the process is about to end.
         let written = self.coordinator.log.resolve(self.id, record.clone()).await;
         written.ok()?;
         self.resolved.push(record);
@@ -169,7 +177,7 @@ impl BatchRun {
 
 fn record(id: BatchId, request: &Request) -> Resolution {
     let Resolver { who, why } = request.by.clone();
-    tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "a person has resolved a batch");
+    tracing::warn!(batch = %id, decision = request.decision.name(), who, why, "batch resolved by an operator");
     Resolution {
         commit: request.decision == Decision::Commit,
         who,
@@ -181,13 +189,13 @@ fn record(id: BatchId, request: &Request) -> Resolution {
 fn refusal(state: &State, decision: Decision) -> String {
     match (state.is_watching(), decision) {
         (true, _) => {
-            "the batch is over and its tables are unlocked; only what it sent and got no answer to is being watched for"
+            "the batch is finished and its tables are unlocked; the gateway only watches for its unanswered requests"
         }
         (false, Decision::Commit) => {
-            "the batch cannot be committed: not every part of it is proven created, or it is already deleting them. It goes on by itself"
+            "not all of its changes are proven to be created, or they are being deleted already; the batch continues by itself"
         }
         (false, Decision::Abort) => {
-            "nothing in the batch waits for a person: it is decided, and goes on by itself"
+            "nothing to decide: the batch is decided, and continues by itself"
         }
     }
     .into()

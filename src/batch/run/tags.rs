@@ -1,6 +1,6 @@
-//! Learns from answered creates which catalogs give a version the entity tag of its staged manifest.
+//! Learns from answered creates which catalogs give a version the entity tag of the manifest that was staged for it.
 //!
-//! Equal tags prove that a version is the staged one, whatever the catalog. Different tags prove something only at a
+//! Equal tags prove that a version is the staged one, at any catalog. Different tags prove the opposite only at a
 //! catalog that has kept every tag so far.
 
 use std::sync::Arc;
@@ -11,12 +11,13 @@ use crate::batch::log::Action;
 use crate::batch::participant::CatalogDescription;
 use crate::batch::plan::Entry;
 
-/// The catalogs that have kept every tag so far (true) or not (false), and those that have kept a size.
+/// True for each catalog that has kept every tag so far, no entry if it has shown none; and the catalogs that have
+/// kept a size.
 #[derive(Clone, Default)]
 pub(super) struct Tags(Arc<DashMap<Arc<str>, bool>>, Arc<DashSet<Arc<str>>>);
 
 impl Tags {
-    /// Learns from a create that was answered with what it made.
+    /// Learns from the answer to a create.
     pub(super) fn learn(&self, entry: &Entry, made: &CatalogDescription) {
         if let Action::CreateVersion { manifest_size, .. } = &entry.action
             && manifest_size.is_some()
@@ -35,12 +36,13 @@ impl Tags {
         }
     }
 
-    /// Returns true if the entry's catalog has shown a version with the size of the manifest that was staged for it.
+    /// True if the entry's catalog has shown a version with the size of the manifest that was staged for it.
     pub(super) fn keeps_sizes(&self, entry: &Entry) -> bool {
         self.1.contains(&entry.line.table.backend)
     }
 
-    /// Returns true if the tag of what was found says that it is not what was staged, as far as the catalog is known.
+    /// True if the tag of the found version proves that it is not the staged one. Only a catalog that is known to keep
+    /// tags proves this.
     pub(super) fn denies(&self, entry: &Entry, found: Option<&CatalogDescription>) -> bool {
         let differ = both(entry, found).is_some_and(|(staged, shown)| staged != shown);
         differ
@@ -51,7 +53,7 @@ impl Tags {
     }
 }
 
-/// Returns the staged tag and the shown one, if there are both.
+/// The staged tag and the shown tag; `None` if one of them is missing.
 fn both<'a>(entry: &'a Entry, shown: Option<&'a CatalogDescription>) -> Option<(&'a str, &'a str)> {
     let Action::CreateVersion { e_tag, .. } = &entry.action else {
         return None;

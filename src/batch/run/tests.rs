@@ -15,7 +15,7 @@ use crate::protocol::identifier::Identifier;
 
 const REST: Duration = Duration::from_secs(60);
 
-/// Returns the intent of a batch that creates version 2 of each of these tables.
+/// An intent that creates version 2 of one table for each name.
 fn intent(names: &[&str]) -> Arc<Intent> {
     let entries = names.iter().map(|name| IntentEntry {
         backend: "lake".into(),
@@ -60,8 +60,8 @@ async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
     }
 }
 
-/// The version is contested once another writer's create is sent while the batch's own may still land, and it is the
-/// other writer's once that create has succeeded.
+/// The version is contested when the other writer's create is sent while ours may still land. It is the other writer's
+/// when that create has succeeded.
 #[tokio::test]
 async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
-//! Applies a batch to what readers and writers see: hides, reveals, releases, unlocks.
+//! The changes of visibility of a batch: hides, reveals and frees its versions and names, and unlocks its tables.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::entry::Number;
 use super::{BatchRun, WATCH};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
@@ -11,7 +12,7 @@ use crate::batch::step::{Settled, State};
 use crate::batch::visibility::{LateArrival, Release, Subject};
 
 impl BatchRun {
-    /// Hides what the batch makes and, from its commit on, what it removes.
+    /// Hides the versions and names that the batch makes, and from its commit on those that it removes.
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
         for Entry { line, action, .. } in &self.plan.entries {
@@ -19,7 +20,7 @@ impl BatchRun {
         }
     }
 
-    /// Reveals the batch in one step: readers see what was made, and no longer what is removed.
+    /// Makes all created entries visible and hides all entries that are to be removed, in one step.
     pub(super) fn reveal(&mut self) {
         let shares = self.plan.shape.shares.iter().enumerate();
         for (share, _) in shares.filter(|(_, entries)| entries.len() > 1) {
@@ -42,7 +43,7 @@ impl BatchRun {
         }
     }
 
-    /// Ends the batch's effect on what readers see of the entry.
+    /// Ends the batch's influence on what readers see of the entry.
     pub(super) fn forget(&self, entry: usize) {
         let visibility = &self.coordinator.visibility;
         let names = &visibility.names;
@@ -63,16 +64,16 @@ impl BatchRun {
                 if !self.fate.is_revealed() {
                     return forget();
                 }
-                // The numbers are not used again, but a reader whose request went to the catalog before the delete
-                // must not see them.
+                // The numbers do not come back. But a reader that sent its request before the catalog deleted them must
+                // not see them.
                 let rest = self.coordinator.settings().slot_cooldown;
                 tokio::spawn(async move {
                     sleep(rest).await;
                     forget();
                 });
             }
-            // Removed after COMMIT, or undone after ABORT: a reader whose request went to the catalog before must
-            // not see it either.
+            // Removed after COMMIT, or undone after ABORT: a reader that sent its request before must not see it
+            // either.
             Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
             Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
                 names.gone(&line.table, &self.fate);
@@ -83,7 +84,7 @@ impl BatchRun {
         }
     }
 
-    /// Shows what exists: it is another writer's, or an operator keeps it.
+    /// Makes the entry's version or name visible: another writer made it, or an operator keeps it.
     pub(super) fn show(&self, entry: usize) {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         let visibility = &self.coordinator.visibility;
@@ -95,35 +96,35 @@ impl BatchRun {
         }
     }
 
-    /// Reserves an entry that is gone: it is free once the table is unlocked, and hidden until then.
+    /// Marks the number or name of an undone entry as freed. It stays hidden until the table is unlocked.
     pub(super) fn reserve(&mut self, entry: usize) {
         let Entry { line, .. } = &self.plan.entries[entry];
-        self.reserved[entry] = true;
-        self.held[entry] = false;
-        self.resting[entry] = false;
+        self.entries[entry].number = Number::Freed;
+        self.entries[entry].is_held = false;
         let visibility = &self.coordinator.visibility;
-        // An entry for which another writer's create was sent stays contested, however often it is undone.
-        self.contested[entry] |= self.plan.entries[entry].version().is_some()
+        // Once another writer's create was sent, the number stays contested, however often ours is undone.
+        self.entries[entry].is_contested |= self.plan.entries[entry].version().is_some()
             && visibility.watched(&line.table, &self.subject(entry), &self.fate)
                 == LateArrival::Contested;
     }
 
-    /// Returns the settlement as it is written to the log, which says whether the entry is contested.
+    /// The final state as the log records it, with the knowledge that the number is contested.
     pub(super) fn as_noted(&self, entry: usize, settled: Settled) -> Settled {
         match settled {
-            Settled::Unseen if self.contested[entry] => Settled::Contested,
-            Settled::Leaving if self.contested[entry] => Settled::LeavingContested,
+            Settled::Unseen if self.entries[entry].is_contested => Settled::Contested,
+            Settled::Leaving if self.entries[entry].is_contested => Settled::LeavingContested,
             settled => settled,
         }
     }
 
-    /// Returns what others must leave alone while a request that was sent for the entry may still arrive.
+    /// The version, name or table that other writers may not use while a request for the entry may still arrive.
     pub(super) fn subject(&self, entry: usize) -> Subject {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         action.subject(line)
     }
 
-    /// Releases an entry: it is free, unless a request that was sent may still arrive.
+    /// Releases the number or name of an undone entry. It becomes free after its cool-down, or after the watch if a
+    /// request that was sent may still arrive.
     fn rest(&self, entry: usize, state: &State) {
         let line = &self.plan.entries[entry].line;
         let visibility = &self.coordinator.visibility;
@@ -135,12 +136,12 @@ impl BatchRun {
         let (subject, claim) = (self.subject(entry), Some((self.id, entry)));
         match (&subject, state.is_watched(entry)) {
             (Subject::Name | Subject::Table, false) => return self.forget(entry),
-            // The watch does not extend the time for which the deleted versions are hidden.
+            // The versions that it deletes stay hidden no longer than without a late request.
             (Subject::Table, true) => self.forget(entry),
             (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
         visibility.release(line, subject, &self.fate, release, claim);
-        if self.contested[entry]
+        if self.entries[entry].is_contested
             && let Some(version) = self.plan.entries[entry].version()
         {
             visibility.contest(line, version);
@@ -154,19 +155,18 @@ impl BatchRun {
         }
     }
 
-    /// Unlocks the table of a share, unless another share of the batch still needs it.
+    /// Unlocks the share's table, unless another share of the batch still needs it.
     pub(super) fn unlock(&mut self, share: usize, state: &State) {
         self.unlocked[share] = true;
         for &entry in &self.plan.shape.shares[share] {
-            match (self.reserved[entry], self.resting[entry]) {
-                // Another entry of the share was undone once more: this one stays in cool-down, or watched, as
-                // before.
-                (true, true) => {}
-                (true, false) => {
+            match self.entries[entry].number {
+                // Another entry of the share was undone once more. This one stays in cool-down, or watched, as before.
+                Number::Resting => {}
+                Number::Freed => {
                     self.rest(entry, state);
-                    self.resting[entry] = true;
+                    self.entries[entry].number = Number::Resting;
                 }
-                (false, _) => self.forget(entry),
+                Number::Used => self.forget(entry),
             }
             if state.is_kept(entry) {
                 let line = &self.plan.entries[entry].line;

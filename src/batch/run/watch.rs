@@ -1,5 +1,5 @@
-//! Watches for requests without a clear answer: a create may still land after its batch was aborted and undone, and a
-//! removal may still hit what has the number or the name by then.
+//! Watches for requests that got no clear answer. A create may still land after its batch was aborted and undone; a
+//! removal may still hit another writer's version that has the number or the name by then.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::batch::plan::Entry;
 use crate::batch::step::{Event, Finding, Kind, State};
 use crate::batch::visibility::{LateArrival, Subject};
 
-/// The duration of a watch: whatever an older request may be waiting in has given it up.
+/// The length of a watch. Everything that may delay an older request has given it up by then.
 pub const WATCH: Duration = Duration::from_secs(15 * 60);
-/// The time for which another writer's create without an answer is remembered: a create that may still land when a
-/// batch begins is known until that batch is decided.
+/// The time for which a create of another writer without an answer is remembered. A create that may land when a batch
+/// begins is thus known until that batch is decided.
 pub const STRAYS: Duration = Duration::from_secs(2 * 15 * 60);
-/// The first and the longest pause between two lookups.
+/// The shortest and the longest pause between two lookups.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl BatchRun {
-    /// Looks the entry up from time to time, for as long as it may land. If it has landed, locks its table and
-    /// returns `Landed`, so that undo looks it up again. What only a removal may still hit is left alone for as long,
-    /// and so is what is committed.
+    /// Looks the entry up from time to time, for as long as its create may land. If it is found, locks the table and
+    /// reports it as landed. Entries that only a removal may still hit, and committed ones, are not looked up; their
+    /// watch only takes the same time.
     pub(super) fn watch(
         &mut self,
         entry: usize,
@@ -37,7 +37,7 @@ impl BatchRun {
             });
         }
         let turn = self.turn(entry, false);
-        let proof = self.proofs[entry].clone();
+        let proof = self.entries[entry].proof.clone();
         let locks = self.coordinator.locks.clone();
         let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
@@ -47,7 +47,8 @@ impl BatchRun {
             let table = &watched.line.table;
             let taken = || visibility.watched(table, &subject, &fate) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
-            // The table may be locked by others for longer than the watch lasts: what exists stays hidden.
+            // The holder of the table's lock may keep it until after the watch. The version that was found stays hidden
+            // meanwhile.
             let mut there = false;
             while there || Instant::now() < over {
                 let now = Instant::now();
@@ -72,7 +73,7 @@ impl BatchRun {
                 let Ok(hold) = locks.exclusive([table.clone()], wait).await else {
                     continue;
                 };
-                // The last holder of the lock may have made it.
+                // The previous holder of the lock may have made it.
                 if taken() {
                     break;
                 }
@@ -85,7 +86,7 @@ impl BatchRun {
         })
     }
 
-    /// Handles a create that landed late: its table is locked again.
+    /// Handles a create that has landed late; its table is locked again.
     pub(super) fn landed(&mut self, entry: usize) {
         let Entry {
             backend,
@@ -95,17 +96,17 @@ impl BatchRun {
         } = &self.plan.entries[entry];
         tracing::warn!(
             batch = %self.id, backend = %backend.name(), table = %line.table.table, ?action,
-            "a create landed after its batch was undone; it is undone as well"
+            "a create landed after its batch was rolled back; rolling it back too"
         );
         self.coordinator.metrics.late_create();
-        (self.undoing, self.phase_begun) = (true, Instant::now());
+        self.timing.begin_undo();
         let shares = &self.plan.shape.shares;
         if let Some(share) = shares.iter().position(|share| share.contains(&entry)) {
             self.unlocked[share] = false;
         }
     }
 
-    /// Ends the watch: no request can arrive any more, so the number or the name is free.
+    /// Ends the watch of an entry: no request that was sent can arrive any more, and the number or the name is free.
     pub(super) fn unwatch(&self, entry: usize, state: &State) {
         let visibility = &self.coordinator.visibility;
         let Entry { line, action, .. } = &self.plan.entries[entry];
@@ -116,7 +117,7 @@ impl BatchRun {
         } else {
             self.subject(entry)
         };
-        // Several entries of a batch may reserve one name.
+        // Several entries of a batch may keep the same name.
         let keeps = |other: usize| {
             let Entry {
                 line: of, action, ..

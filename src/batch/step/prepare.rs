@@ -1,4 +1,5 @@
-//! The steps before the decision: entries are made, hidden, and proven the batch's own, in order within each share.
+//! Prepare, the phase before the decision: creates the entries of each share in their order, hidden, and proves that
+//! they are ours.
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
@@ -10,21 +11,21 @@ pub(super) enum Created {
     /// The create was never sent.
     Never(Refusal),
     No(Refusal),
-    /// Something was created, but not what was requested.
+    /// The catalog made something, but not the version or name of the request.
     Wrong(Refusal),
-    /// Something exists, and may be another writer's.
+    /// A version is there that another writer may have made.
     Strange(Refusal),
     Conflict(Refusal),
     Unknown,
 }
 
 impl State {
-    /// Continues prepare: starts the next entry of each share, or decides.
+    /// Continues the prepare phase: sends the next create of each share, or decides.
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         let made = |entry: &usize| self.is_made(*entry);
         let mut entries = (0..self.progress.len()).filter(made);
         if self.failure.is_some() {
-            // Waits for creates in flight (each has a time limit), so that undo meets as few surprises as possible.
+            // Wait for creates in flight (each has a time limit), so that undo meets as few surprises as possible.
             let asked = |entry| matches!(self.progress[entry], EntryState::Creating { .. });
             if !entries.any(asked) {
                 self.decide(Decision::Abort, effects);
@@ -42,8 +43,8 @@ impl State {
         }
     }
 
-    /// Returns true if an entry may be created: all entries before it in its share are. The entries of a group are
-    /// created together.
+    /// True if the entry's create may be sent now: all earlier entries of its share are created. Entries that a catalog
+    /// makes all or nothing are sent together, so each of them must be ready.
     fn may_be_made(&self, entry: usize) -> bool {
         let group = self.shape.groups[entry];
         let together =
@@ -72,9 +73,12 @@ impl State {
             return;
         };
         let preparing = self.phase == Phase::Preparing;
-        let sought = |lost, refusal| match preparing {
-            true => EntryState::Resolving { lost, refusal },
-            false => EntryState::Uncertain { lost },
+        let sought = |lost, refusal| {
+            if preparing {
+                EntryState::Resolving { lost, refusal }
+            } else {
+                EntryState::Uncertain { lost }
+            }
         };
         self.progress[entry] = match created {
             Created::Yes => EntryState::Created { lost },
@@ -94,7 +98,7 @@ impl State {
                 self.failure.get_or_insert(refusal);
                 EntryState::Refused
             }
-            // An earlier attempt may have acted and consumed what this attempt was refused for.
+            // An earlier attempt may have acted, and may have consumed the resource that this attempt was refused for.
             Created::Never(refusal) | Created::No(refusal) | Created::Conflict(refusal) => {
                 sought(lost, Some(refusal))
             }
@@ -126,7 +130,7 @@ impl State {
                 likeness: Match::Proven,
                 ..
             } => EntryState::Created { lost },
-            // A clean 409 to the first attempt says that another writer was first, however alike the version looks.
+            // A 409 to the first attempt says that another writer was there before us, however alike the versions look.
             Finding::Present {
                 likeness: Match::Alike,
                 ..
@@ -145,9 +149,10 @@ impl State {
     }
 
     fn unproven(&self, entry: usize) -> Refusal {
-        let why = match self.may_create {
-            true => "the catalog does not say whether it created the version",
-            false => "the gateway stopped before it was created",
+        let why = if self.may_create {
+            "the catalog does not say whether it created the version"
+        } else {
+            "the gateway stopped before it was created"
         };
         Refusal {
             status: 503,

@@ -1,5 +1,6 @@
-//! Random walks through the protocol: catalogs that lose answers, act late, refuse, conflict and lie, crashes at any
-//! instant, and writers that use the numbers again. Every walk ends once faults stop, and keeps the invariants.
+//! Random walks through the protocol. The catalogs lose answers, act late, refuse, conflict and lie; the gateway
+//! crashes at any instant; other writers use the numbers again. Every walk ends once faults stop, and keeps the
+//! invariants.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -11,7 +12,7 @@ const WALKS: u64 = 20_000;
 /// The number of steps after which faults stop, so that every walk can end.
 const FAULTY_STEPS: u32 = 60;
 
-/// Marsaglia's xorshift: a walk can be replayed from its seed.
+/// Marsaglia's xorshift: a walk is replayed from its seed.
 struct Random(u64);
 
 impl Random {
@@ -23,16 +24,16 @@ impl Random {
     }
 }
 
-/// The creator of an entry's version that exists in the catalog.
+/// The maker of an entry's version in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Maker {
     Nobody,
     Us,
-    /// A writer that bypasses the gateway; `alike` is true if its version has the size of the batch's own.
+    /// Another writer, who bypasses the gateway. `alike`: the version has the same size as ours.
     Other {
         alike: bool,
     },
-    /// A writer that goes through the gateway, and was told that the version is its own.
+    /// Another writer, who uses the gateway and was told that the version is theirs.
     Writer,
 }
 
@@ -54,30 +55,31 @@ impl Late {
 struct World {
     random: Random,
     shares: Vec<Vec<usize>>,
-    /// True for each removal that is done; `None` for an entry that removes nothing.
+    /// The state of each removal, true if it is done; `None` if the entry is not a removal.
     removals: Vec<Option<bool>>,
     catalog: Vec<Maker>,
     late: Vec<Late>,
-    /// True while the entry's staged manifest exists.
+    /// True for each entry whose staged manifest is still there.
     staged: Vec<bool>,
-    /// True if a lost create acted after undo had seen nothing there, or if an old copy did not show the version.
+    /// True for each entry whose lost create acted after undo had seen that nothing was there, or whose version an old
+    /// copy did not show.
     landed: Vec<bool>,
-    /// True if an answer about the entry was lost, or the gateway crashed: a version that looks like the batch's own
-    /// may be taken for it.
+    /// True for each entry with a lost answer, or after a crash of the gateway: a version that looks like ours may be
+    /// taken for ours.
     unclear: Vec<bool>,
-    /// True if undo has seen that nothing exists.
+    /// True for each entry that undo has seen to be absent.
     seen_absent: Vec<bool>,
-    /// True if a writer that bypasses the gateway built on the version.
+    /// True for each entry on whose version a writer who bypasses the gateway has built.
     built_on: Vec<bool>,
-    /// True if a create was answered with its object.
+    /// True for each entry whose create was answered with its object.
     proof: Vec<bool>,
     /// True if a catalog has answered from an old copy.
     stale: bool,
     /// True if a removal was outstanding when its table was unlocked.
     left: bool,
-    /// True if a catalog answered that it had deleted the version, and had not.
+    /// True for each entry that a catalog falsely reported as deleted.
     lied: Vec<bool>,
-    /// True if another writer's create of the version was let through and has succeeded.
+    /// True for each entry whose number another writer's create was let through for, and has succeeded.
     contested: Vec<bool>,
     taken: Vec<bool>,
     intent: bool,
@@ -154,7 +156,7 @@ impl World {
             .unwrap()
     }
 
-    /// Carries out the immediate effects, in their order, and returns the others as pending.
+    /// Carries out the immediate effects in their order; returns the others as in flight.
     fn begin(&mut self, effects: Vec<Effect>) -> Vec<Result<Effect, Event>> {
         let (now, later): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_immediate);
         for effect in now {
@@ -226,8 +228,7 @@ impl World {
         self.answer = Some(answer);
     }
 
-    /// Checks I7: nothing of the batch is in an aborted table when it unlocks, except what a late create may still
-    /// bring.
+    /// Checks I7: when an aborted table unlocks, no version of ours is in it, except one that a late create brought.
     fn check_unlock(&mut self, share: usize) {
         self.unlocked[share] = true;
         if self.decision == Some(Decision::Commit) {
@@ -339,7 +340,7 @@ fn walk(seed: u64) -> World {
     world
 }
 
-/// Returns true for an effect that is carried out at once, in its order; the others take time.
+/// True for effects that are carried out at once, in their order. The others take time.
 fn is_immediate(effect: &Effect) -> bool {
     use Effect::*;
     matches!(
@@ -374,7 +375,7 @@ fn every_walk_ends_and_keeps_the_invariants() {
                 .any(|s| matches!(s, Some(Settled::Hazard(_)))),
         );
     }
-    // The walks prove something only if they reach every kind of end.
+    // The walks prove something only if they reach every case.
     assert!(
         committed > WALKS / 10 && aborted > WALKS / 10 && hazards > 10 && late > 10,
         "{committed} {aborted} {hazards} {late}"

@@ -1,13 +1,13 @@
-//! The steps after the decision: each share is finished or undone, unlocked, and watched while something may still
-//! land.
+//! Settlement, the phase after the decision: finishes or undoes each share, unlocks it, and watches it for as long as a
+//! request may still arrive.
 
 use super::conflict;
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
 
 impl State {
-    /// Continues every share. Unlocks a share that is done; ends the batch when all shares are unlocked and nothing
-    /// may land any more.
+    /// Advances every share. A share that is done unlocks. When all are unlocked and nothing may arrive any more, the
+    /// batch ends.
     pub(super) fn proceed(&mut self, effects: &mut Vec<Effect>) {
         for share in 0..self.shape.shares.len() {
             let done = match (self.unlocked[share], &self.phase) {
@@ -30,7 +30,7 @@ impl State {
         }
     }
 
-    /// Carries out the removals of a share after COMMIT, one after the other. Returns true when all of them are done.
+    /// Sends the removals of a committed share, one after the other. Returns true when all of them are done.
     fn finish(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         for &entry in &self.shape.shares[share] {
             match self.progress[entry] {
@@ -48,22 +48,22 @@ impl State {
         true
     }
 
-    /// Settles what was made in a share after ABORT, the last entry first. Returns true when all entries are settled
-    /// and none is a hazard.
+    /// Settles the created entries of an aborted share, the last one first. Returns true when all are settled and none
+    /// is a hazard.
     fn undo(&mut self, share: usize, effects: &mut Vec<Effect>) -> bool {
         let mut clean = true;
         let entries: Vec<usize> = self.shape.shares[share].iter().rev().copied().collect();
         for entry in entries {
             match self.progress[entry] {
-                // Durable before the table unlocks: after a crash, a version that another writer creates then must
-                // not be taken for this one.
+                // The note must be durable before the table unlocks. Otherwise recovery could take another writer's
+                // version for this one.
                 EntryState::Pending => {
                     self.note(entry, Settled::Theirs, effects);
                     return false;
                 }
                 EntryState::Settled(Settled::Hazard(_)) => clean = false,
                 EntryState::Settled(_) | EntryState::Watched | EntryState::Freeing(_) => {}
-                // Some catalogs act and refuse, so a lookup follows a definite refusal.
+                // Some catalogs act and then refuse, so look for a version that a definite refusal left behind.
                 EntryState::Refused => {
                     self.check(entry, RollbackProbe::doubtful(false), effects);
                     return false;
@@ -124,7 +124,7 @@ impl State {
                 }
             },
             Finding::Present { likeness, latest } => match (likeness, check.belief) {
-                // No writer may build on what a removal by the batch may still hit.
+                // No writer may build on a version that a removal of ours may still hit.
                 (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
                     Settled::Hazard(Hazard::Unproven)
                 }
@@ -161,15 +161,15 @@ impl State {
         self.note(entry, settled, effects);
     }
 
-    /// Notes that the entry exists: a delete that was answered with success and left it there may still be done.
+    /// Records that a delete may still arrive: it was answered with success, but the version is still there.
     fn is_there(&mut self, entry: usize, check: RollbackProbe) {
         if check.answered {
             self.leaving[entry] = LateRemoval::Yes;
         }
     }
 
-    /// Handles a lookup that found the entry but did not get all answers: an earlier answer that it was absent was
-    /// not true. Repeats the lookup for the rest.
+    /// Handles a version that exists while nothing else is known about it. It discards an earlier report that it was
+    /// absent, and looks the version up again.
     pub(super) fn glimpsed(
         &mut self,
         entry: usize,
@@ -183,8 +183,8 @@ impl State {
         effects.push(Effect::Find { entry, again });
     }
 
-    /// Returns the settlement of an entry that was not found; `None` if one lookup is not enough, because a catalog
-    /// may answer from an old copy.
+    /// The final state of an entry that is not there; `None` if one lookup is not enough, because a catalog may answer
+    /// from an old copy.
     fn absent(&self, entry: usize, check: RollbackProbe) -> Option<Settled> {
         let RollbackProbe {
             lost,
@@ -203,15 +203,15 @@ impl State {
         } else if !missed {
             None
         } else if made || deleted {
-            // It existed, and no catalog has said that it deleted it, so it may be seen again.
+            // It was there, and no catalog has reported that it deleted it, so it may appear again.
             Some(Settled::Unseen)
         } else {
             Some(Settled::Theirs)
         }
     }
 
-    /// Handles a removal without a clear answer: looks the entry up or retries the removal. Once the entry is gone,
-    /// its number or name stays reserved.
+    /// Handles a removal without a clear answer: undo looks the version up, and a removal after COMMIT is retried
+    /// unless it may stay. Once the version or name is gone, it stays reserved for the length of the watch.
     pub(super) fn removal_lost(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Deleting(check) => {
@@ -230,8 +230,8 @@ impl State {
         }
     }
 
-    /// Settles a removal that is done, or that an operator ended: as `Leaving` if a request that was sent may still
-    /// arrive.
+    /// Settles a removal that is done, or that may stay undone. If a removal that was sent may still arrive, the entry
+    /// stays reserved and is watched.
     pub(super) fn removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_leaving(entry) {
             effects.push(Effect::Reserve(entry));
@@ -241,7 +241,7 @@ impl State {
         }
     }
 
-    /// Handles a removal that the catalog did not carry out: retries it, unless its target may stay.
+    /// Handles a removal that the catalog did not do: it is retried, unless the version or name may stay.
     pub(super) fn not_removed(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         match self.progress[entry] {
             EntryState::Removing => effects.push(Effect::Remove { entry, again: true }),
@@ -256,8 +256,8 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// Starts the watches of a share that was unlocked: for what was released and may come back or be removed again,
-    /// and for what is committed and may be created once more.
+    /// Starts the watches of a share that has been unlocked: for undone or removed entries whose requests may still
+    /// arrive, and for committed entries whose create may act once more.
     fn watch(&mut self, share: usize, effects: &mut Vec<Effect>) {
         for &entry in &self.shape.shares[share] {
             let uncertain = match self.progress[entry] {
@@ -272,7 +272,7 @@ impl State {
         }
     }
 
-    /// Ends the watch of an entry, because no request about it can arrive any more.
+    /// Ends the watch of an entry: no request that was sent about it can arrive any more.
     pub(super) fn watch_over(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if self.is_kept(entry) {
             self.progress[entry] = EntryState::Created { lost: false };
@@ -289,7 +289,7 @@ impl State {
         effects.push(Effect::Note(entry, settled));
     }
 
-    /// Applies an operator's decision. If this has no effect, nothing was waiting for the decision.
+    /// Applies an operator's decision. Adds no effect if nothing waits for it.
     pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Preparing && decision == Decision::Abort {
             let told = || conflict("the batch was aborted by an operator");
@@ -298,7 +298,7 @@ impl State {
         }
         for entry in 0..self.progress.len() {
             match decision {
-                // The removal that is in flight may be done, so its answer is awaited.
+                // A removal in flight may succeed, so wait for its answer.
                 Decision::Commit if self.progress[entry] == EntryState::Removing => {
                     self.progress[entry] = EntryState::RemovingLast;
                 }
@@ -314,8 +314,8 @@ impl State {
         self.proceed(effects);
     }
 
-    /// Returns true if undo or removal cannot finish the entry and may leave it. An entry that a delete may still
-    /// hit, sent by this process or an earlier one, cannot be left; one that a catalog has refused to delete can.
+    /// True if the undo or the removal cannot finish with the entry and may leave it. An entry that a delete of this or
+    /// an earlier life may still hit cannot be left. An entry that a catalog refused to delete can.
     fn is_stuck(&self, entry: usize) -> bool {
         let is_leaving = self.is_leaving(entry);
         match (&self.progress[entry], &self.phase) {
@@ -329,8 +329,8 @@ impl State {
         }
     }
 
-    /// Discards a lookup of prepare that returns after prepare: it may have been made before a create acted. Undo
-    /// repeats it.
+    /// Leaves an entry uncertain when a lookup of the prepare phase ends after that phase: it may have looked before a
+    /// create acted. The undo looks again.
     pub(super) fn doubt(&mut self, entry: usize, effects: &mut Vec<Effect>) {
         if let EntryState::Resolving { lost, .. } = self.progress[entry] {
             self.progress[entry] = EntryState::Uncertain { lost };

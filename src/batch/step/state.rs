@@ -1,4 +1,4 @@
-//! The state of one batch in the protocol.
+//! The protocol's memory of one batch.
 
 use std::collections::BTreeSet;
 
@@ -8,28 +8,30 @@ use super::{Decision, Effect, Hazard, Kind, Match, Refusal, Settled, Shape};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) shape: Shape,
-    /// The state of each entry.
+    /// The state of each entry, by entry.
     pub(super) progress: Vec<EntryState>,
     pub(super) phase: Phase,
-    /// The first failure; `None` if nothing has failed.
+    /// The reason of the first failure; `None` if nothing has failed.
     pub(super) failure: Option<Refusal>,
-    /// False after a crash: a recovered batch settles the creates that were sent, and sends no more.
+    /// False after a crash: a recovered batch settles the creates that were sent before, and sends no new ones.
     pub(super) may_create: bool,
-    /// True for each share that is unlocked.
+    /// True for each share whose table is unlocked.
     pub(super) unlocked: Vec<bool>,
-    /// The possibility, for each entry, that a removal of it may still arrive.
+    /// The possibility that a removal still arrives, by entry.
     pub(super) leaving: Vec<LateRemoval>,
-    /// True for each entry that undo settled while a create of it had no clear answer.
+    /// True for each entry if a create of it had got no clear answer when undo last settled it, as a hazard for
+    /// example.
     pub(super) lost: Vec<bool>,
 }
 
-/// The possibility that a removal by the batch may still arrive.
+/// The possibility that a removal of ours still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LateRemoval {
     No,
-    /// An earlier process may have sent one; what is found in its place may have been there long before.
+    /// An earlier life of the process may have sent one. A version that is found in its place may have been there long
+    /// before.
     Perhaps,
-    /// A removal was sent, and it is not known to be done.
+    /// One was sent, and it is not known to have been done.
     Yes,
 }
 
@@ -41,89 +43,87 @@ pub(super) enum Phase {
     Intending,
     Preparing,
     Deciding(Decision),
-    /// ABORT is durable and is being carried out.
+    /// The undo after ABORT.
     Undoing,
-    /// COMMIT is durable and is being carried out.
+    /// The removals after COMMIT.
     Finishing,
     Closing,
     Ended,
 }
 
-/// The state of one entry, as far as the batch knows. `lost` is true if a create got no clear answer and may still
-/// act.
+/// The state of one entry, as far as the batch knows. `lost` is true if a create got no clear answer and may still act.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryState {
-    /// No request was sent yet: the entry is a removal before COMMIT, or a create whose turn has not come.
+    /// Waiting, with nothing sent yet: a removal waits for COMMIT, a create for its turn.
     Pending,
     /// A create got a definite refusal.
     Refused,
     /// A create is in flight.
     Creating { lost: bool },
-    /// A create got no clear answer; a lookup of the version is in flight.
+    /// A create got no clear answer; a lookup at the catalog is in flight.
     Resolving {
         lost: bool,
         refusal: Option<Refusal>,
     },
-    /// The version is proven to be created by the batch.
+    /// The version is proven to be created by us.
     Created { lost: bool },
-    /// The catalog answered that it created the version, but showed another one.
+    /// A catalog answered that it created the version, but showed a different one.
     Strange { lost: bool },
-    /// The existence of the version, or whether it is the batch's own, is not known.
+    /// The version may or may not exist, and may or may not be ours.
     Uncertain { lost: bool },
-    /// Undo is looking the version up.
+    /// The undo looks the version up at the catalog.
     Probing(RollbackProbe),
-    /// Undo is deleting the version.
+    /// The undo is deleting the version.
     Deleting(RollbackProbe),
-    /// The table is unlocked, and requests that may still arrive are watched for. The version is gone, or it is
-    /// committed and another create of it may still act.
+    /// The version is gone and its table unlocked; a request that was sent may still arrive and is watched for.
     Watched,
-    /// No request can arrive any more, and this is being written.
+    /// No request that was sent can arrive any more, and that is being written to the log.
     Freeing(Settled),
     /// An operator decided to delete the version.
     ForceDelete,
-    /// The version is looked up again once those after it in the share have been.
+    /// The version is looked up again after the entries that come after it in the share.
     Recheck(RollbackProbe),
-    /// COMMIT is durable, and the removal is in flight.
+    /// A removal of COMMIT is in flight.
     Removing,
-    /// The removal is in flight for the last time: an operator decided that its target may stay.
+    /// The last attempt of a removal, which is not retried: an operator decided that the version or name may stay.
     RemovingLast,
-    /// The settlement of the entry is being written.
+    /// The entry is settled, and that is being written to the log.
     Noting(Settled),
-    /// The settlement of the entry is durable.
+    /// The entry is settled, durably.
     Settled(Settled),
 }
 
-/// The state of undo's lookup of one entry.
+/// The progress of the undo of one entry: the required evidence and the observations so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RollbackProbe {
     pub(super) belief: DeleteEvidence,
     pub(super) lost: bool,
-    /// True if a catalog answered that the version was created.
+    /// True if a catalog answered that it created the version.
     pub(super) made: bool,
-    /// True if a delete has been sent.
+    /// True if a delete was sent.
     pub(super) deleted: bool,
     /// True if the last delete was answered with success.
     pub(super) answered: bool,
-    /// True if the versions that seem to be built on it have been looked up again.
+    /// True if the versions that seem to be built on it were looked up again.
     pub(super) rechecked: bool,
-    /// True if a lookup found nothing, although no delete was known to be done.
+    /// True if a lookup did not find the version although it was not known to be deleted.
     pub(super) missed: bool,
 }
 
-/// The evidence that undo needs before it deletes a version as the batch's own.
+/// The evidence that allows undo to delete a version as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum DeleteEvidence {
-    /// Proof is required: a catalog answered that another writer was first, or the batch's version was seen for
+    /// Requires proof. Either a catalog reported that the version existed before our create; or ours was seen for
     /// certain, no other create of it was sent, and a delete was.
     Doubted,
-    /// Equality of everything that can be compared suffices: a create by the batch was sent, under the table's lock.
+    /// Requires that everything comparable agrees: a create of ours was sent under the table's lock.
     Likely,
-    /// No difference must be known: an operator has looked at it.
+    /// Requires only that nothing differs: an operator has examined it.
     Told,
 }
 
 impl State {
-    /// Returns the state of a new batch.
+    /// Creates the state of a new batch.
     pub fn new(shape: Shape) -> Self {
         Self {
             progress: vec![EntryState::Pending; shape.kinds.len()],
@@ -137,10 +137,10 @@ impl State {
         }
     }
 
-    /// Returns the state of a batch that was read from the log, and its first effects. Its tables are locked and its
-    /// versions hidden.
+    /// Restores a batch from the log, with its tables locked and its versions hidden. Returns the state and the first
+    /// effects to carry out.
     ///
-    /// `settled` holds the settlement of each entry that the log has.
+    /// `settled` holds the final state that was noted for each entry; `None` if there was none.
     pub fn recovered(
         shape: Shape,
         decision: Option<Decision>,
@@ -162,8 +162,8 @@ impl State {
                 (None, Some(Decision::Commit)) if made => EntryState::Created { lost: true },
                 (None, _) => EntryState::Pending,
             };
-            // A removal that an earlier process sent may still arrive, also that of a create that landed late, and
-            // that of what became a hazard after it.
+            // A removal that an earlier life sent may still be on its way. This also holds for an entry that landed
+            // late, and for one that became a hazard after that.
             let sent = match decision {
                 Some(Decision::Abort) => made,
                 Some(Decision::Commit) => !made,
@@ -198,7 +198,7 @@ impl State {
         (state, effects)
     }
 
-    /// Returns the state of an entry in a few words for operators.
+    /// The state of an entry in a word or two, for operators.
     pub fn stands(&self, entry: usize) -> &'static str {
         match &self.progress[entry] {
             EntryState::Pending => "waiting",
@@ -226,39 +226,39 @@ impl State {
         }
     }
 
-    /// Returns true if the batch needs nothing more.
+    /// True if the batch is finished.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// Returns true if everything is settled and unlocked, and only requests that may still arrive are watched for.
+    /// True if everything is settled and unlocked. Only requests that were sent and may still arrive are watched for.
     pub fn is_watching(&self) -> bool {
         let decided = matches!(self.phase, Phase::Undoing | Phase::Finishing);
         decided && self.unlocked.iter().all(|unlocked| *unlocked)
     }
 
-    /// Returns true if ABORT is durable, and what was made is being undone.
+    /// True if ABORT is durable and the batch is in its undo.
     pub fn is_undoing(&self) -> bool {
         self.phase == Phase::Undoing
     }
 
-    /// Returns true if a request that was sent for this entry may still arrive and is watched for.
+    /// True if a request that was sent for this entry may still arrive and is watched for.
     pub fn is_watched(&self, entry: usize) -> bool {
         self.progress[entry] == EntryState::Watched
     }
 
-    /// Returns true if the entry is committed and another create of it may still act: the table keeps its name, and
-    /// no other table gets it.
+    /// True if the entry was made and committed, and another create of it may still act. Its table then keeps its name,
+    /// and no other table gets that name.
     pub fn is_kept(&self, entry: usize) -> bool {
         self.phase == Phase::Finishing && self.is_made(entry) && self.is_watched(entry)
     }
 
-    /// Returns true if a removal of this entry was, or may have been, sent and may still arrive.
+    /// True if a removal of this entry may have been sent and may still arrive.
     pub fn is_leaving(&self, entry: usize) -> bool {
         self.leaving[entry] != LateRemoval::No
     }
 
-    /// Returns true if a delete of something that the batch made is in flight, or got no answer and is being retried.
+    /// True if a delete of a version or name of this batch is in flight, or got no answer and is retried.
     pub fn is_deleting(&self) -> bool {
         let mut progress = self.progress.iter().enumerate();
         progress.any(|(entry, progress)| match progress {
@@ -270,12 +270,12 @@ impl State {
         })
     }
 
-    /// Returns the first failure; `None` if nothing has failed.
+    /// The reason of the first failure; `None` if nothing has failed.
     pub fn failure(&self) -> Option<&Refusal> {
         self.failure.as_ref()
     }
 
-    /// Returns the entries that wait for an operator, and the reasons.
+    /// The entries that wait for an operator, each with the reason.
     pub fn hazards(&self) -> impl Iterator<Item = (usize, Hazard)> + '_ {
         let progress = self.progress.iter().enumerate();
         progress.filter_map(|(entry, progress)| match progress {
@@ -284,8 +284,8 @@ impl State {
         })
     }
 
-    /// Has the entries above this one looked up again that may have landed since their last lookup, and returns
-    /// whether there are any: what was built on the entry may be the batch's own.
+    /// Marks the later entries of the share that may have landed late, so that they are looked up again. The version
+    /// that was built on `entry` may be one of them. Returns true if there is any.
     pub(super) fn doubts_above(&mut self, entry: usize) -> bool {
         let share = &self.shape.shares[self.share_of(entry)];
         let above = share.iter().skip_while(|other| **other != entry).skip(1);
@@ -328,7 +328,7 @@ impl State {
 }
 
 impl Shape {
-    /// Returns the shape of a batch of versions only, each created by its own request.
+    /// Creates a shape of versions only, each created with a request of its own.
     pub fn versions(shares: Vec<Vec<usize>>) -> Self {
         let entries = shares.iter().map(Vec::len).sum();
         Self {
@@ -350,8 +350,7 @@ impl RollbackProbe {
         missed: false,
     };
 
-    /// Returns the first probe of an entry that need not be the batch's own; `lost` is true if a create by the batch
-    /// got no answer.
+    /// The probe for an entry that may not exist or not be ours. `lost` is true if a create of ours got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
         let belief = if lost {
             DeleteEvidence::Likely
@@ -365,7 +364,7 @@ impl RollbackProbe {
         }
     }
 
-    /// Returns the probe for the lookup after a delete of what was found.
+    /// The probe after a delete is sent; `found` is the match of the version that is deleted.
     pub(super) fn deleting(self, found: Match) -> Self {
         let belief = match (found, self.belief) {
             (Match::Proven, DeleteEvidence::Likely) if !self.lost => DeleteEvidence::Doubted,
@@ -379,7 +378,7 @@ impl RollbackProbe {
         }
     }
 
-    /// Returns the probe of an entry that an operator decided to delete.
+    /// The probe for a version that an operator decided to delete.
     pub(super) fn told(lost: bool) -> Self {
         Self {
             belief: DeleteEvidence::Told,
@@ -388,7 +387,7 @@ impl RollbackProbe {
         }
     }
 
-    /// Returns the first probe of an entry that a catalog said is the batch's own.
+    /// The probe for a version that a catalog has confirmed to be ours.
     pub(super) fn ours(lost: bool) -> Self {
         Self {
             lost,

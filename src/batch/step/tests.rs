@@ -5,7 +5,7 @@ use Effect::*;
 
 mod removals;
 
-/// Returns a batch of two tables with both creates in flight.
+/// A batch of two tables, brought to the point where both creates are in flight.
 fn preparing() -> State {
     let (state, effects) = run(
         State::new(Shape::versions(vec![vec![0], vec![1]])),
@@ -175,7 +175,8 @@ fn a_clean_conflict_is_not_taken_for_ours_however_alike_it_looks() {
 
 #[test]
 fn a_refusal_after_a_lost_create_is_looked_into() {
-    // The first attempt was lost but acted, and consumed the staged manifest: the second is refused without one.
+    // The first attempt was lost but acted, and consumed the staged manifest. The second is refused because the
+    // manifest is missing.
     let events = [
         Event::Created(1),
         Event::Lost(0),
@@ -297,7 +298,7 @@ fn what_is_committed_keeps_its_name_while_another_create_of_it_may_act() {
     let answered = Answer(super::Answer::Committed);
     assert_eq!(effects, [Reveal, answered, Unlock(0), Watch(0), Unlock(1)]);
     assert!(state.is_kept(0) && !state.is_kept(1) && state.is_watching());
-    // The version stays, whatever is reported about it.
+    // The version stays, even if its create lands again.
     let (state, effects) = step(state, Event::Landed(0));
     assert_eq!(effects, []);
     let (state, effects) = step(state, Event::WatchOver(0));
@@ -324,7 +325,7 @@ fn an_undecided_decision_is_told_as_unknown_and_asked_for_again() {
     assert_eq!(effects, expected);
 }
 
-/// Returns a batch over three tables: one gets a version and a removal, one only a version, one only a removal.
+/// A batch of three tables: one with a version and a removal, one with a version, one with a removal.
 fn mixed() -> Shape {
     use Kind::{Made, Removed};
     Shape {
@@ -429,7 +430,7 @@ fn a_create_that_lands_after_the_undo_is_undone_too() {
     assert_eq!(effects, [Free(0), LogEnd], "free once that is durable");
 }
 
-/// Returns a batch whose second table holds what may be another writer's.
+/// A batch whose second table holds a version that another writer may have made.
 fn hazardous() -> State {
     let conflict = Event::Conflicted(1, no("exists"));
     let alike = Event::Found(1, present(Match::Alike, true));
@@ -512,7 +513,7 @@ fn a_find_of_prepare_that_comes_back_in_undo_is_asked_again() {
     ];
     for stale in [Event::Found(0, Finding::Absent), Event::Unanswered(0)] {
         let (state, _) = run(preparing(), events.clone());
-        // The create may have acted since the lookup.
+        // The create may have acted since.
         let (state, effects) = step(state, stale);
         assert_eq!(effects, [find(0)]);
         let (_, effects) = step(state, Event::Found(0, Finding::Absent));
@@ -528,7 +529,7 @@ fn once_seen_for_certain_what_only_looks_like_it_is_not_deleted() {
         Event::Decided(Decision::Abort),
         Event::Found(0, present(Match::Proven, true)),
         Event::Deleted(0),
-        // The batch's own version is gone, and a writer that bypasses the gateway has created that version since.
+        // Ours is gone, and a writer who bypasses the gateway has made that version since.
         Event::Found(0, present(Match::Alike, true)),
     ];
     let (_, effects) = run(preparing(), events);
@@ -556,7 +557,7 @@ fn recovery_watches_for_what_may_be_ours_or_anothers() {
     assert!(state.is_watching() && !state.is_ended());
 }
 
-/// The last version of a chain lands while undo looks up the one before it.
+/// The last create of a chain lands while undo looks up the version before it.
 #[test]
 fn what_is_built_on_by_a_late_create_of_the_batch_is_undone_after_that() {
     let settled = [None, Some(Settled::Unseen)];

@@ -1,27 +1,28 @@
-//! The types of the protocol: its events, its effects, and the states of what is found.
+//! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
 use crate::error::code::Code;
 
 /// The composition of a batch. An *entry* is one change of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The entries of each table branch, in the order in which they are done: what is made comes before what is
-    /// removed.
+    /// The entries of each table branch, in the order in which they are done. Entries that make something come before
+    /// those that remove something.
     pub shares: Vec<Vec<usize>>,
     /// The kind of each entry.
     pub kinds: Vec<Kind>,
-    /// The group of each entry, which its catalog makes atomically, with one request; `None` for an entry by itself.
+    /// The group of each entry that its catalog makes all or nothing with one request; `None` if the entry is sent by
+    /// itself.
     pub groups: Vec<Option<usize>>,
 }
 
 /// The kind of an entry, as far as the protocol is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A change that can be undone: a version created, a name declared or registered. It is made before the decision,
-    /// hidden until then, and undone after ABORT.
+    /// A change that can be undone: a version is created, a name is declared or registered. It is made before the
+    /// decision, hidden until then, and undone after ABORT.
     Made,
-    /// A change that cannot be undone: a name deregistered, versions deleted. It starts after COMMIT and is retried
-    /// until it is done.
+    /// A change that cannot be undone: a name is deregistered, versions are deleted. It is done after COMMIT and
+    /// retried until it succeeds.
     Removed,
 }
 
@@ -35,7 +36,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Returns the name of the decision for operators.
+    /// The word for operators.
     pub fn name(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -49,9 +50,9 @@ impl Decision {
 pub struct Refusal {
     /// The HTTP status of the answer.
     pub status: u16,
-    /// The contract's error code.
+    /// The contract's code.
     pub code: Code,
-    /// The message for the caller; it names the entry's index.
+    /// The text for the caller; it names the entry's index.
     pub message: String,
 }
 
@@ -62,85 +63,85 @@ pub enum Answer {
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// The decision may or may not be durable: that is not known yet.
+    /// The fate of the decision record is not known yet.
     Unknown,
 }
 
-/// The result of comparing a version found in a catalog with what the entry staged.
+/// The comparison of a version found in a catalog with the one that the entry staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
-    /// The version is the batch's own: a create of the batch was answered with it, or its entity tag is the staged
-    /// one.
+    /// Proven to be ours: the very object that a catalog reported when it answered a create of ours.
     Proven,
-    /// All values that can be compared are equal.
+    /// Equal in all properties that can be compared.
     Alike,
-    /// A value that can be compared differs: the version is another writer's.
+    /// Different in at least one property: another writer made it.
     Unlike,
-    /// No value can be compared.
+    /// No evidence either way: nothing can be compared.
     Incomparable,
 }
 
-/// The answer of a catalog about one version.
+/// A catalog's report about one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
     /// The version does not exist now; a lost create may still land.
     Absent,
     /// The version exists.
     Present {
-        /// The result of comparing it with what was staged.
+        /// The comparison with the entry.
         likeness: Match,
-        /// True if no higher version exists, so that nothing was built on it.
+        /// True if no higher version exists.
         latest: bool,
     },
 }
 
-/// The settlement of one entry after the decision.
+/// The final state of one entry after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// The version does not exist (any more), and no request about it can still arrive.
+    /// The version does not exist (any more), and no request that was sent about it can still arrive.
     Gone,
-    /// The version does not exist, but a create of the batch that got no answer may still land.
+    /// The version does not exist, but a create of ours that got no answer may still land.
     Unseen,
-    /// An `Unseen` version, but another writer's create of the version was let through: a version that appears need
-    /// not be the batch's own.
+    /// A create of ours may still land, as with `Unseen`, and another writer's create of the version was let through: a
+    /// version that appears there need not be ours.
     Contested,
-    /// The version, or the name, does not exist, but a removal by the batch that got no clear answer may still
-    /// arrive, and so may a create. No other writer may use the number or the name.
+    /// The version does not exist, but a removal of ours that got no clear answer may still arrive, and so may a
+    /// create. No other writer may use its number or its name.
     Leaving,
-    /// A `Leaving` version, but another writer's create of it was let through before that removal was sent.
+    /// A removal of ours may still arrive, as with `Leaving`, and another writer's create of the version was let
+    /// through before that removal was sent.
     LeavingContested,
-    /// No version of the batch exists or can still arrive: what is there, if anything, is another writer's.
+    /// Our version was never created. If a version exists, another writer made it.
     Theirs,
-    /// An operator decided that what is there stays.
+    /// An operator decided that the existing version or name stays.
     Kept,
-    /// The removal is done.
+    /// The version or name that was to be removed is gone.
     Removed,
-    /// The version exists and could not be removed safely: an operator has to decide.
+    /// The version exists and could not be removed safely: an operator must decide.
     Hazard(Hazard),
 }
 
 impl Settled {
-    /// Returns true if a create by the batch may still land.
+    /// True if a create of ours may still land.
     pub fn may_land(self) -> bool {
         matches!(self, Self::Unseen | Self::Contested)
     }
 
-    /// Returns true if another writer's create of the version was let through.
+    /// True if another writer's create of it was let through.
     pub fn is_contested(self) -> bool {
         matches!(self, Self::Contested | Self::LeavingContested)
     }
 
-    /// Returns true if a removal by the batch may still arrive.
+    /// True if a removal of ours may still arrive.
     pub fn is_leaving(self) -> bool {
         matches!(self, Self::Leaving | Self::LeavingContested)
     }
 
-    /// Returns true if a request that was sent, a create or a removal, may still arrive.
+    /// True if a create or a removal that was sent may still arrive.
     pub fn is_uncertain(self) -> bool {
         self.may_land() || self.is_leaving()
     }
 
-    /// Returns true if the version does not exist, as far as the batch knows.
+    /// True if the version does not exist, as far as the batch knows.
     pub fn is_free(self) -> bool {
         self == Self::Gone || self.is_uncertain()
     }
@@ -149,145 +150,146 @@ impl Settled {
 /// The reason why a version was not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hazard {
-    /// A later version exists, which was built on it.
+    /// A later version exists: it was built on this one.
     BuiltOn,
-    /// The version may be another writer's.
+    /// Another writer may have made it.
     Unproven,
 }
 
-/// An event, as it is reported to the protocol.
+/// An input of the protocol: something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The batch was admitted.
     Begin,
     /// All tables of the batch are locked exclusively.
     Locked,
-    /// The tables could not be locked within the time limit.
+    /// The locks could not be taken within the time limit.
     LockTimedOut(Refusal),
-    /// A share was validated: its table exists, and its latest version is the one before the first entry.
+    /// The check of a share's table has finished. The share is valid if the table exists and its latest version is the
+    /// one before the first entry.
     Validated {
-        /// The index of the share.
+        /// Index of the share.
         share: usize,
-        /// The reason why the share is not valid; `None` if it is.
+        /// The reason why the share is not valid; `None` if it is valid.
         refusal: Option<Refusal>,
     },
     /// INTENT is durable.
     IntentDurable,
-    /// INTENT could not be written, and nothing was.
+    /// INTENT could not be written, and nothing else was written either.
     IntentFailed(Refusal),
     /// The catalog answered that it created the version.
     Created(usize),
     /// The create was never sent, or the catalog was never reached.
     Unsent(usize, Refusal),
-    /// The catalog answered with a definite refusal.
+    /// The catalog definitely refused the create.
     Refused(usize, Refusal),
-    /// The catalog created something, but not what was requested.
+    /// The catalog made something, but not the version or name of the request.
     Spoiled(usize, Refusal),
-    /// The catalog answered that it created the version, but shows another one than was staged.
+    /// The catalog answered that it created the version, but shows a different one from the one that was staged.
     Strange(usize, Refusal),
-    /// The catalog answered 409: the version was created by the batch before, or by another writer.
+    /// The catalog answered 409: we created it before, or another writer did.
     Conflicted(usize, Refusal),
     /// The create got no answer, or one that does not say whether the catalog acted.
     Lost(usize),
-    /// The catalog answered a lookup of the version.
+    /// The catalog reported whether the version exists.
     Found(usize, Finding),
-    /// The catalog did not answer a lookup.
+    /// The catalog did not answer the lookup.
     Unanswered(usize),
-    /// The catalog has the version, but did not say whether it is the latest.
+    /// The catalog has the version, and did not say whether it is the latest.
     Glimpsed(usize),
     /// The time limit of prepare has passed.
     PrepareTimedOut(Refusal),
-    /// The decision is durable. The log's first decision wins, so it may differ from the one that was to be written.
+    /// The decision is durable. The log's first decision wins, so it may be the other one.
     Decided(Decision),
-    /// The decision may or may not have been written: that is not known.
+    /// The log did not say whether the decision was written.
     DecisionUnknown,
-    /// The catalog answered that it deleted the version, or that there is none.
+    /// The catalog answered that it deleted the version, or that the version does not exist.
     Deleted(usize),
-    /// The catalog answered that it did not delete the version, or was never reached.
+    /// The catalog answered that it did not delete the version, or it was never reached.
     NotDeleted(usize),
-    /// A delete or a removal got no clear answer, or was not done although the catalog reported success: it may still
+    /// A delete or a removal got no clear answer, or the catalog reported success but did not do it. It may still
     /// arrive.
     RemovalLost(usize),
-    /// A create that had got no answer has landed late; the table is locked again.
+    /// A create that had got no answer landed after all; the table is locked again.
     Landed(usize),
-    /// The watch has ended: nothing has landed for its whole duration, or another writer has created the version
-    /// since.
+    /// The watch has ended: nothing landed, or another writer has made that version since.
     WatchOver(usize),
-    /// The catalog was seen not to have the removed table or versions any more.
+    /// The version or name that was to be removed is seen to be gone.
     Removed(usize),
-    /// The catalog answered that it did not carry out the removal, or was never reached.
+    /// The catalog answered that it did not remove it, or it was never reached.
     NotRemoved(usize),
-    /// The settlement of the entry is durable.
+    /// The final state of the entry is durable.
     Noted(usize),
-    /// An operator decided: ABORT aborts an undecided batch and has hazards deleted, COMMIT keeps what undo or
-    /// removal cannot finish.
+    /// An operator decided. ABORT aborts an undecided batch and has hazards deleted. COMMIT keeps the versions and
+    /// names that the undo or the removal cannot finish with.
     Resolved(Decision),
     /// The end of the batch is durable.
     Ended,
 }
 
-/// An action for the driver of the protocol. Effects are started in the order in which they are returned.
+/// An action for the driver of the protocol. Effects are carried out in the order in which they are returned. The
+/// events that may follow stand behind the arrow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Locks every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
+    /// Lock every table of the batch exclusively, in the global order. → `Locked`, `LockTimedOut`
     Lock,
-    /// Checks the share's table. → `Validated`
+    /// Check the share's table. → `Validated`
     Validate(usize),
-    /// Writes INTENT. → `IntentDurable`, `IntentFailed`
+    /// Write INTENT. → `IntentDurable`, `IntentFailed`
     LogIntent,
-    /// Hides the versions of this batch from readers from now on.
+    /// Hide the versions of this batch from readers from now on.
     Hide,
-    /// Starts the time limit of prepare. → `PrepareTimedOut`
+    /// Start the timer of prepare. → `PrepareTimedOut`
     StartClock,
-    /// Creates the version in its catalog; `again` after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
+    /// Create the version in its catalog; with `again`, after a pause. → `Created`, `Unsent`, `Refused`, `Spoiled`,
     /// `Strange`, `Conflicted`, `Lost`
     Create {
-        /// The index of the entry.
+        /// Index of the entry.
         entry: usize,
         /// True if an earlier attempt got no clear answer.
         again: bool,
     },
-    /// Looks the version up in its catalog; `again` after a pause. → `Found`, `Unanswered`, `Glimpsed`
+    /// Look the version up in its catalog; with `again`, after a pause. → `Found`, `Unanswered`, `Glimpsed`
     Find {
-        /// The index of the entry.
+        /// Index of the entry.
         entry: usize,
-        /// True if the last lookup got no answer, or one that does not settle the entry.
+        /// True if an earlier lookup must be repeated after a pause.
         again: bool,
     },
-    /// Writes the decision; the first one written wins. → `Decided`, `DecisionUnknown`
+    /// Write the decision; the first one written wins. → `Decided`, `DecisionUnknown`
     LogDecision(Decision),
-    /// Makes all that was made visible, and all that is to be removed invisible, in one step.
+    /// Make all created entries visible and hide all entries that are to be removed, in one step.
     Reveal,
-    /// Answers the client.
+    /// Answer the client.
     Answer(Answer),
-    /// Deletes exactly this version; `again` after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
+    /// Delete exactly this version; with `again`, after a pause. → `Deleted`, `NotDeleted`, `RemovalLost`
     Delete {
-        /// The index of the entry.
+        /// Index of the entry.
         entry: usize,
-        /// True if an earlier delete left the version there.
+        /// True if an earlier delete had no effect.
         again: bool,
     },
-    /// Lets readers see the version: it is another writer's, or an operator keeps it.
+    /// Make the version visible: another writer made it, or an operator keeps it.
     Show(usize),
-    /// Prepares to free the version, or the name, when the table is unlocked: it is free at once if no request that
-    /// was sent can still arrive, otherwise as soon as that is so.
+    /// Free the version or the name as soon as the table is unlocked. If a request that was sent may still arrive, it
+    /// stays reserved until that is over.
     Reserve(usize),
-    /// Watches for requests that were sent and may still arrive; the version stays hidden meanwhile. → `Landed`,
+    /// Watch for requests that were sent and may still arrive; the version stays hidden meanwhile. → `Landed`,
     /// `WatchOver`
     Watch(usize),
-    /// Frees the version, or the name, because the watch is over, durably.
+    /// Free the version or the name. The end of the watch is durable.
     Free(usize),
-    /// Carries out the removal; `again` after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
+    /// Remove the version or name; with `again`, after a pause. → `Removed`, `NotRemoved`, `RemovalLost`
     Remove {
-        /// The index of the entry.
+        /// Index of the entry.
         entry: usize,
-        /// True if the removal was tried before.
+        /// True if it was tried before.
         again: bool,
     },
-    /// Writes the settlement of the entry. → `Noted`
+    /// Write the final state of the entry. → `Noted`
     Note(usize, Settled),
-    /// Unlocks the share's table.
+    /// Unlock the share's table.
     Unlock(usize),
-    /// Writes the end of the batch. → `Ended`
+    /// Write the end. → `Ended`
     LogEnd,
 }

@@ -1,4 +1,4 @@
-//! Whose a version is that a batch has let go: the batch claims it until somebody else asks for it, or has made it.
+//! Claims: a batch claims a version that it gave up until another writer sends a create of it, or has made it.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::batch::step::Settled;
 use crate::batch::visibility::hidden_range::{Claim, HiddenRange, HideReason};
 
 impl Visibility {
-    /// A create of this version goes to the catalog: what appears as it need not be ours any more.
+    /// Records that another writer's create of this version goes to the catalog. A version that appears there need not
+    /// be ours any more.
     pub fn contest(&self, line: &TableBranch, version: u64) {
         let on = line.branch.as_deref();
         self.change(line, |slot| {
@@ -22,7 +23,7 @@ impl Visibility {
         });
     }
 
-    /// The entries that will claim this version after a restart, although their own is gone.
+    /// The entries that would claim this version after a restart, although theirs is gone.
     pub fn claims(&self, line: &TableBranch, version: u64) -> Vec<Claim> {
         let slots = self.tables.get(&line.table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
@@ -31,8 +32,8 @@ impl Visibility {
         of.filter_map(|slot| slot.claim()).collect()
     }
 
-    /// The entries of which the log does not know yet that their version is contested, where a create of theirs may still
-    /// land as it; and what it is to be told.
+    /// The entries whose create may still land as this version, and whose contest the log does not know yet; with the
+    /// state to write to the log.
     pub fn uncontested(&self, line: &TableBranch, version: u64) -> Vec<(Claim, Settled)> {
         let slots = self.tables.get(&line.table);
         let slots = slots.iter().flat_map(|slots| slots.iter());
@@ -49,7 +50,7 @@ impl Visibility {
         .collect()
     }
 
-    /// The log knows it now.
+    /// Records that the log knows of the contest.
     pub fn noted(&self, line: &TableBranch, entry: Claim) {
         self.change(line, |slot| {
             if let HideReason::Uncertain { claim, noted, .. } = &mut slot.what
@@ -60,7 +61,7 @@ impl Visibility {
         });
     }
 
-    /// This entry claims nothing any more: its batch has ended.
+    /// Removes the claims of an entry whose batch has ended.
     pub fn disclaim(&self, line: &TableBranch, entry: Claim) {
         self.change(line, |slot| {
             if let HideReason::Freed { claim, .. } | HideReason::Uncertain { claim, .. } =
@@ -73,16 +74,18 @@ impl Visibility {
         self.sweep(&line.table);
     }
 
-    /// Somebody's create of this version has succeeded: it is not gone, nor ours to look for. For `rest`, creates above it
-    /// that came before are refused. Answers with the entries that would claim it after a restart.
+    /// Records that another writer's create of this version has succeeded: it exists, and is not ours to watch for. For
+    /// `rest`, creates above it that arrived before are refused. Returns the entries that would claim it after a
+    /// restart.
     pub fn taken(&self, line: &TableBranch, version: u64, rest: Duration) -> Vec<Claim> {
         let on = line.branch.as_deref();
         let which = |slot: &HiddenRange| slot.subject.start(on) == Some(version);
         self.retake(&line.table, which, rest)
     }
 
-    /// A create of this version, or a change of which the catalog chose the version (`None`), has ended: freed versions may
-    /// have been made again, whatever was answered.
+    /// Records that a create of this version, or a change whose version the catalog chose (`None`), has ended. Whatever
+    /// the answer was, it may have made freed versions again. Returns the entries that would claim them after a
+    /// restart.
     pub fn attempted(
         &self,
         table: &TableKey,
@@ -98,8 +101,8 @@ impl Visibility {
         self.retake(table, which, rest)
     }
 
-    /// The name goes to another table, or to none: what was freed of the one that had it says nothing of that. Answers with
-    /// the entries that would claim it after a restart.
+    /// Records that the name goes to another table, or to none: the freed versions of the previous table do not matter
+    /// any more. Returns the entries that would claim them after a restart.
     pub fn renamed(&self, table: &TableKey) -> Vec<Claim> {
         let is_freed = |slot: &HiddenRange| {
             matches!(

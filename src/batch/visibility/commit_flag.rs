@@ -1,14 +1,14 @@
-//! Whether a batch has come to be: one word, shared by all that waits for it.
+//! The flag that tells whether a batch is committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a batch is committed; shared by all that is hidden of it.
+/// A flag that is set when a batch is committed; shared by all hidden versions and names of the batch.
 #[derive(Clone, Debug, Default)]
 pub struct CommitFlag(Arc<AtomicBool>);
 
 impl CommitFlag {
-    /// Makes every version with this fate visible.
+    /// Sets the flag: makes the versions of its batch visible.
     pub fn reveal(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -17,7 +17,7 @@ impl CommitFlag {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether it is the very same fate.
+    /// True if both are the flag of the same batch.
     pub(in crate::batch) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

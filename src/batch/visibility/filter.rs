@@ -1,43 +1,47 @@
-//! `version/list` without the hidden versions: a pure filter over the catalog's answer.
+//! Filters hidden versions from the answer to `version/list`; pure.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Hidden;
 
-/// A page of versions as the catalog answered it.
+/// A page of versions in a catalog's answer.
 pub struct Page<'a> {
-    /// Each version's number and its own bytes.
+    /// The number and the bytes of each version.
     versions: Vec<(u64, &'a RawValue)>,
-    /// The list within the body: everything around it is kept as it is.
+    /// The range of the list within the body. Everything around it is kept as it is.
     list: std::ops::Range<usize>,
     body: &'a [u8],
-    /// Where the catalog goes on, if it has more.
+    /// The catalog's token for the next page; `None` on the last one.
     token: Option<String>,
 }
 
-/// What a page came to without the hidden versions.
+/// The result of filtering a page.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FilteredPage {
-    /// Nothing was hidden: the body as it was.
+    /// The body is unchanged, because nothing was hidden.
     Untouched,
-    /// The body without them.
+    /// The body without the hidden versions.
     Shown(Vec<u8>),
-    /// Too few are left: ask the catalog again for this many more.
+    /// Too few versions are left: repeat the request with a limit that is higher by this number.
     AskFor(u64),
-    /// None on this page may be seen, and the catalog has another: ask for the page of this token.
+    /// No version of this page may be seen, and the catalog has more: request the page of this token.
     NextPage(String),
-    /// Versions exist, and none of them may be seen: an empty list would make clients look at storage themselves.
+    /// Versions exist, and none of them may be seen. An empty list would make clients list the storage themselves.
     NothingVisible,
 }
 
-/// The body is not a list of versions.
+/// The error for a body that is not a list of versions.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the catalog's answer is not a list of versions")]
 pub struct NotAList;
 
 impl<'a> Page<'a> {
-    /// Reads a `ListTableVersionsResponse`.
+    /// Parses a `ListTableVersionsResponse`.
+    ///
+    /// # Errors
+    ///
+    /// The body is no such response.
     pub fn parse(body: &'a [u8]) -> Result<Self, NotAList> {
         #[derive(Deserialize)]
         struct Answer<'a> {
@@ -68,12 +72,12 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The versions' numbers, in the catalog's order.
+    /// The numbers of the versions, in the catalog's order.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.versions.iter().map(|(number, _)| *number)
     }
 
-    /// The page without `hidden`, for a client that asked for `limit` versions, when `asked` were asked for.
+    /// Removes the `hidden` versions. `limit` is the client's limit; `asked` is the limit that was sent to the catalog.
     pub fn without(&self, hidden: &Hidden, limit: Option<u64>, asked: Option<u64>) -> FilteredPage {
         let wanted = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
@@ -86,7 +90,8 @@ impl<'a> Page<'a> {
             .collect();
         let removed = self.versions.len() - visible.len();
         let cut = asked.is_some_and(|asked| self.versions.len() as u64 >= asked);
-        // A short page with a token is a page; a short one without may hide versions below the limit.
+        // A short page with a token is a valid page. Without a token, the catalog's limit may have cut off visible
+        // versions.
         if removed > 0 && visible.len() < wanted && cut && self.token.is_none() {
             return FilteredPage::AskFor(removed as u64);
         }
@@ -100,7 +105,7 @@ impl<'a> Page<'a> {
         FilteredPage::Shown(self.with(&visible[..visible.len().min(wanted)]))
     }
 
-    /// The page without any version.
+    /// The body without any version.
     pub fn emptied(&self) -> Vec<u8> {
         self.with(&[])
     }

@@ -1,4 +1,4 @@
-//! HideReason may not go to a catalog now, on account of what aborted batches had made there.
+//! Gates: checks whether a request may go to a catalog now, although aborted batches had made versions there.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::batch::visibility::names::Place;
 use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
-/// A create or a change that may not go to the catalog now.
+/// The reason why a create or a change may not go to the catalog now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// A request that an aborted batch sent about it may still reach the catalog, for so long.
+    /// A request about it by an aborted batch may still reach the catalog, for this long.
     Uncertain(Duration),
     /// The version would be built on one that is gone.
     BuiltOnGone {
@@ -26,14 +26,14 @@ pub enum Forbidden {
 }
 
 impl Forbidden {
-    /// HideReason the writer of this version is told.
+    /// The refusal for the writer of this version.
     pub fn refusal(self, version: u64) -> Refusal {
         match self {
             Self::Uncertain(rest) => Refusal {
                 status: 503,
                 code: Code::ServiceUnavailable,
                 message: format!(
-                    "version {version} was undone with its batch, and a request about it may still reach the catalog: it can be created in {} s",
+                    "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
                     rest.as_secs() + 1
                 ),
             },
@@ -41,25 +41,25 @@ impl Forbidden {
                 status: 409,
                 code: Code::ConcurrentModification,
                 message: format!(
-                    "version {version} was built on version {gone}, which was undone with its batch"
+                    "version {version} was built on version {gone}, which was rolled back with its batch"
                 ),
             },
         }
     }
 
-    /// HideReason is told to whoever asks for another change of the table, or of its name.
+    /// The refusal of another change of the table, or of its name.
     pub fn of_name(self, table: &Identifier) -> Refusal {
         Refusal {
             status: 503,
             code: Code::ServiceUnavailable,
             message: format!(
-                "a request about table {table} that a batch sent may still reach its catalog: this change is possible in {} s; see `nsgate batches list`",
+                "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
                 self.seconds()
             ),
         }
     }
 
-    /// The seconds after which it may be tried again.
+    /// The seconds after which the request may be retried.
     pub fn seconds(self) -> u64 {
         match self {
             Self::Uncertain(rest) => rest.as_secs() + 1,
@@ -69,8 +69,13 @@ impl Forbidden {
 }
 
 impl Visibility {
-    /// Whether a create of this version may go to the catalog, as far as aborted batches are concerned. `came`: when it
-    /// was asked for; what was asked for before a freed version was made again was not built on that.
+    /// Checks that a create of this version may go to the catalog, as far as aborted batches are concerned. `came` is
+    /// the time at which the create arrived: one from before a freed version was made again was not built on the new
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it may not go now.
     pub fn may_create(
         &self,
         line: &TableBranch,
@@ -103,15 +108,15 @@ impl Visibility {
                 _ => None,
             }
         });
-        // HideReason can never succeed is said first.
+        // A create that can never succeed takes precedence, so that its writer does not wait in vain.
         match forbidden.max_by_key(|forbidden| matches!(forbidden, Forbidden::BuiltOnGone { .. })) {
             Some(forbidden) => Err(forbidden),
             None => Ok(()),
         }
     }
 
-    /// The end of the time in which nobody makes this version, or any of the table that was undone (`None`): whoever built
-    /// on it asks by then for the next one. `None`: it is over.
+    /// The end of the cool-down of this version, or with `None` of any undone version of the table. Returns `None` if
+    /// it is over. A writer that built on the undone version sends its create of the next one within that time.
     pub fn rests(&self, table: &TableKey, version: Option<(&TableBranch, u64)>) -> Option<Instant> {
         if self.slots.load(Ordering::Acquire) == 0 {
             return None;
@@ -128,8 +133,12 @@ impl Visibility {
         rests.max().filter(|rests| *rests > Instant::now())
     }
 
-    /// Whether a create of this version, which a batch builds on one of its own, may go to the catalog: no removal of ours
-    /// may still hit it. HideReason it is built on was not undone.
+    /// Checks that a create of this version, which a batch builds on a version of its own, may go to the catalog: no
+    /// removal of ours may still hit it. The version below was not undone and is not checked.
+    ///
+    /// # Errors
+    ///
+    /// A removal may still arrive.
     pub fn may_follow(&self, line: &TableBranch, version: u64) -> Result<(), Forbidden> {
         let on = line.branch.as_deref();
         self.is_certain(&line.table, |slot| {
@@ -138,18 +147,30 @@ impl Visibility {
         })
     }
 
-    /// Whether a change of the table may go to its catalog of which that chooses the version.
+    /// Checks that a change of the table whose version the catalog chooses may go to the catalog.
+    ///
+    /// # Errors
+    ///
+    /// A request about a version or the name of the table may still arrive.
     pub fn may_change(&self, table: &TableKey) -> Result<(), Forbidden> {
         self.is_certain(table, |slot| slot.subject != Subject::Table)
     }
 
-    /// Whether the name of the table may go to another one, or a table may get it.
+    /// Checks that the name of the table may go to another table, or that a table may get it.
+    ///
+    /// # Errors
+    ///
+    /// A request about the table may still arrive.
     pub fn may_rename(&self, table: &TableKey) -> Result<(), Forbidden> {
         self.is_certain(table, |_| true)
     }
 
-    /// Whether what is at a place may be destroyed, and the place get another name: no batch gives it a second one that is
-    /// not decided, or may come back.
+    /// Checks that the data at a place may be destroyed, or the place get another name: no batch gives it a second name
+    /// that is undecided or may come back.
+    ///
+    /// # Errors
+    ///
+    /// A batch gives it a second name; the refusal is for the caller.
     pub fn may_leave(&self, is_at: impl Fn(&Place) -> bool) -> Result<(), Refusal> {
         let Some(name) = self.names.second_name(is_at) else {
             return Ok(());
@@ -159,7 +180,7 @@ impl Visibility {
             Ok(()) => Refusal {
                 status: 503,
                 code: Code::ServiceUnavailable,
-                message: "a batch that is not over yet gives the table another name".into(),
+                message: "an unfinished batch is renaming the table; retry later".into(),
             },
         })
     }
@@ -181,10 +202,14 @@ impl Visibility {
         })
     }
 
-    /// Whether a namespace may be dropped: nothing that was sent about a table below it may still arrive.
+    /// Checks that a namespace may be dropped.
+    ///
+    /// # Errors
+    ///
+    /// A request about a table below it may still arrive.
     pub fn may_drop(&self, below: impl Fn(&TableKey) -> bool) -> Result<(), Forbidden> {
         let tables = self.tables.iter().filter(|table| below(table.key()));
-        // The map must not be asked again while one of its shards is looked at.
+        // Collect first: the map must not be read again while one of its shards is locked.
         let tables: Vec<TableKey> = tables.map(|table| table.key().clone()).collect();
         tables.iter().try_for_each(|table| self.may_rename(table))
     }

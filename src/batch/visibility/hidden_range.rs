@@ -1,5 +1,4 @@
-//! HideReason is remembered of versions, or of a name, that a batch has a say in: why they are hidden or may not be made, and
-//! until when.
+//! A record about versions or a name that a batch affects: why they are hidden or may not be made, and until when.
 
 use std::ops::RangeInclusive;
 
@@ -8,10 +7,10 @@ use tokio::time::Instant;
 use crate::batch::log::BatchId;
 use crate::batch::visibility::commit_flag::CommitFlag;
 
-/// An entry of a batch.
+/// An entry of a batch, as its id and the entry's index.
 pub type Claim = (BatchId, usize);
 
-/// Something that a batch has a say in, and what about it.
+/// A range of versions, a name or a table that a batch affects, with the reason.
 #[derive(Debug)]
 pub(super) struct HiddenRange {
     pub(super) subject: Subject,
@@ -19,55 +18,55 @@ pub(super) struct HiddenRange {
     pub(super) what: HideReason,
 }
 
-/// HideReason a slot is about.
+/// The subject of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Versions of the table, or of a branch of it.
     Versions {
-        /// The branch; `None` is the main line.
+        /// The branch; `None` is the main one.
         branch: Option<String>,
-        /// Which of its versions.
+        /// The affected versions.
         range: RangeInclusive<u64>,
     },
     /// The name of the table.
     Name,
-    /// The table as it is: it may change, but no other one may get its name.
+    /// The table itself: it may change, but no other table may get its name.
     Table,
 }
 
-/// Why something is hidden or may not be made, and until when.
+/// The reason why something is hidden or may not be made, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HideReason {
-    /// Hidden until its fate is revealed, and with it what stands on it.
+    /// Hidden until the batch is committed, together with the versions above it.
     Made,
-    /// Hidden from then on.
+    /// Hidden from the commit on.
     Removed,
-    /// It was undone, and nothing that was sent about it can still arrive.
+    /// Undone; no request about it can still arrive.
     Freed {
-        /// Until then, nobody makes it.
+        /// The time until which no writer may make it.
         rests: Instant,
-        /// Until then, creates above it are refused, for they were built on what is gone.
+        /// The time until which creates above it are refused, because they were built on the version that is gone.
         until: Instant,
-        /// The batch's entry, while the batch is open: after a restart the number is freed again.
+        /// The batch's entry while the batch is open, because a restart frees the number again; `None` after it.
         claim: Option<Claim>,
     },
-    /// Somebody else has made the version since. Until then, creates above it that came before `at` are refused.
+    /// Another writer has made the version since. Until `until`, creates above it that arrived before `at` are refused.
     Retaken { at: Instant, until: Instant },
-    /// Something that was sent about it may still arrive until then. It is hidden, with what stands on it.
+    /// A request about it may still arrive, until `until`. It is hidden, together with the versions above it.
     Uncertain {
         until: Instant,
-        /// A removal may arrive: nobody may make it. Otherwise a create may.
+        /// True if a removal may arrive, so that no writer may make it. Otherwise a create may arrive.
         removal: bool,
-        /// Somebody else's create of it was let through.
+        /// True if another writer's create of it was let through.
         contested: bool,
         claim: Option<Claim>,
-        /// The log knows that the version is contested.
+        /// True if the log knows that the version is contested.
         noted: bool,
     },
 }
 
 impl Subject {
-    /// One version.
+    /// Creates the subject of one version.
     pub fn version(branch: Option<&str>, version: u64) -> Self {
         Self::Versions {
             branch: branch.map(str::to_owned),
@@ -75,7 +74,7 @@ impl Subject {
         }
     }
 
-    /// The first of the versions on this branch.
+    /// The first of the versions, if they are on this branch; otherwise `None`.
     pub(super) fn start(&self, on: Option<&str>) -> Option<u64> {
         match self {
             Self::Versions { branch, range } if branch.as_deref() == on => Some(*range.start()),
@@ -89,7 +88,7 @@ impl HiddenRange {
         self.fate.is(fate) && self.subject == *subject
     }
 
-    /// The versions of the branch that are hidden now.
+    /// The versions of the branch that the record hides now; `None` if it hides none.
     pub(super) fn hides(&self, on: Option<&str>) -> Option<RangeInclusive<u64>> {
         let Subject::Versions { branch, range } = &self.subject else {
             return None;

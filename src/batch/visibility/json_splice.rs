@@ -1,11 +1,12 @@
-//! Takes what is hidden out of a list of versions without reading all of it: lists are long, and little is hidden.
+//! Cuts hidden versions out of a list of versions without parsing all of it: lists are long, and few versions are
+//! hidden.
 //!
-//! It rests on the form of the text: one array in the whole body, and no character spelled by its number. Then
-//! `"version"` before a colon is always a member's name, and an object is one of the list if a bracket or a comma
-//! stands before it. Where the form is another, or nothing would be left, [`super::filter`] reads the page.
+//! The code relies on the form of the text: one array in the whole body, and no `\u` escapes. Then `"version"` before a
+//! colon is always a member's name, and an object belongs to the list if a bracket or a comma stands before it. If the
+//! form is different, or nothing would be left, [`super::filter`] parses the page.
 //!
-//! Where everything above a version is hidden, each number in the list is looked at: one that is above it may stand
-//! beyond a gap, and then the page is read.
+//! Each number in the list is checked if everything above a version is hidden: one that is above it may stand beyond a
+//! gap, and then the page is parsed.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -14,11 +15,15 @@ use memchr::{memchr2, memchr2_iter, memmem, memrchr};
 
 use super::Hidden;
 
-/// So many versions are looked for one by one.
+/// The largest number of hidden versions that are searched for one by one.
 const FEW: u64 = 8;
 const KEY: &[u8] = b"\"version\"";
 
-/// A whole `ListTableVersionsResponse` without the hidden versions; `Err`, with the body: it takes a closer look.
+/// Removes the hidden versions from a whole `ListTableVersionsResponse`.
+///
+/// # Errors
+///
+/// Returns the body if it must be parsed.
 pub fn without(body: Bytes, hidden: &Hidden) -> Result<Bytes, Bytes> {
     let Some(gaps) = gaps(&body, hidden) else {
         return Err(body);
@@ -34,7 +39,8 @@ pub fn without(body: Bytes, hidden: &Hidden) -> Result<Bytes, Bytes> {
     Ok(body.freeze())
 }
 
-/// Takes a part out by moving the shorter of what is around it. What is before it keeps its place.
+/// Removes a part by moving the shorter of the two sides. The offsets of the bytes before the part must stay valid, so
+/// parts are removed from the end.
 fn cut(body: &mut BytesMut, gap: Range<usize>) {
     let length = body.len();
     if gap.start <= length - gap.end {
@@ -46,13 +52,13 @@ fn cut(body: &mut BytesMut, gap: Range<usize>) {
     }
 }
 
-/// What is to be taken out, in order; `None`: that cannot be told.
+/// The parts to remove, in order; `None` if the body must be parsed.
 fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
     let list = list(body)?;
     let mut objects: Vec<Range<usize>> = Vec::new();
     let few = few(hidden)?;
     if let Some(start) = few.open {
-        // The next page may hold more of them.
+        // The next page may hold more of the hidden versions.
         if !is_whole(&body[list.end..]) || may_exceed(&body[list.clone()], start) {
             return None;
         }
@@ -69,7 +75,7 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
             let object = begin(body, name)?..end(body, name)?;
             match body[..object.start].trim_ascii_end().last()? {
                 b'[' | b',' => objects.push(object),
-                // An object within one of the list.
+                // An object inside an object of the list.
                 b':' => {}
                 _ => return None,
             }
@@ -77,7 +83,7 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
     }
     objects.sort_by_key(|object| object.start);
     objects.dedup();
-    // Neighbours go together, with one of the commas around them.
+    // Join neighbours to one part, with one of the commas around them.
     let mut runs: Vec<Range<usize>> = Vec::new();
     for object in objects {
         match runs.last_mut() {
@@ -88,7 +94,7 @@ fn gaps(body: &[u8], hidden: &Hidden) -> Option<Vec<Range<usize>>> {
     runs.into_iter().map(|run| with_comma(body, run)).collect()
 }
 
-/// `None`: there is none, the list would be empty.
+/// Extends a part by one comma next to it; `None` if there is none, because the list would be empty.
 fn with_comma(body: &[u8], run: Range<usize>) -> Option<Range<usize>> {
     let (before, after) = (&body[..run.start], &body[run.end..]);
     let spaces = after.len() - after.trim_ascii_start().len();
@@ -99,7 +105,7 @@ fn with_comma(body: &[u8], run: Range<usize>) -> Option<Range<usize>> {
     Some(before.len()..run.end)
 }
 
-/// What is between the brackets of `{"versions": […], …}`, if there are no others.
+/// The range between the brackets of `{"versions": […], …}`; `None` if there are other brackets.
 fn list(body: &[u8]) -> Option<Range<usize>> {
     let mut brackets = memchr2_iter(b'[', b']', body);
     let (start, end) = (brackets.next()?, brackets.next()?);
@@ -111,14 +117,14 @@ fn list(body: &[u8]) -> Option<Range<usize>> {
     (two && once && plain()).then_some(start + 1..end)
 }
 
-/// The versions to look for.
+/// The hidden versions to search for.
 struct HiddenNumbers {
     numbers: Vec<u64>,
-    /// All of this one and above are hidden.
+    /// The first version of a range without end: it and all above are hidden.
     open: Option<u64>,
 }
 
-/// The versions to look for, if they are few.
+/// The versions to search for; `None` if they are too many.
 fn few(hidden: &Hidden) -> Option<HiddenNumbers> {
     let is_open = |range: &&RangeInclusive<u64>| *range.end() == u64::MAX;
     let open = hidden.0.iter().filter(is_open).map(|range| *range.start());
@@ -140,7 +146,7 @@ fn few(hidden: &Hidden) -> Option<HiddenNumbers> {
     Some(HiddenNumbers { numbers, open })
 }
 
-/// Whether a version in the list may be above `start`.
+/// True if a version in the list may be above `start`.
 fn may_exceed(list: &[u8], start: u64) -> bool {
     let mut names = memmem::find_iter(list, KEY);
     names.any(|name| {
@@ -152,7 +158,7 @@ fn may_exceed(list: &[u8], start: u64) -> bool {
     })
 }
 
-/// The number that a member's value is, if it is spelled plainly.
+/// The value of a member as a number; `None` if it is not a plain one.
 fn number(value: &[u8]) -> Option<u64> {
     let length = value.iter().take_while(|byte| byte.is_ascii_digit());
     let (digits, rest) = value.split_at(length.count());
@@ -164,7 +170,7 @@ fn number(value: &[u8]) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Whether what follows the list names no further page.
+/// True if the text after the list names no further page.
 fn is_whole(tail: &[u8]) -> bool {
     let Some(at) = memmem::find(tail, b"\"page_token\"") else {
         return true;
@@ -174,13 +180,13 @@ fn is_whole(tail: &[u8]) -> bool {
     value.is_some_and(|value| value.starts_with(b"null"))
 }
 
-/// Whether digits are a version's number.
+/// The result of checking whether digits are a version's number.
 enum NumberSpelling {
     Not,
-    /// Perhaps.
+    /// The digits may be one.
     Oddly,
     Plainly {
-        /// Where the member's name begins.
+        /// The offset of the member's name.
         name: usize,
     },
 }
@@ -206,7 +212,7 @@ fn version_at(body: &[u8], digits: Range<usize>) -> NumberSpelling {
     }
 }
 
-/// Where the object begins that has a member beginning at `at`.
+/// The start of the object that has a member at `at`; `None` if it is not found.
 fn begin(body: &[u8], mut at: usize) -> Option<usize> {
     let mut within = 0;
     while at > 0 {
@@ -222,7 +228,7 @@ fn begin(body: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// Where that object ends.
+/// The end of the object that contains `at`; `None` if it is not found.
 fn end(body: &[u8], mut at: usize) -> Option<usize> {
     let mut within = 0;
     while at < body.len() {
@@ -238,7 +244,7 @@ fn end(body: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// The quote that opens the string which the one at `at` closes.
+/// The quote that opens the string which the quote at `at` closes.
 fn opening(body: &[u8], at: usize) -> Option<usize> {
     let mut before = &body[..at];
     loop {
@@ -250,7 +256,7 @@ fn opening(body: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The quote that closes the string which the one at `at` opens.
+/// The quote that closes the string which the quote at `at` opens.
 fn closing(body: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += 1;

@@ -1,8 +1,9 @@
-//! Which names of tables readers may not see.
+//! The names of tables that readers may not see.
 //!
-//! A name that a batch makes is hidden until the batch's fate is revealed, and one that it removes is hidden from then
-//! on: all of a batch in one step. A reader takes the [`Moment`] first, then asks the catalog, then here: what is
-//! hidden, or went away since that moment, is not there, whatever the catalog has said.
+//! A name that a batch makes is hidden until the batch is committed. A name that it removes is hidden from then on. All
+//! names of a batch change in one step. A reader takes the [`Moment`] first, then sends its request to the catalog,
+//! then checks here: a name that is hidden, or went away since that moment, is not there, whatever the catalog's answer
+//! is.
 
 mod buckets;
 pub mod filter;
@@ -21,35 +22,36 @@ use crate::batch::visibility::commit_flag::CommitFlag;
 use buckets::Buckets;
 pub use places::Place;
 
-/// Changes that are remembered for readers whose catalog has not answered yet.
+/// The number of changes that are kept for readers whose catalog has not answered yet.
 const RECENT: usize = 65_536;
-/// The low bits of a [`Moment`] count the names that batches have a say in, the rest the changes so far.
+/// The low bits of a [`Moment`] count the names that batches affect, each once for each batch. The other bits count the
+/// changes so far.
 const ONE_CHANGE: u64 = 1 << 24;
 
-/// The names that batches have a say in. Cheap to clone.
+/// The names that batches affect. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Names {
     inner: Arc<Inner>,
 }
 
-/// A moment in the life of [`Names`].
+/// A moment in the history of [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(u64);
 
-/// Why a reader must not be shown what the catalog answered.
+/// The reason why a reader may not get the catalog's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleAnswer {
     /// The name is not there.
     Absent,
-    /// So much has changed meanwhile that it cannot be told.
+    /// Too many names have changed meanwhile to tell whether it is there.
     Unknown,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Written under the lock of `state` only; read without it by all for whom nothing is hidden.
+    /// Written only under the lock of `state`. Read without the lock, which is enough while batches affect no name.
     moment: AtomicU64,
-    /// The same for those whose names no batch has a say in, while some have in others.
+    /// Moments of parts of all names, for readers of names that no batch affects while batches affect others.
     buckets: Buckets,
     state: RwLock<State>,
 }
@@ -59,28 +61,28 @@ struct State {
     slots: HashMap<TableKey, Vec<NameChange>>,
     /// The latest changes, the oldest first.
     recent: VecDeque<MissedChange>,
-    /// The moment of the last change that is not among the recent ones any more.
+    /// The number of the last change that is not in `recent` any more.
     forgotten: u64,
-    /// Places that batches register under second names.
+    /// The places that batches register under second names.
     places: Vec<Place>,
 }
 
-/// What one batch does to one name.
+/// The effect of one batch on one name.
 struct NameChange {
     fate: CommitFlag,
     removed: bool,
 }
 
-/// Something that readers may have missed.
+/// A change that readers may have missed.
 struct MissedChange {
     at: u64,
     table: TableKey,
-    /// The name went away at its catalog; otherwise it began to be hidden, or ended to be.
+    /// True if the name went away at its catalog; false if it began or ceased to be hidden.
     gone: bool,
 }
 
 impl Names {
-    /// The present moment; to be taken before a catalog is asked.
+    /// The present moment; to be taken before the request to the catalog.
     pub fn moment(&self) -> Moment {
         Moment(self.inner.moment.load(Ordering::Acquire))
     }
@@ -96,8 +98,8 @@ impl Names {
         self.add(table, fate, true);
     }
 
-    /// Reveals a fate: in one step, the names that its batch has made are there and those that it removes are not.
-    /// `tables` are all of them.
+    /// Reveals `fate`: in one step, the names that its batch has made appear and those that it removes disappear.
+    /// `tables` are all names of the batch.
     pub fn reveal<'a>(&self, fate: &CommitFlag, tables: impl IntoIterator<Item = &'a TableKey>) {
         let mut tables = tables.into_iter().peekable();
         if tables.peek().is_none() {
@@ -110,8 +112,8 @@ impl Names {
         }
     }
 
-    /// The name went away at its catalog: what a batch has made is undone, or what it removes is removed. The batch
-    /// has no say in it any more. If it never had, nothing has happened.
+    /// Records that the name went away at its catalog: the batch's name was undone, or the name that it removes is
+    /// removed. The batch does not affect it any more. Does nothing if it never did.
     pub fn gone(&self, table: &TableKey, fate: &CommitFlag) {
         let mut state = self.write();
         if state.slot(table, fate).is_none() {
@@ -121,7 +123,7 @@ impl Names {
         self.drop_slot(&mut state, table, fate);
     }
 
-    /// The batch has no say in the name any more; what the catalog has there is what readers see.
+    /// Ends the batch's effect on the name; readers see the state at the catalog.
     pub fn forget(&self, table: &TableKey, fate: &CommitFlag) {
         let mut state = self.write();
         if state.slot(table, fate).is_some_and(NameChange::hides) {
@@ -130,7 +132,7 @@ impl Names {
         self.drop_slot(&mut state, table, fate);
     }
 
-    /// Whether the name is not there now, whatever its catalog says.
+    /// True if the name is not there now, whatever its catalog's answer is.
     pub fn is_hidden(&self, table: impl FnOnce() -> TableKey) -> bool {
         if !self.moment().has_some() {
             return false;
@@ -139,7 +141,11 @@ impl Names {
         !self.inner.buckets.has_none(&table) && self.read().hides(&table)
     }
 
-    /// Whether a reader who has asked the catalog after `since` may see the name.
+    /// Checks that a reader who sent its request to the catalog after `since` may see the name.
+    ///
+    /// # Errors
+    ///
+    /// The name is not there, or that cannot be told.
     pub fn check(
         &self,
         since: Moment,
@@ -157,14 +163,15 @@ impl Names {
             return Err(StaleAnswer::Absent);
         }
         let mut changes = state.since(since).ok_or(StaleAnswer::Unknown)?;
-        match changes.any(|change| change.gone && change.table == table) {
-            true => Err(StaleAnswer::Absent),
-            false => Ok(()),
+        if changes.any(|change| change.gone && change.table == table) {
+            Err(StaleAnswer::Absent)
+        } else {
+            Ok(())
         }
     }
 
-    /// The names in `scope` that are not there, for a reader who has asked catalogs for them after `since`. `None`:
-    /// some have changed meanwhile, and what was listed may be from different moments; the catalogs must be asked
+    /// The names in `scope` that are not there, for a reader who sent its requests to catalogs after `since`; `None` if
+    /// some of them changed meanwhile. Then the listings may be from different moments, and the requests must be sent
     /// again.
     pub fn hidden_in(
         &self,
@@ -185,7 +192,7 @@ impl Names {
         Some(hidden.map(|(table, _)| table.clone()).collect())
     }
 
-    /// Nothing is hidden, and nothing has changed since that moment.
+    /// True if batches affect no name, and none has changed since that moment.
     fn is_calm(&self, since: Moment) -> bool {
         let now = self.moment();
         now == since && !now.has_some()
@@ -250,14 +257,14 @@ impl Moment {
         self.0 / ONE_CHANGE
     }
 
-    /// Batches have a say in some name.
+    /// True if batches affect some name.
     fn has_some(self) -> bool {
         !self.0.is_multiple_of(ONE_CHANGE)
     }
 }
 
 impl State {
-    /// What the batch of this fate does to a name.
+    /// The effect of the batch with this `fate` on a name; `None` if there is none.
     fn slot(&self, table: &TableKey, fate: &CommitFlag) -> Option<&NameChange> {
         let mut slots = self.slots.get(table)?.iter();
         slots.find(|slot| slot.fate.is(fate))
@@ -268,7 +275,7 @@ impl State {
         slots.is_some_and(|slots| slots.iter().any(NameChange::hides))
     }
 
-    /// The changes since a moment; `None` if not all of them are remembered.
+    /// The changes since a moment; `None` if some of them are not kept any more.
     fn since(&self, since: Moment) -> Option<impl Iterator<Item = &MissedChange>> {
         let since = since.changes();
         let first = self.recent.partition_point(|change| change.at <= since);

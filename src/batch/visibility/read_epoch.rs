@@ -1,4 +1,4 @@
-//! Tells answers of catalogs that came before something was shown from those after it.
+//! Tells whether a catalog's answer is from before or after a change of visibility.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::TableBranch;
 use crate::util::stable_hash::place;
 
-/// How often something of a line stopped being hidden in a way that answers from before do not fit; lines share
-/// counters.
+/// Counts for each branch the changes of visibility that make older answers outdated. Branches share counters.
 #[derive(Clone)]
 pub(super) struct ReadEpochs(Arc<Inner>);
 
 struct Inner {
-    /// All of them.
+    /// The number of changes of all branches.
     times: AtomicU64,
     counters: Box<[Counter]>,
 }
@@ -20,18 +19,18 @@ struct Inner {
 #[derive(Default)]
 struct Counter {
     times: AtomicU64,
-    /// The last of them among all.
+    /// The number, among all changes, of the last one of this counter.
     last: AtomicU64,
 }
 
-/// What was shown of a line up to a moment.
+/// The number of changes of a branch at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     counter: usize,
     count: u64,
 }
 
-/// What was shown of all lines up to a moment: cheaper to take than a [`Moment`].
+/// The number of changes of all branches at a moment: cheaper to take than a [`Moment`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(u64);
 
@@ -50,7 +49,7 @@ impl ReadEpochs {
         Epoch(self.0.times.load(Ordering::Acquire))
     }
 
-    /// Whether anything of the line was shown since.
+    /// True if answers about the branch from before `since` are outdated.
     pub(super) fn has_shown(&self, since: Epoch, line: impl FnOnce() -> TableBranch) -> bool {
         let counter = || &self.0.counters[self.counter(&line())];
         self.epoch().0 != since.0 && counter().last.load(Ordering::Acquire) > since.0
@@ -63,7 +62,7 @@ impl ReadEpochs {
         counter.times.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The place of a line's counter: the same in every process, for a simulation must repeat itself.
+    /// The index of a branch's counter. It is the same in every process, because a simulation must be repeatable.
     pub(super) fn counter(&self, line: &TableBranch) -> usize {
         place(line, self.0.counters.len())
     }

@@ -1,8 +1,8 @@
-//! `version/list` and `version/describe` as a reader may see them.
+//! `version/list` and `version/describe`, as a reader may see them.
 //!
-//! The order is what makes it safe: the catalog first, then the state of batches, then the filter. A version prepared
-//! in between cannot slip through, and one just aborted is still remembered. A batch that was revealed after the
-//! catalog had answered may be there in part: the catalog is asked again.
+//! The order makes it safe: the catalog first, then the state of batches, then the filter. A version prepared in
+//! between cannot slip through, and one just aborted is still remembered. If a batch was revealed after the catalog had
+//! answered, the answer may show only part of it, and the request is sent again.
 
 mod described;
 
@@ -26,12 +26,12 @@ use crate::error::Error;
 use crate::error::code::Code;
 use crate::protocol::query::Query;
 
-/// Bytes of a catalog's answer that are read whole.
+/// The largest answer of a catalog that is read, in bytes.
 const ANSWER_BYTES: usize = 64 << 20;
-/// How often a catalog is asked for more, when what it answered was hidden.
+/// The largest number of requests to a catalog for one answer, when its answers are hidden.
 const ROUNDS: usize = 8;
 
-/// What of a question makes its answer depend on one that was given before.
+/// The request headers that make the answer depend on an earlier one.
 const CONDITIONS: [HeaderName; 6] = [
     IF_MATCH,
     IF_NONE_MATCH,
@@ -40,13 +40,13 @@ const CONDITIONS: [HeaderName; 6] = [
     IF_RANGE,
     RANGE,
 ];
-/// What of an answer would make a later one depend on it, or says that it stays true for a time.
+/// The response headers that would make a later answer depend on this one, or that say how long it stays valid.
 const VALIDATORS: [HeaderName; 3] = [ETAG, LAST_MODIFIED, EXPIRES];
 
-/// A request as the catalog must see it, its body read.
+/// A request as it is sent to the catalog, with its body read.
 ///
-/// It has no conditions, and its answer no validators: the catalog judges them by what it has, and would answer 304 for
-/// a state that batches have hidden or revealed since.
+/// Conditions are removed from it, and validators from its answer. The catalog evaluates them against its own state,
+/// and would answer 304 for a state in which batches have hidden or revealed versions since.
 #[derive(Clone)]
 pub(in crate::batch) struct Question {
     pub(in crate::batch) parts: Parts,
@@ -54,8 +54,12 @@ pub(in crate::batch) struct Question {
 }
 
 impl Batches {
-    /// Sends a `version/list` and answers without the hidden versions. When nothing remains to be seen it waits for
-    /// the batch, and then answers 503: an empty list makes clients look at storage themselves.
+    /// Sends a `version/list` and removes the hidden versions from the answer. If none remains, waits for the batch,
+    /// and then answers 503, because an empty list makes clients list the storage themselves.
+    ///
+    /// # Errors
+    ///
+    /// The request or the catalog's answer is invalid, the catalog failed, or no version can be shown (503).
     pub async fn list_versions(
         &self,
         backend: &Backend,
@@ -68,7 +72,7 @@ impl Batches {
         let limit = query
             .get("limit")?
             .and_then(|limit| limit.parse::<u64>().ok());
-        // Who has a page token has seen versions; the rest of the list may be empty.
+        // A client with a page token has seen versions already, so the rest of the list may be empty.
         let continued = query.get("page_token")?.is_some();
         let line = TableBranch::new(table, branch);
         let (mut asked, mut token, mut waited) = (limit, None, false);
@@ -84,7 +88,7 @@ impl Batches {
             if hidden.is_empty() || !head.status.is_success() {
                 return Ok(whole(head, body));
             }
-            // A limit asks for the versions to be counted.
+            // With a limit, the versions must be counted.
             let quick = match limit {
                 None if !continued => json_splice::without(body, &hidden),
                 _ => Err(body),
@@ -114,8 +118,12 @@ impl Batches {
         Err(nothing_visible())
     }
 
-    /// Sends a `version/describe` and answers 404 (code 11) for a hidden version; where no version is named, with the
-    /// latest one that may be seen.
+    /// Sends a `version/describe`. Answers 404 (code 11) for a hidden version. If the request names no version, answers
+    /// with the latest visible one.
+    ///
+    /// # Errors
+    ///
+    /// The request or the catalog's answer is invalid, the catalog failed, or no version can be shown (503).
     pub async fn describe_version(
         &self,
         backend: &Backend,
@@ -129,7 +137,7 @@ impl Batches {
         }
         let mut question = Question::new(request).await?;
         let original = question.body.clone();
-        // Of what is not of this shape, a catalog may make another version of another branch.
+        // A body of another shape could mean another version or branch to the catalog, so it is refused.
         let asked: Option<Asked> = match original.trim_ascii() {
             b"" => None,
             body => serde_json::from_slice(body)
@@ -137,7 +145,7 @@ impl Batches {
         };
         let asked = asked.unwrap_or_default();
         let line = TableBranch::new(table, asked.branch);
-        // What is asked for instead of a latest version that is hidden.
+        // The version that is requested instead of a hidden latest one.
         let mut named = None;
         for _ in 0..ROUNDS {
             let visibility = &self.coordinator.visibility;
@@ -163,7 +171,7 @@ impl Batches {
                     format!("version {found} of {} does not exist", line.table.table),
                 ));
             }
-            // The latest is hidden: the one below it is asked for by its number, if there can be one.
+            // The latest version is hidden: request the one below it by its number, if there can be one.
             let below = (1..found).rev().find(|version| !hidden.contains(*version));
             let Some(below) = below else {
                 self.wait_for_batch(&line).await?;
@@ -185,7 +193,7 @@ impl Batches {
 }
 
 impl TableBranch {
-    /// The line of a table, or of a branch of it; `main` is the table's own.
+    /// Creates the key of a table's main branch, or of another one; `main` and the empty name are the main branch.
     pub fn new(table: TableKey, branch: Option<String>) -> Self {
         let branch = branch.filter(|branch| !branch.is_empty() && branch != "main");
         Self { table, branch }
@@ -195,13 +203,13 @@ impl TableBranch {
 impl Question {
     async fn new(request: Request<Body>) -> Result<Self, Error> {
         let mut question = Self::read(request).await?;
-        // What must be read cannot be compressed.
+        // An answer that must be read must not be compressed.
         let identity = HeaderValue::from_static("identity");
         question.parts.headers.insert(ACCEPT_ENCODING, identity);
         Ok(question)
     }
 
-    /// The question as it came, whatever encoding of the answer it wishes for.
+    /// Reads a request without its conditions; its accepted encodings stay as they are.
     pub(in crate::batch) async fn read(request: Request<Body>) -> Result<Self, Error> {
         let (mut parts, body) = request.into_parts();
         for condition in &CONDITIONS {
@@ -213,7 +221,7 @@ impl Question {
         Ok(Self { parts, body })
     }
 
-    /// The same question with another `limit` or `page_token`; the very same bytes where nothing changes.
+    /// Returns the request with another `limit` or `page_token`; the same bytes if there is neither.
     fn with(&self, limit: Option<u64>, token: Option<String>) -> Result<Self, Error> {
         let mut question = self.clone();
         let limit = limit.map(|limit| ("limit", limit.to_string()));
@@ -231,13 +239,13 @@ impl Question {
         Ok(question)
     }
 
-    /// Asks for this version from now on.
+    /// Changes the request so that it names this version.
     fn name_version(&mut self, version: u64) -> Result<(), Error> {
         let fields: Option<std::collections::BTreeMap<String, Box<RawValue>>> =
             serde_json::from_slice(&self.body).unwrap_or_default();
         let mut fields = fields.unwrap_or_default();
         let number = serde_json::value::to_raw_value(&version);
-        let cannot = |error| Error::internal("the question cannot be written", error);
+        let cannot = |error| Error::internal("the request to the catalog cannot be written", error);
         fields.insert("version".into(), number.map_err(cannot)?);
         self.body = serde_json::to_vec(&fields).map_err(cannot)?.into();
         self.parts.headers.remove(CONTENT_LENGTH);
@@ -252,7 +260,7 @@ impl Question {
         Ok((head, body))
     }
 
-    /// The catalog's whole answer, in whatever encoding.
+    /// Sends the request and reads the whole answer, in whatever encoding.
     pub(in crate::batch) async fn ask(
         self,
         backend: &Backend,
@@ -289,7 +297,7 @@ fn version_of(body: &[u8]) -> Option<u64> {
     Some(body.version.version)
 }
 
-/// Whether the catalog says that there is no such version.
+/// True if the catalog answers that there is no such version.
 fn lacks_version(head: &response::Parts, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Refused {
@@ -313,5 +321,5 @@ pub(in crate::batch) fn unreadable(backend: &Backend) -> String {
 }
 
 fn nothing_visible() -> Error {
-    busy("the table has no decided version yet: it is part of a batch")
+    busy("the table has no committed version yet: it is locked by an unfinished batch; retry later")
 }

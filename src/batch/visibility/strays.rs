@@ -1,4 +1,5 @@
-//! Creates of others that got no answer: they may land as the version that a batch asks for, and be taken for its own.
+//! Strays: creates of other writers that got no answer. They may land as the version that a batch creates, and be taken
+//! for the batch's own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,27 +10,28 @@ use tokio::time::Instant;
 use super::TableBranch;
 use crate::batch::locks::TableKey;
 
-/// Tables of which strays are remembered by themselves; beyond it every table is taken to have some.
+/// The largest number of tables with strays of their own. Beyond it, every table is assumed to have some.
 const TABLES: usize = 10_000;
-/// Strays of one table that are told apart.
+/// The largest number of different strays of one table.
 const OF_ONE: usize = 16;
 
-/// What may still land, by table.
+/// The requests that may still land, by table.
 #[derive(Clone, Default)]
 pub(super) struct Strays {
     tables: Arc<DashMap<TableKey, Vec<Stray>>>,
-    /// Until then there may be some of any table: an earlier life of the gateway knew of them, or there are too many.
+    /// The time until which any table may have strays; `None` if there is none. It is set if an earlier life of the
+    /// gateway may have known some, or if there are too many tables.
     anywhere: Arc<Mutex<Option<Instant>>>,
 }
 
 struct Stray {
-    /// The branch and the version that it makes; `None`: its catalog chooses.
+    /// The branch and the version that it makes; `None` if its catalog chooses.
     makes: Option<(Option<String>, u64)>,
     until: Instant,
 }
 
 impl Strays {
-    /// A create, or a change of which the catalog chooses the version, got no answer.
+    /// Adds a create, or a change whose version the catalog chooses, that got no answer.
     pub(super) fn add(
         &self,
         table: &TableKey,
@@ -49,13 +51,13 @@ impl Strays {
         }
     }
 
-    /// From now on, for so long, there may be strays of any table.
+    /// Assumes from now on, for this long, that any table may have strays.
     pub(super) fn anywhere_for(&self, lasts: Duration) {
         let mut anywhere = self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
         *anywhere = Some(Instant::now() + lasts).max(*anywhere);
     }
 
-    /// Whether somebody else's create may land as this version.
+    /// True if another writer's create may land as this version.
     pub(super) fn may_land(&self, line: &TableBranch, version: u64) -> bool {
         let now = Instant::now();
         let anywhere = *self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +75,7 @@ impl Strays {
         })
     }
 
-    /// Forgets those that cannot land any more.
+    /// Removes the strays that cannot land any more.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
         self.tables.retain(|_, strays| {

@@ -1,4 +1,4 @@
-//! The tables about whose versions anything is remembered.
+//! The tables about whose versions anything is recorded.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::batch::locks::TableKey;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
 
 impl Visibility {
-    /// The tables of a catalog of which versions are hidden, or of which something that was sent may still arrive.
+    /// The tables of a catalog with hidden versions, or with requests that may still arrive.
     pub fn tables_of(&self, catalog: &str) -> BTreeSet<TableKey> {
         let tables = self.tables.iter();
         let tables = tables.filter(|table| {

@@ -9,7 +9,7 @@ const PAUSE: Pause = Pause {
     above: REST,
 };
 
-/// This version, and what stands on it.
+/// The hidden versions from this one on.
 fn from(version: u64) -> Hidden {
     Hidden(vec![version..=u64::MAX])
 }
@@ -210,12 +210,12 @@ async fn a_reader_learns_that_its_answer_is_overtaken() {
     visibility.forget(&line("a"), None, &fate);
     let passed = before.map(|moment| visibility.has_passed(moment));
     assert_eq!(passed, [false; 2], "one version is there or not");
-    // HideReason was hidden as removed is not hidden any more: who listed it before would show it again.
+    // The removed version is not hidden any more: a reader that listed it before would show it again.
     visibility.forget(&line("b"), None, &fate);
     assert!(visibility.has_passed(before[1]));
 }
 
-/// A reader whose catalog answered before the undo, and who filters when the number is free.
+/// The reader's catalog answers before the undo, and the reader filters when the number is free.
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_an_undo_is_asked_for_again() {
     let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
@@ -226,7 +226,8 @@ async fn an_answer_from_before_an_undo_is_asked_for_again() {
     assert!(visibility.has_passed(asked));
 }
 
-/// Lines that share a counter ask their catalogs once more than others: a simulation would not repeat itself.
+/// Branches that share a counter send more requests to their catalogs. With other sharing, a simulation would not be
+/// repeatable.
 #[test]
 fn the_same_lines_share_a_counter_every_time() {
     let counters = || {

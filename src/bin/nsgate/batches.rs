@@ -47,26 +47,36 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
     match &asked.what {
         OfBatches::List => Ok(words::list(&read(client, said)?, admin)),
         OfBatches::Show { .. } => Ok(words::show(&read(client, said)?, admin)),
-        OfBatches::Resolve(resolve) => became(client, &resolve.id).await,
+        OfBatches::Resolve(resolve) => became(client, resolve).await,
     }
 }
 
 /// Returns the result of the decision, once it is carried out or has had some time for it.
-async fn became(client: &Client, id: &str) -> Result<String, Problem> {
+async fn became(client: &Client, resolve: &Resolve) -> Result<String, Problem> {
+    let id = &*resolve.id;
+    let kept = if resolve.commit {
+        "; what was left of it is kept, and no longer hidden"
+    } else {
+        ""
+    };
     let mut looks = 0;
     loop {
         let said = match client.ask(Method::GET, &page(id), None).await {
-            Err(Problem::Unknown(over)) => return Ok(format!("decided, and done: {over}")),
+            Err(Problem::Unknown(over)) => {
+                return Ok(format!("decision carried out: {over}{kept}"));
+            }
             said => said?,
         };
         let batch: words::Batch = read(client, said)?;
         if batch.is_undone() {
-            return Ok(format!("decided, and done: batch {id} waits for nobody"));
+            return Ok(format!(
+                "decision carried out: batch {id} needs nothing more"
+            ));
         }
         if looks == LOOKS || batch.waits_again() {
             let now = words::show(&batch, client.admin());
             return Ok(format!(
-                "decided, and not done yet. It stands so now:\n\n{now}"
+                "decision recorded, but not carried out yet. The batch now:\n\n{now}"
             ));
         }
         looks += 1;

@@ -123,7 +123,7 @@ impl Section for BackendFile {
             "service_authorization",
             &mut self.service_authorization,
             maybe(header_value()),
-            "Authorization of the gateway's own requests: health, undo, recovery.",
+            "Authorization of the gateway's own requests: health checks, rollback, recovery.",
         );
         keys.key(
             "oauth",
@@ -162,19 +162,19 @@ impl BackendFile {
             "health",
             &mut self.health,
             table(),
-            "How the catalog is asked whether it is well.",
+            "Health checks of the catalog.",
         );
         keys.key(
             "breaker",
             &mut self.breaker,
             table(),
-            "When to stop asking an address that fails.",
+            "Circuit breaker: when to stop sending to an address that fails.",
         );
         keys.key(
             "retry",
             &mut self.retry,
             table(),
-            "How read operations are tried again.",
+            "How read operations are retried.",
         );
         keys.key(
             "forward_headers",
@@ -325,10 +325,10 @@ fn traded(file: &BackendFile, headers: &[(HeaderName, HeaderValue)], reader: &mu
         return;
     }
     if file.authorization == Authorization::None {
-        reader.problem_at("oauth.exchange", "trades the caller's token, and `authorization: none` keeps it from the catalog; remove one of the two");
+        reader.problem_at("oauth.exchange", "exchanges the caller's token, and `authorization: none` keeps it from the catalog; remove one of the two");
     }
     if headers.iter().any(|(name, _)| *name == AUTHORIZATION) {
-        reader.problem_at("oauth.exchange", "trades the caller's token, and `headers.Authorization` replaces it; remove one of the two");
+        reader.problem_at("oauth.exchange", "exchanges the caller's token, and `headers.Authorization` replaces it; remove one of the two");
     }
 }
 

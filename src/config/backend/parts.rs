@@ -142,7 +142,7 @@ impl Section for OAuth {
             "exchange",
             &mut self.exchange,
             flag(),
-            "Trade the caller's token (RFC 8693) instead of using the gateway's own.",
+            "Exchange the caller's token (RFC 8693) instead of using the gateway's own.",
         );
     }
 }
@@ -190,7 +190,7 @@ impl Section for Health {
             "interval",
             &mut self.interval,
             wait(),
-            "Time between two questions.",
+            "Time between two health checks.",
         );
         keys.key(
             "timeout",
@@ -232,13 +232,13 @@ impl Section for Retry {
             "attempts",
             &mut self.attempts,
             whole(1, 10),
-            "Tries in all, the first one included; 1: none besides it.",
+            "Attempts in all, the first one included; 1: no retry.",
         );
         keys.key(
             "budget",
             &mut self.budget_percent,
             percent(),
-            "Further tries, at most this share of requests.",
+            "Retries, at most this share of requests.",
         );
     }
 }

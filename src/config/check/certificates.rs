@@ -96,9 +96,10 @@ fn identity(reader: &mut Reader<'_>, table: &str, certificate: &Path, private_ke
 /// that catalog alone, so it is only a warning.
 fn expiry(reader: &mut Reader<'_>, key: &str, ours: bool, file: &Path, validity: Validity) {
     let file = file.display();
-    let cure = match ours {
-        true => "renew it, since clients refuse one whose time is over",
-        false => "renew it, since a catalog may refuse one whose time is over",
+    let cure = if ours {
+        "renew it, since clients refuse one whose time is over"
+    } else {
+        "renew it, since a catalog may refuse one whose time is over"
     };
     let (words, warning) = match validity {
         Validity::Good(left, _) if left >= SOON => return,
@@ -113,9 +114,10 @@ fn expiry(reader: &mut Reader<'_>, key: &str, ours: bool, file: &Path, validity:
         ),
     };
     let words = format!("the certificate in {file} {words}");
-    match warning {
-        true => reader.warn_at(key, words),
-        false => reader.problem_at(key, words),
+    if warning {
+        reader.warn_at(key, words)
+    } else {
+        reader.problem_at(key, words)
     }
 }
 

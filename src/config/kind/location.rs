@@ -62,9 +62,10 @@ pub(in crate::config) fn collector() -> Scalar<Uri> {
 
 fn parse_collector(text: &Text) -> Result<Uri, String> {
     let uri = parse_base_uri(text)?;
-    match cfg!(feature = "otlp") {
-        true => Ok(uri),
-        false => Err("this nsgate was built without traces; use one built with `--features otlp`, or remove the key".to_owned()),
+    if cfg!(feature = "otlp") {
+        Ok(uri)
+    } else {
+        Err("this nsgate was built without traces; use one built with `--features otlp`, or remove the key".to_owned())
     }
 }
 

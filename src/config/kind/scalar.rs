@@ -7,7 +7,7 @@ use crate::config::load::nearest::nearest;
 use crate::config::load::reader::{Reader, Text};
 use crate::config::load::yaml::Node;
 use crate::config::secret::MASK;
-use crate::config::{Algorithm, Secret};
+use crate::config::{ALGORITHMS, Algorithm, Secret};
 
 /// The most bytes of a name in a namespace path.
 const MAX_NAME: usize = 256;
@@ -205,7 +205,7 @@ pub(in crate::config) fn choice<T: Copy + PartialEq + 'static>(
 
 /// A signature algorithm; one that must not be used is refused with the reason.
 pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
-    let plain = choice(&Algorithm::ALL);
+    let plain = choice(&ALGORITHMS);
     let known = plain.schema();
     Scalar::new(
         plain.expects(),
@@ -222,9 +222,7 @@ pub(in crate::config) fn algorithm() -> Scalar<Algorithm> {
         }
         },
         |value| {
-            let found = Algorithm::ALL
-                .iter()
-                .find(|(_, candidate)| candidate == value);
+            let found = ALGORITHMS.iter().find(|(_, candidate)| candidate == value);
             found.map_or(Json::Null, |(name, _)| json!(name))
         },
     )

@@ -100,16 +100,16 @@ async fn pages<C: Catalogs + ?Sized>(
             return Err(ListingError::Refused(Box::new(answer)));
         }
         let (names, next) = read(&answer, ask.operation)
-            .ok_or_else(|| trouble(mount, "answered something that is no listing"))?;
+            .ok_or_else(|| trouble(mount, "gave an answer that is not a listing"))?;
         if !budget.take(names.len(), answer.body.len()) {
-            return Err(trouble(mount, "lists more than can be merged"));
+            return Err(trouble(mount, "lists more than the gateway can merge"));
         }
         all.extend(names);
         let next = next.filter(|next| !next.is_empty());
         match next {
             None => return Ok(all),
             Some(_) if next == token => {
-                return Err(trouble(mount, "lists the same page again and again"));
+                return Err(trouble(mount, "lists the same page over and over"));
             }
             Some(_) => token = next,
         }

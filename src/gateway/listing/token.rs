@@ -38,7 +38,7 @@ impl Scope<'_> {
     /// not of this listing.
     pub(super) fn open(&self, token: &str) -> Result<String, Error> {
         self.read(token).ok_or_else(|| {
-            Error::invalid("`page_token` is not one that was answered for this listing")
+            Error::invalid("`page_token` does not belong to this listing; start again without it")
         })
     }
 

@@ -95,9 +95,10 @@ impl TokenCache {
         let known = CachedToken(Arc::new(verified));
         let (token, certificate) = known.principal().shown();
         let place = self.hasher.hash_one(Credential { token, certificate });
-        let home = match self.seen.again(place) {
-            true => &self.known,
-            false => &self.once,
+        let home = if self.seen.again(place) {
+            &self.known
+        } else {
+            &self.once
         };
         home.insert(place, known.clone());
         known

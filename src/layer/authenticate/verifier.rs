@@ -113,11 +113,7 @@ impl Verifier {
         let issuer = token.issuer().and_then(|iss| self.issuers.get(iss));
         let issuer = issuer.ok_or(Refusal::Issuer)?;
         // This comes before the search for keys: a token that cannot be accepted must not cause a fetch.
-        if !issuer
-            .policy()
-            .algorithms()
-            .contains(&token.header().algorithm)
-        {
+        if !issuer.policy().algorithms().contains(&token.header().alg) {
             return Err(Refusal::Algorithm);
         }
         Ok(issuer)

@@ -83,7 +83,7 @@ async fn each_caller_has_a_bucket_of_its_own_and_is_told_when_to_come_again() {
         let wait: u64 = wait.to_str().unwrap().parse().unwrap();
         assert!((3000..=3600).contains(&wait), "{wait}");
         assert!(refused.message().contains(&format!(
-            "1 per hour are allowed, 2 at once; try again in {wait} s"
+            "1 per hour are allowed, 2 at once; retry in {wait} s"
         )));
     }
 }

@@ -256,9 +256,10 @@ fn protocol(version: Version) -> &'static str {
 fn shown(text: &str) -> Cow<'_, str> {
     let text = &text[..text.floor_char_boundary(MAX_SHOWN)];
     let passes = |c: char| c.is_control() && !c.is_ascii_control() || c == '\x7f';
-    match text.contains(passes) {
-        true => Cow::Owned(text.replace(passes, "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    if text.contains(passes) {
+        Cow::Owned(text.replace(passes, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

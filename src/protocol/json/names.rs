@@ -35,9 +35,12 @@ pub(in crate::protocol) fn agreement(
     reader
         .deserialize_seq(Compare(expected))
         .and_then(|same| reader.end().map(|()| same))
-        .map(|same| match same {
-            true => Agreement::Same,
-            false => Agreement::Different,
+        .map(|same| {
+            if same {
+                Agreement::Same
+            } else {
+                Agreement::Different
+            }
         })
         .map_err(|_| not_names(field))
 }

@@ -210,12 +210,11 @@ impl From<Unrecognized> for Error {
         match why {
             Unrecognized::NoSuchRoute => Self::new(Code::Unsupported, "no operation has this path")
                 .with_status(StatusCode::NOT_FOUND),
-            Unrecognized::WrongMethod { allow } => Self::new(
-                Code::Unsupported,
-                format!("this operation is asked for with {allow}"),
-            )
-            .with_status(StatusCode::METHOD_NOT_ALLOWED)
-            .allow(allow),
+            Unrecognized::WrongMethod { allow } => {
+                Self::new(Code::Unsupported, format!("use {allow} for this operation"))
+                    .with_status(StatusCode::METHOD_NOT_ALLOWED)
+                    .allow(allow)
+            }
             Unrecognized::Ambiguous(why) => Self::invalid(why),
         }
     }

@@ -69,10 +69,11 @@ where
 {
     let mut kept = Reused::default();
     loop {
-        match start.is_empty() {
-            true => start = next(stream, &mut kept, door.pulse()).await?,
-            // These bytes came after the last request.
-            false => door.pulse().on_read(),
+        if start.is_empty() {
+            start = next(stream, &mut kept, door.pulse()).await?;
+        } else {
+            // The next request arrived together with the last one.
+            door.pulse().on_read();
         }
         let whole = plain::read(
             &start,

@@ -36,7 +36,7 @@ pub(super) struct Frames {
 
 /// The error of a client that sent too many frames without content.
 #[derive(Debug, thiserror::Error)]
-#[error("the client sends HTTP/2 frames without end that ask for nothing")]
+#[error("the client sends too many HTTP/2 frames that carry no request")]
 struct Flood;
 
 impl Frames {

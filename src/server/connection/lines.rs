@@ -226,9 +226,7 @@ mod tests {
                 "",
             ),
             (
-                format!(
-                    "{fine}Transfer-Encoding: Chunked\r\nContent-Length: 1\r\n\r\n00\r\n\r\n"
-                ),
+                format!("{fine}Transfer-Encoding: Chunked\r\nContent-Length: 1\r\n\r\n00\r\n\r\n"),
                 "",
             ),
             (

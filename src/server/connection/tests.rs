@@ -203,10 +203,11 @@ fn kept(order: Directive, streams: bool) -> Client {
         async move {
             keeper.order(order);
             let path = Body::full(request.uri().path().to_owned());
-            let body = match streams {
+            let body = if streams {
                 // A stack that answers early may keep the request until the response ends.
-                true => Body::stream(KeepAliveBody::new(path, request.into_body())),
-                false => path,
+                Body::stream(KeepAliveBody::new(path, request.into_body()))
+            } else {
+                path
             };
             Ok::<_, Infallible>(Response::new(body))
         }

@@ -104,9 +104,10 @@ fn dribble(pieces: usize, pause: Duration, ends: bool) -> Body {
         Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"piece")))
     };
     let pieces = stream::iter(0..pieces).then(piece);
-    match ends {
-        true => Body::stream(StreamBody::new(Box::pin(pieces))),
-        false => Body::stream(StreamBody::new(Box::pin(pieces.chain(stream::pending())))),
+    if ends {
+        Body::stream(StreamBody::new(Box::pin(pieces)))
+    } else {
+        Body::stream(StreamBody::new(Box::pin(pieces.chain(stream::pending()))))
     }
 }
 

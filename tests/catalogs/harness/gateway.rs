@@ -96,7 +96,7 @@ impl Gateway {
     /// With other issuers than that of its own token.
     pub fn trusting(catalogs: &[Behind<'_>], issuers: &Value) -> Self {
         Self::changed(catalogs, |config| {
-            config["auth"]["issuers"] = issuers.clone()
+            config["auth"]["issuers"] = issuers.clone();
         })
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CALLERS, asked, fresh, setup};
 use crate::batches::{settled, until};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::harness::World;
 
 const CREATE: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";
@@ -114,9 +114,10 @@ async fn a_batch_needs_leave_to_write() {
         fresh(&world);
         let entries = json!({"entries": [version(&world, "own", "t1")]});
         let reply = caller.client(&world).post(CREATE, &entries).await;
-        match caller.may(true, "own") {
-            true => drop(reply.ok()),
-            false => assert_denied(&world, &reply, "entries[0]: ", caller.name),
+        if caller.may(true, "own") {
+            drop(reply.ok());
+        } else {
+            assert_denied(&world, &reply, "entries[0]: ", caller.name);
         }
     }
 }
@@ -162,16 +163,15 @@ async fn both_names_of_a_rename_are_checked() {
         let target = format!("/v1/table/{old}%24t1/rename");
         let reply = writer(&world, claims).post(&target, &body).await;
         let case = format!("{claims} {old} {body}");
-        match denied {
-            true => assert_denied(&world, &reply, "not allowed to write", &case),
-            false => {
-                assert_eq!(reply.status, 200, "{case}: {reply:?}");
-                let catalog = world.catalog(old);
-                let name = format!("{old}$t1");
-                let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
-                until("the old name is gone", gone).await;
-                settled(&world).await;
-            }
+        if denied {
+            assert_denied(&world, &reply, "not allowed to write", &case);
+        } else {
+            assert_eq!(reply.status, 200, "{case}: {reply:?}");
+            let catalog = world.catalog(old);
+            let name = format!("{old}$t1");
+            let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
+            until("the old name is gone", gone).await;
+            settled(&world).await;
         }
     }
 }
@@ -207,7 +207,7 @@ async fn what_reaches_below_needs_leave_there() {
         (
             "/v1/namespace/prod%24hr/drop",
             nothing(),
-            "[prod, hr] lets nobody",
+            "[prod, hr] allows nobody",
         ),
         ("/v1/namespace/prod%24eu/drop", nothing(), "below"),
         ("/v1/table/prod%24eu%24t1/deregister", nothing(), "below"),
@@ -220,7 +220,7 @@ async fn what_reaches_below_needs_leave_there() {
         (
             "/v1/table/prod%24eu%24t2/rename",
             into(&["prod", "hr"]),
-            "[prod, hr] lets nobody",
+            "[prod, hr] allows nobody",
         ),
         (COMMIT, entry(&["prod", "eu", "t1"]), "below"),
         (COMMIT, entry(&["prod"]), "below"),
@@ -240,7 +240,7 @@ async fn what_reaches_below_needs_leave_there() {
     assert_denied(
         &world,
         &reply,
-        "the rule for [prod, hr] lets nobody",
+        "the rule for [prod, hr] allows nobody",
         "told",
     );
     client
@@ -314,7 +314,7 @@ async fn what_may_be_a_newer_batch_needs_leave_everywhere() {
     let world = setup("deny: true").start().await;
     for target in [target, &alter] {
         let reply = writer(&world, &json!({})).post(target, &json!({})).await;
-        assert_denied(&world, &reply, "[hr] lets nobody", target);
+        assert_denied(&world, &reply, "[hr] allows nobody", target);
     }
     let world = setup("scope: catalog.write").start().await;
     writer(&world, &json!({})).post(target, &body).await.ok();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::asked;
 use crate::client::Client;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const RULES: &str = "authorization:
   - { namespace: [prod], read: { scope: prod }, write: { deny: true } }

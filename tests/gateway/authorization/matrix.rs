@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CALLERS, Caller, asked, fresh, setup};
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{Reply, empty, full};
-use crate::world::World;
+use crate::harness::World;
 
 const NAMESPACES: [&str; 4] = ["own", "foreign", "lost", "nowhere"];
 
@@ -192,9 +192,10 @@ fn judge(
         return Err(format!("did not reach its catalog alone: {said}"));
     }
     let listed = OPERATIONS.iter().find(|known| known.0 == case.operation);
-    match listed.map_or(200, |known| known.4) == reply.status {
-        true => Ok("done"),
-        false => Err(format!("is to be done: {said}")),
+    if listed.map_or(200, |known| known.4) == reply.status {
+        Ok("done")
+    } else {
+        Err(format!("is to be done: {said}"))
     }
 }
 

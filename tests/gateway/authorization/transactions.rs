@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CALLERS, asked, fresh, setup};
 use crate::client::{Client, Reply};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const UNKNOWN: &str = "0193c7a0-0000-7000-8000-000000000000";
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, numbers, pair, stage, told, visible, world};
 use crate::catalog::{BatchCreate, MISSING};
-use crate::world::Setup;
+use crate::harness::Setup;
 
 #[tokio::test]
 async fn a_batch_over_two_catalogs_commits_and_answers_in_the_order_of_the_request() {

@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use super::{BATCH, pair, start, stored, until, visible};
 use crate::catalog::faults::{BROKEN, Fault, Gate};
 use crate::client::Reply;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// The table, by two mounts.
 const TABLES: [&str; 2] = ["west%24t1", "mirror%24t1"];

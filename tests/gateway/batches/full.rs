@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, pair, settled, world};
-use crate::world::World;
+use crate::harness::World;
 
 /// A batch whose INTENT is so large that the log's file must grow.
 fn large(world: &World, version: u64) -> Value {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{BATCH, assert_both, numbers, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::full;
-use crate::world::Setup;
+use crate::harness::Setup;
 
 const WEST: &str = "/v1/table/west%24t1";
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BATCH, numbers, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::client::full;
-use crate::world::World;
+use crate::harness::World;
 
 const TABLE: [&str; 2] = ["east", "t1"];
 
@@ -165,12 +165,13 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
     for alone in [true, false] {
         let mut world = undone("slot_cooldown: 0s").await;
         let version = stage(&world, "east", 2);
-        let (target, body) = match alone {
-            true => ("/v1/table/east%24t1/version/create", version),
-            false => (
+        let (target, body) = if alone {
+            ("/v1/table/east%24t1/version/create", version)
+        } else {
+            (
                 BATCH,
                 json!({"entries": [stage(&world, "west", 2), version]}),
-            ),
+            )
         };
         world.client().post(target, &body).await.ok();
         // One that is killed before it has written its end is watched afterwards.

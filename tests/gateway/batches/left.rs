@@ -8,7 +8,7 @@ use super::{BATCH, assert_both, pair, settled, stage, stored, until, visible, wo
 use crate::catalog::BatchCreate;
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const WEST: &str = "/v1/table/west%24t1";
 /// A batch that waits for a lock in vain waits so long.
@@ -50,7 +50,9 @@ async fn waits_in_vain(world: &World, batch: &Value) {
     let reply = world.client().post(BATCH, batch).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     assert!(
-        reply.words().contains("is on one of the tables"),
+        reply
+            .words()
+            .contains("one of the tables is locked by an unfinished batch"),
         "{reply:?}"
     );
 }

@@ -7,7 +7,7 @@ use super::{numbers, settled, stage, stored, told, until, visible, world};
 use crate::catalog::Catalog;
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::{Client, Reply};
-use crate::world::World;
+use crate::harness::World;
 
 const COMMIT: &str = "/v1/table/batch-commit";
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -388,7 +388,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
             vec![declare("west", "t1"), east()],
             409,
             5,
-            "operations[0]: table west$t1 exists already",
+            "operations[0]: table west$t1 already exists",
         ),
         (
             vec![east(), deregister("west", "none")],
@@ -406,7 +406,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
             vec![east(), delete("west", "t1", 1, 4)],
             409,
             14,
-            "operations[1]: versions 1 to 4 reach beyond",
+            "operations[1]: versions 1 to 4 cannot be deleted",
         ),
         (
             vec![
@@ -452,7 +452,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
             vec![declare("west", "n"), delete("west", "n", 1, 2)],
             400,
             13,
-            "operations[1] contradicts operations[0]: a table that begins",
+            "operations[1] contradicts operations[0]: a table that the batch declares",
         ),
         (
             vec![delete("west", "t1", 1, 3), delete("west", "t1", 2, 3)],

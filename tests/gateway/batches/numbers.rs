@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{BATCH, pair, stage, stored, until, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
-use crate::world::World;
+use crate::harness::World;
 
 const STATES: [&str; 6] = [
     "undecided",

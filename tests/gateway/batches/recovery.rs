@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{BATCH, assert_both, pair, settled, start, stored, until, visible, world};
 use crate::catalog::faults::{Fault, Gate};
-use crate::world::World;
+use crate::harness::World;
 
 /// Kills the gateway when `stopped` says so, then lets the catalogs go on and starts it again.
 async fn dies(world: &mut World, gates: &[&Gate]) {

@@ -8,7 +8,7 @@ use super::{BATCH, pair, settled, start, stored, told, until};
 use crate::catalog::faults::{Fault, Gate};
 use crate::catalog::{BatchCreate, Catalog, MISSING};
 use crate::client::{Client, Reply};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const OLD: &str = "west%24t1";
 const NO_RENAME: &str = r#"{"error":"Not supported: rename_table not implemented","code":18}"#;
@@ -262,26 +262,26 @@ async fn what_cannot_be_is_refused_and_changes_nothing() {
 async fn a_rename_that_a_catalog_cannot_take_part_in_leaves_no_trace() {
     type Lack = fn(&World);
     let cases: [(&str, &str, Lack); 6] = [
-        ("`east` has no register", "east", |world| {
+        ("`east` does not support register", "east", |world| {
             world
                 .catalog("east")
                 .can("register_table", 500, "application/json", NO.as_bytes());
         }),
-        ("`east` has no deregister", "east", |world| {
+        ("`east` does not support deregister", "east", |world| {
             world
                 .catalog("east")
                 .can("deregister_table", 501, "application/json", b"");
         }),
-        ("`west` has no deregister", "east", |world| {
+        ("`west` does not support deregister", "east", |world| {
             world
                 .catalog("west")
                 .can("deregister_table", 406, "application/json", b"");
         }),
-        ("`east` would have the table elsewhere", "east", |world| {
+        ("`east` would put the table elsewhere", "east", |world| {
             world.catalog("east").store().set_root("file:///elsewhere");
         }),
         (
-            "`east` does not take the table where it is",
+            "`east` does not accept the location of the table",
             "east",
             |world| {
                 let no = br#"{"error":"not here","code":13}"#;
@@ -290,7 +290,7 @@ async fn a_rename_that_a_catalog_cannot_take_part_in_leaves_no_trace() {
                     .can("register_table", 400, "application/json", no);
             },
         ),
-        ("`west` does not say where", "west", |world| {
+        ("`west` does not tell the location", "west", |world| {
             let nowhere = br#"{"table":"t1","namespace":["west"]}"#;
             world
                 .catalog("west")
@@ -473,9 +473,10 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
     for acted in [false, true] {
         let mut world = world().await;
         let gate = Gate::new();
-        let fault = match acted {
-            false => Fault::HoldBefore(gate.clone()),
-            true => Fault::HoldAfter(gate.clone()),
+        let fault = if acted {
+            Fault::HoldAfter(gate.clone())
+        } else {
+            Fault::HoldBefore(gate.clone())
         };
         let east = world.catalog("east");
         east.fail_nth("register_table", &["east", "u"], 2, fault);
@@ -486,10 +487,11 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
         world.catalog("east").behave();
         world.restart().await;
         settled(&world).await;
-        match acted {
-            false => assert_unchanged(&world, "not registered").await,
+        if acted {
             // Nothing was missing but the record.
-            true => assert_renamed(&world, "east$u", "registered").await,
+            assert_renamed(&world, "east$u", "registered").await;
+        } else {
+            assert_unchanged(&world, "not registered").await;
         }
         gate.open();
     }

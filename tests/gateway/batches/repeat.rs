@@ -45,7 +45,7 @@ async fn a_repeated_request_joins_the_one_that_runs() {
 #[tokio::test]
 async fn a_finished_batch_is_answered_from_memory_also_after_a_restart() {
     let mut world = world("").await;
-    let keyed = |world: &crate::world::World| world.client().header("idempotency-key", "k1");
+    let keyed = |world: &crate::harness::World| world.client().header("idempotency-key", "k1");
     let body = pair(&world, 2);
     let first = keyed(&world).post(BATCH, &body).await.ok().json();
     for _ in 0..2 {
@@ -125,7 +125,7 @@ async fn a_refusal_that_passes_frees_the_key() {
 #[tokio::test]
 async fn the_same_values_in_another_spelling_are_the_same_batch() {
     let mut world = world("").await;
-    let keyed = |world: &crate::world::World| world.client().header("idempotency-key", "k1");
+    let keyed = |world: &crate::harness::World| world.client().header("idempotency-key", "k1");
     let body = pair(&world, 2);
     let first = keyed(&world).post(BATCH, &body).await.ok().json();
     let entries = body["entries"].as_array().unwrap().iter();

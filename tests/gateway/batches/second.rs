@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{pair, start, stored, until, visible, world};
-use crate::world::World;
+use crate::harness::World;
 
 /// Where the catalog says that `west$t1` is.
 async fn location(world: &World) -> String {

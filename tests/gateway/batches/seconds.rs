@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{BATCH, pair, stage, stored, until, world};
 use crate::catalog::faults::Fault;
 use crate::client::Reply;
-use crate::world::World;
+use crate::harness::World;
 
 /// The seconds in the words of a refusal.
 fn named(reply: &Reply) -> u64 {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::until;
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
 use crate::client::{Client, Reply, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const PLACE: &str = "west$ns$t";
 const NO_RENAME: &[u8] = br#"{"error":"Not supported: rename_table not implemented","code":18}"#;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{BATCH, numbers, stage, start, stored, until, visible};
 use crate::catalog::BatchCreate;
 use crate::catalog::faults::{BROKEN, Fault};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const GROUPED: &str = "batch_create_table_versions";
 

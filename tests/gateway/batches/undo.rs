@@ -90,7 +90,7 @@ async fn a_version_that_was_built_on_waits_for_a_person() {
             .post_rows(insert, crate::client::full("rows"))
             .await;
         assert_eq!(reply.outcome(), (503, Some(17)), "{run}: locked");
-        let told = "the table is part of a batch that is not over yet";
+        let told = "the table is locked by an unfinished batch; retry later";
         assert_eq!(reply.json()["error"], told, "it was aborted long ago");
         assert_eq!(visible(&world, "east").await, [1], "{run}");
         world
@@ -141,7 +141,7 @@ async fn an_answer_that_shows_another_size_is_nobodys_proof() {
     let reply = batch.await.unwrap();
     assert_eq!(reply.outcome(), (409, Some(14)), "{reply:?}");
     assert!(
-        reply.words().contains("one of 9 bytes where 6 were staged"),
+        reply.words().contains("a manifest of 9 bytes instead of 6"),
         "{reply:?}"
     );
     until("west is undone", || stored(&world, "west") == [1, 2]).await;

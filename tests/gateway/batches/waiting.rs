@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::{BATCH, pair, start};
 use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// How often it is looked whether all have come.
 const SOON: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
 
 use crate::catalog::faults::{Fault, Gate};
-use crate::world::Setup;
+use crate::harness::Setup;
 
 /// How often it is looked whether all have come.
 const SOON: Duration = Duration::from_millis(20);

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{empty, full};
-use crate::world::Setup;
+use crate::harness::Setup;
 
 /// The gateway does these itself, or asks several catalogs.
 const OWN: [&str; 6] = [
@@ -53,9 +53,10 @@ async fn every_operation_that_reads_is_tried_again_and_no_other() {
             catalog.behave();
             catalog.fail(name, Fault::ResetBefore);
         }
-        let id = match path.contains("namespace") {
-            true => "west",
-            false => "west%24t1",
+        let id = if path.contains("namespace") {
+            "west"
+        } else {
+            "west%24t1"
         };
         let target = path.replace("{id}", id).replace("{index_name}", "i");
         let (kind, body) = match sends {
@@ -129,7 +130,7 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
         assert_eq!(reply.status, 503);
     };
     let closed = async |times: usize| {
-        while world.log().matches("breaker is closed again").count() < times {
+        while world.log().matches("circuit breaker closed").count() < times {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let up = world.metric("nsgate_backend_up{backend=\"west\"}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{READ, WRITE};
 use crate::catalog::faults::{Fault, PATIENCE};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// How many requests to the catalog were counted, and how many of them as tried again.
 async fn counted(world: &World, operation: &str) -> (usize, usize) {

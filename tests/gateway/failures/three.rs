@@ -16,7 +16,7 @@ use http::Method;
 use crate::catalog::Catalog;
 use crate::catalog::faults::{BROKEN, Fault, Gate};
 use crate::client::{Client, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const READ: &str = "table_exists";
 const WRITE: &str = "restore_table";

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::wire;
 use crate::catalog::faults::PATIENCE;
 use crate::client::{empty, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// What the catalog writes when it is asked, and what it does then.
 struct Case {

@@ -7,7 +7,7 @@ use super::frames::{
 };
 use super::recorder::Recorder;
 use crate::catalog::faults::PATIENCE;
-use crate::world::Setup;
+use crate::harness::Setup;
 
 type Header = (&'static str, &'static [u8]);
 

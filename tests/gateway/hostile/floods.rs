@@ -13,7 +13,7 @@ use super::frames::{
 };
 use super::recorder::Recorder;
 use crate::catalog::faults::PATIENCE;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// What one flood may cost the gateway in memory, in KiB: less than a thousandth of what is sent in all.
 const GROWTH: usize = 24 << 10;

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::recorder::Recorder;
 use super::{chunks, framing, headers, lines, wire};
 use crate::catalog::faults::PATIENCE;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 /// One case. `ID` in its bytes becomes a word of its own.
 pub struct Case {

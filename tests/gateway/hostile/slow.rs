@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::catalog::faults::PATIENCE;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const BEGUN: &str =
@@ -133,7 +133,7 @@ async fn a_client_that_does_not_read_costs_no_memory_and_is_given_up() {
     // Until the gateway has hung up at the catalog.
     let pour = async {
         while rows.send(chunk.clone()).await.is_ok() {
-            sent += 1
+            sent += 1;
         }
     };
     tokio::time::timeout(PATIENCE, pour)

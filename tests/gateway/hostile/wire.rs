@@ -40,9 +40,10 @@ where
             break at;
         }
         if more(stream, buffer).await == 0 {
-            return match buffer.is_empty() {
-                true => Ok(None),
-                false => Err(format!("an end in the headers: {buffer:?}")),
+            return if buffer.is_empty() {
+                Ok(None)
+            } else {
+                Err(format!("an end in the headers: {buffer:?}"))
             };
         }
     };

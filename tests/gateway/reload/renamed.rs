@@ -6,7 +6,7 @@ use super::batches::{DELETE, counted, land, strand, undone, without_west};
 use super::with;
 use crate::batches::{pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
-use crate::world::World;
+use crate::harness::World;
 
 /// The configuration in which the backend west has another name, and its tables are where they were.
 fn west_renamed(yaml: &str) -> String {
@@ -65,7 +65,7 @@ async fn a_reload_tells_of_batches_that_go_on_with_a_renamed_backend() {
     gate.reached(1).await;
     let reply = world.reload(&west_renamed(&yaml)).await.ok().json();
     let warned = reply["warnings"].to_string();
-    let words = "backend `west` is `north` now, and 1 unfinished batch goes on";
+    let words = "backend `west` is now called `north`; 1 unfinished batch still uses its catalog";
     assert!(warned.contains(words), "{warned}");
     gate.open();
     batch.await.unwrap().ok();

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use super::with;
-use crate::authority::{Authority, Identity};
 use crate::client::Client;
+use crate::harness::{Setup, World};
 use crate::load::{Connection, handshake};
-use crate::world::{Setup, World};
+use crate::test_ca::{Authority, Identity};
 
 const RELOADS: usize = 50;
 /// Every fifth is of a file that is not sound.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{is_untouched, setup};
 use crate::catalog::BatchCreate;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 const DESCRIBE: &str = "/v1/table/west%24t1/describe";
 const RENAME: &str = "/v1/table/west%24t1/rename";

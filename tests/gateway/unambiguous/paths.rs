@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{RULES, is_untouched, setup};
 use crate::client::{Client, full};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 
 fn writer(world: &World) -> Client {
     world.client_with(&json!({"scope": "catalog.read catalog.write"}))

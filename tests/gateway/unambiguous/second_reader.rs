@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::lenient::{FORGED, judge};
 use crate::catalog::operations::{OPERATIONS, Sends};
+use crate::harness::{Setup, World};
 use crate::hostile::wire;
 use crate::random::Random;
 use crate::token;
-use crate::world::{Setup, World};
 
 /// As many as `NSGATE_SECOND_READER` says.
 const REQUESTS: usize = 100_000;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use nsgate::batch::OpenBatch;
 
 use crate::catalog::Spot;
+use crate::environment::Inner;
 use crate::scenario::{Scenario, backend_name};
-use crate::world::Inner;
 
 /// What waits for a person or for what may still arrive.
 pub struct Stuck {

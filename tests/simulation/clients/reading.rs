@@ -45,9 +45,10 @@ impl Client {
         table: usize,
         branch: bool,
     ) -> Option<(u64, Option<String>, usize)> {
-        let query = match branch {
-            true => "version/list?descending=true&limit=1&branch=b",
-            false => "version/list?descending=true&limit=1",
+        let query = if branch {
+            "version/list?descending=true&limit=1&branch=b"
+        } else {
+            "version/list?descending=true&limit=1"
         };
         let read = self.read(table, branch, query, "", top);
         let (saw, spot) = read.await;
@@ -64,9 +65,10 @@ impl Client {
             [] => Saw::Nothing,
             _ => Saw::All(versions.iter().cloned().collect()),
         };
-        let query = match branch {
-            true => "version/list?branch=b",
-            false => "version/list",
+        let query = if branch {
+            "version/list?branch=b"
+        } else {
+            "version/list"
         };
         self.read(table, branch, query, "", all).await.0
     }

@@ -25,9 +25,10 @@ impl Client {
         let author = |place: usize| format!("w{op}.{place}");
         let mut entries: Vec<Entry> = Vec::new();
         for (place, one) in wanted.iter().enumerate() {
-            let size = match scenario.staging.sizes_vary {
-                true => 100 + self.random.below(4),
-                false => 100,
+            let size = if scenario.staging.sizes_vary {
+                100 + self.random.below(4)
+            } else {
+                100
             };
             let depot = &mut inner.catalogs[catalog(one.table)];
             let manifest = Version::staged(&author(place), size);
@@ -190,18 +191,19 @@ impl Client {
             })
             .collect();
         let single = *kind == Kind::Single;
-        let call = match as_batch {
-            true => Call {
+        let call = if as_batch {
+            Call {
                 path: "/v1/table/version/batch-create".into(),
                 body: json!({ "entries": bodies }).to_string(),
                 key: keyed.then(|| format!("key-{op}")),
                 patience: None,
-            },
-            false => Call {
+            }
+        } else {
+            Call {
                 path: path(&names(&entries[0]), "version/create"),
                 body: bodies[0].to_string(),
                 ..Call::default()
-            },
+            }
         };
         (call, *keyed && !single, single)
     }

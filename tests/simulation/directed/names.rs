@@ -42,6 +42,9 @@ fn a_number_that_rests_does_not_rest_in_another_table_of_its_name() {
         client.batch_over(&BOTH, true).await;
         client.rename(T0, SPARE).await;
         client.rename(T1, T0).await;
+        // It is above the number that was freed of the other table.
+        let appended = client.append(T0).await;
+        assert_eq!(appended, Some(Outcome::Done(None)), "an append");
         for _ in 0..10 {
             client.list(T0, false).await;
             client.count(T0).await;

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::{Entry, History, Kind};
 use crate::catalog::{BRANCH, Change, Onto, Spot};
+use crate::environment::Inner;
 use crate::scenario::{Scenario, backend_name};
-use crate::world::Inner;
 
 /// Whose message it was that a catalog acted on.
 #[derive(Clone, Copy, Debug)]
@@ -212,15 +212,15 @@ impl Inner {
         if ops.len() == 1 && whole == creates && !from_behind {
             return;
         }
-        match from_behind {
+        if from_behind {
             // What came behind the gateway's back and looks like the batch's nobody can tell from it.
-            true => self
-                .history
+            self.history
                 .counts
-                .add("a version from behind taken for the batch's", 1),
-            false => self.wrong.push(format!(
+                .add("a version from behind taken for the batch's", 1)
+        } else {
+            self.wrong.push(format!(
                 "{name} committed {ops:?}, {creates} versions: somebody else's"
-            )),
+            ))
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nsgate::protocol::operation::{Access, Operation};
 
 use crate::catalog::Question;
+use crate::environment::{Inner, World};
 use crate::scenario::Faults;
-use crate::world::{Inner, World};
 
 /// What becomes of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,9 +157,10 @@ impl World {
                 changes_only,
                 removals,
             } => {
-                let percent = match question.own && question.matters() {
-                    true => percent.max(removals),
-                    false => percent,
+                let percent = if question.own && question.matters() {
+                    percent.max(removals)
+                } else {
+                    percent
                 };
                 if !self.is_rough() || !inner.random.chance(*percent) || kinds.is_empty() {
                     return None;

@@ -121,9 +121,10 @@ fn faults(random: &mut Random, flavor: Flavor) -> Faults {
     };
     let kinds = random.between(1, Fault::ALL.len() as u64);
     let kinds = random.some(&Fault::ALL, usize::try_from(kinds).expect("a small number"));
-    let percent = match changes_only {
-        true => *random.pick(&[5, 15, 30, 50]),
-        false => *random.pick(&[2, 5, 10, 25]),
+    let percent = if changes_only {
+        *random.pick(&[5, 15, 30, 50])
+    } else {
+        *random.pick(&[2, 5, 10, 25])
     };
     let removals = *random.pick(&[0, 20, 50]);
     Faults::Random {
@@ -176,10 +177,7 @@ fn clients(random: &mut Random, flavor: Flavor, afterwards: bool) -> Vec<(Role, 
             roles.push(role(count));
         }
     };
-    let main = |flavored: Flavor| match flavor == flavored {
-        true => (2, 3),
-        false => (0, 1),
-    };
+    let main = |flavored: Flavor| if flavor == flavored { (2, 3) } else { (0, 1) };
     some(random, (1, 3), |count| Role::Batches { count });
     some(random, (0, 2), |count| Role::Singles { count });
     some(random, (1, 2), |count| Role::Reads { count: count + 2 });

@@ -26,11 +26,8 @@ fn parse(keys: &[Value]) -> KeySet {
 }
 
 fn find(keys: &[Value], algorithm: Algorithm, kid: Option<&str>) -> Option<usize> {
-    let header = Header {
-        algorithm,
-        key_id: kid.map(str::to_owned),
-        is_at_jwt: false,
-    };
+    let mut header = Header::new(algorithm);
+    header.kid = kid.map(str::to_owned);
     match parse(keys).find(&header) {
         KeyMatch::Keys(found) => Some(found.len()),
         KeyMatch::Unknown => None,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Jwk, JwkError};
 use crate::auth::token::{Headers, Key, UnverifiedToken};
-use crate::config::Algorithm;
+use crate::config::{ALGORITHMS, Algorithm};
 
 /// The example values of RFC 7515, A.2.
 const N: &str = "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
@@ -19,7 +19,7 @@ const ES256: &str =
 const ED: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
 
 fn all() -> Vec<Algorithm> {
-    Algorithm::ALL.map(|(_, algorithm)| algorithm).into()
+    ALGORITHMS.map(|(_, algorithm)| algorithm).into()
 }
 
 fn key(jwk: Value) -> Result<Key, JwkError> {
@@ -177,4 +177,40 @@ fn what_anybody_can_sign_with_is_no_key() {
         jwk[part] = json!("AQAB");
         assert_eq!(key(jwk).err(), Some(JwkError::Private), "{part}");
     }
+}
+
+#[test]
+fn what_is_written_in_another_way_is_no_key() {
+    let rest = format!(r#""n":"{N}","e":"AQAB""#);
+    let read = |text: &str| serde_json::from_str::<Jwk>(text);
+    let cases = [
+        format!(r#"{{{rest}}}"#),
+        format!(r#"{{"kty":null,{rest}}}"#),
+        format!(r#"{{"kty":{{"RSA":null}},{rest}}}"#),
+        format!(r#"{{"kty":"RSA","alg":{{"RS256":null}},{rest}}}"#),
+        format!(r#"{{"kty":"RSA","alg":5,{rest}}}"#),
+        format!(r#"{{"kty":"RSA","kid":1,{rest}}}"#),
+        format!(r#"{{"kty":"RSA","kid":"a","kid":"b",{rest}}}"#),
+        format!(r#"{{"kty":"RSA","e":"AQAB",{rest}}}"#),
+        format!(r#"{{"kty":"RSA","key_ops":"verify",{rest}}}"#),
+        format!(r#"{{"kty":"RSA","key_ops":["verify",1],{rest}}}"#),
+        format!(r#"{{"kty":"RSA","use":["sig"],{rest}}}"#),
+        format!(r#"{{"kty":"RSA","crv":5,{rest}}}"#),
+        format!(r#"["RSA","{N}","AQAB"]"#),
+        "5".to_owned(),
+    ];
+    for text in cases {
+        assert!(read(&text).is_err(), "{text}");
+    }
+    let odd = r#""x5c":5,"x5u":{},"x5t":[],"x5t#S256":null,"k":7,"kid":null,"alg":null,"use":null,"key_ops":null,"d":null"#;
+    let jwk = read(&format!(r#"{{"kty":"RSA",{odd},{rest}}}"#)).unwrap();
+    assert_eq!(algorithms(&jwk.key(&all()).unwrap()).len(), 6);
+    let private = read(&format!(r#"{{"kty":"RSA","d":{{}},{rest}}}"#)).unwrap();
+    assert_eq!(private.key(&all()).unwrap_err(), JwkError::Private);
+    let secret = read(r#"{"kty":"oct","k":"c2VjcmV0","alg":"HS256"}"#).unwrap();
+    assert_eq!(secret.key(&all()).unwrap_err(), JwkError::Algorithm);
+    assert_eq!(
+        secret.key(&[Algorithm::HS256]).unwrap_err(),
+        JwkError::Algorithm
+    );
 }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 

@@ -139,9 +139,9 @@ impl Connection {
             // The socket calls the waker again only after a read has found no more.
             bell.ring();
             return Poll::Ready(match heard {
-                Ok(heard) if heard.is_empty() => {
-                    Err(ExchangeError::Lost("it hung up before it answered".into()))
-                }
+                Ok(heard) if heard.is_empty() => Err(ExchangeError::Lost(
+                    "it closed the connection before it answered".into(),
+                )),
                 Ok(heard) => Ok(heard),
                 Err(error) => Err(ExchangeError::Lost(error.into())),
             });

@@ -117,7 +117,7 @@ async fn drive(mut connection: Connection<TokioIo<Io>, Bytes>) {
             tracing::debug!(cause = %error, "an HTTP/2 connection to a catalog ended");
         },
         error = silent(pings) => {
-            tracing::debug!(cause = %error, "an HTTP/2 connection to a catalog is given up");
+            tracing::debug!(cause = %error, "an HTTP/2 connection to a catalog was closed by the gateway");
         }
     }
 }
@@ -132,7 +132,7 @@ async fn silent(pings: Option<PingPong>) -> BoxError {
         match timeout(PONG_WITHIN, pings.ping(Ping::opaque())).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return error.into(),
-            Err(_) => return "a ping is not answered".into(),
+            Err(_) => return "no answer to a ping".into(),
         }
     }
 }

@@ -30,8 +30,7 @@ impl Cause {
 pub(super) fn unopened(error: &DatabaseError) -> String {
     match error {
         DatabaseError::DatabaseAlreadyOpen => {
-            "another process has it open, and one log is for one gateway. End that one first, or give this one a \
-             `batch.log` of its own"
+            "another process has it open, and each gateway needs a log of its own. Stop that process first, or set another `batch.log` for this gateway"
                 .into()
         }
         DatabaseError::Storage(StorageError::Io(cause)) => match cause.kind() {
@@ -47,8 +46,7 @@ pub(super) fn unopened(error: &DatabaseError) -> String {
 /// Explains a file that cannot be read.
 pub(super) fn damaged(cause: &dyn Display) -> String {
     format!(
-        "{cause}. It is damaged, or no batch log of this version: put the newest log back with its own mark, and keep this \
-         file for whoever looks into it"
+        "{cause}. It is damaged, or not a batch log of this version. Restore the newest log together with its own mark, and keep this file to find the cause"
     )
 }
 

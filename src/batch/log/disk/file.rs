@@ -37,7 +37,7 @@ impl LogFile {
             Ok(file) => file.len() > 0,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if fs::symlink_metadata(path).is_ok() {
-                    let words = "it is a link, and what it leads to is not there";
+                    let words = "it is a link, and its target does not exist";
                     return Err(io::Error::new(error.kind(), words));
                 }
                 false

@@ -72,8 +72,7 @@ impl MarkFile {
     pub(super) fn allows_new(&self) -> Result<(), String> {
         match self.beside {
             MarkState::Mark(Mark { count, .. }) if count > 0 => Err(format!(
-                "it is gone, and {mark} says that there was one. Put it back. To begin anew knowingly, delete {mark}: what \
-                 batches had left half done stays so in their catalogs, and nobody remembers how batches ended",
+                "it is missing, and {mark} says that there was one. Restore it. To start a new log on purpose, delete {mark}: unfinished batches then stay half done in their catalogs, and the outcomes of all batches are lost",
                 mark = self.path.display()
             )),
             _ => Ok(()),
@@ -125,18 +124,18 @@ impl MarkFile {
             // The mark gets a new id, so that the log that this one replaces is not accepted as a newer one.
             (MarkState::Accept, inside) => Ok(fresh(inside.map_or(0, |inside| inside.count))),
             (MarkState::Nothing, Some(_)) => Err(format!(
-                "{mark} is missing, the file beside it that tells the newest log from an old copy. Move and copy both \
-                 together. If this is surely the newest log, make an empty file of that name"
+                "{mark} is missing. This file beside the log tells the newest log from an old copy: always move and copy both together. If this is certainly the newest log, create an empty file of that name"
             )),
             // The process ended while it created the log.
             (MarkState::Mark(beside), None) if beside.count == 0 => Ok(*beside),
             (MarkState::Mark(beside), Some(inside)) if inside.log == beside.log => {
-                match inside.count >= beside.count {
-                    true => Ok(inside),
-                    false => Err(self.refusal(&format!(
-                        "it is an old copy: it stands at mark {}, and {mark} says that the log has come to mark {}",
+                if inside.count >= beside.count {
+                    Ok(inside)
+                } else {
+                    Err(self.refusal(&format!(
+                        "it is an old copy: it has mark {}, and {mark} says that the newest log has mark {}",
                         inside.count, beside.count
-                    ))),
+                    )))
                 }
             }
             (MarkState::Mark(_), _) => {
@@ -147,9 +146,7 @@ impl MarkFile {
 
     fn refusal(&self, why: &str) -> String {
         format!(
-            "{why}. Batches that were answered since would be forgotten or undone. Put the newest log back with its own \
-             mark. If it is lost, start with this one knowingly by emptying {mark} (`: > {mark}`), and look at every table \
-             that was part of a batch since {log} was copied",
+            "{why}. Batches that were answered since then would be forgotten or rolled back. Restore the newest log together with its own mark. If it is lost, empty {mark} (`: > {mark}`) to start with this log on purpose, and check every table that was in a batch since {log} was copied",
             mark = self.path.display(),
             log = self.log.display()
         )
@@ -228,8 +225,7 @@ fn read(path: &Path) -> Result<MarkState, String> {
         return Ok(MarkState::Accept);
     }
     parse(&text).map(MarkState::Mark).ok_or_else(|| {
-        "it does not say which log is the newest. Put back the file that belongs to the log; if the log is surely the \
-         newest, empty this file"
+        "it does not say which log is the newest. Restore the file that belongs to the log; if the log is certainly the newest, empty this file"
             .into()
     })
 }

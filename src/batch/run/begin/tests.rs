@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 use crate::protocol::commit;
 use crate::protocol::identifier::Identifier;
 
-/// A catalog that has every table, and refuses to deregister any.
+/// A catalog that has every table and refuses to deregister any.
 struct Stubborn;
 
 impl Catalog for Stubborn {
@@ -38,8 +38,7 @@ fn deregister(table: usize) -> BatchCall {
     }
 }
 
-/// The unfinished batches wait for an operator and have been acknowledged: they hide what they would
-/// remove, and do nothing else.
+/// The batches wait for an operator and have been acknowledged. Only the names that they would remove stay hidden.
 #[tokio::test(start_paused = true)]
 async fn batches_that_cannot_be_finished_keep_no_others_from_running() {
     let metrics = Metrics::new();

@@ -8,7 +8,7 @@ use crate::config::{BatchConfig, BatchMode, Limits};
 use crate::metrics::Metrics;
 use crate::protocol::identifier::Identifier;
 
-/// Starts more batches at a catalog that hangs than it may have requests in flight.
+/// Sends more batches to a catalog that hangs than the limit of requests in flight.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_that_hangs_keeps_no_batch_from_the_others() {
     let metrics = Metrics::new();

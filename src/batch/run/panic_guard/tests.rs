@@ -28,8 +28,8 @@ fn batches(breaks_over: &'static str, metrics: &Metrics) -> Batches {
     Batches::new(log, settings, metrics.batch().clone())
 }
 
-/// Otherwise a client would wait for ever, a writer would build on an undecided version, and
-/// readers would see it.
+/// Guards against three faults: a client would wait for ever, a writer could build on undecided versions, and readers
+/// could see them.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_panics_is_answered_and_keeps_its_tables_to_itself() {
     let decided = panics_over("a decision").await;
@@ -37,7 +37,7 @@ async fn a_batch_that_panics_is_answered_and_keeps_its_tables_to_itself() {
         let line = TableBranch::new(key(table), None);
         assert!(decided.coordinator.visibility.hidden(&line).contains(2));
     }
-    // The log may or may not know the batch by now.
+    // In this case the log may or may not know the batch.
     panics_over("an intent").await;
 }
 
@@ -80,19 +80,19 @@ async fn panics_over(what: &'static str) -> Batches {
             assert!(batches.hold(key(table), access).await.is_err());
         }
     }
-    // Operators see why, and are not told that the batch has ended.
+    // Operators see the reason, and are not told that the batch has ended.
     let (open, _) = batches.look(&id).await.unwrap();
     assert_eq!(open.error.as_deref(), Some(ABANDONED));
     let (who, why) = ("ada".into(), String::new());
     let resolved = batches.resolve(&id, Decision::Abort, Resolver { who, why });
     let refused = ResolveError::Refused(ABANDONED.into());
     assert_eq!(resolved.await, Err(refused));
-    // Other tables are not affected.
+    // Other batches are not affected.
     assert!(batches.hold(key("three"), Access::Write).await.is_ok());
     batches
 }
 
-/// The panic comes before there is a batch of which anything must be kept.
+/// The panic happens before there is a batch to keep.
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_planning_panics_is_answered_and_may_be_asked_for_again() {
     let batches = batches("nothing", &Metrics::new());

@@ -1,7 +1,6 @@
-//! Keeps a batch whose backend is gone from the configuration.
-//!
-//! Entries that are not settled, or that are hazards, stay locked and hidden until the backend is back or an operator
-//! keeps the batch as it is. The numbers that it released are in cool-down, and what may still land there is hidden.
+//! Batches with a backend that is not configured any more. Their unsettled entries and hazards stay locked and hidden,
+//! until the backend is back or an operator ends the batch as it is. Freed numbers are in cool-down, and a version that
+//! lands late stays hidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ pub(super) struct StrandedBatch {
 }
 
 impl StrandedBatch {
-    /// Locks and hides at once, and continues in a task of its own.
+    /// Locks the tables and hides the entries at once, and continues in a task of its own.
     pub(super) async fn begin(
         coordinator: Arc<Coordinator>,
         record: Record,
@@ -37,14 +36,14 @@ impl StrandedBatch {
         let entries = unsettled(&record);
         let gone = record.intent.entries.iter();
         let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
-        tracing::error!(batch = %record.id, ?backends, "an unfinished batch involves a backend that is not configured any more; its tables stay locked, and it goes on when the backend is configured again: see `nsgate batches show`");
+        tracing::error!(batch = %record.id, ?backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
         let tables: Vec<_> = entries.iter().map(|entry| entry.line().table).collect();
         let hold = coordinator
             .locks
             .exclusive(tables.clone(), Duration::ZERO)
             .await;
         let hold = hold.unwrap_or_else(|_| {
-            tracing::error!(batch = %record.id, "its tables are locked by another unfinished batch");
+            tracing::error!(batch = %record.id, "batch without its backend could not lock its tables: another unfinished batch has one. Run `nsgate batches list`");
             Hold::none(&coordinator.locks)
         });
         let fate = CommitFlag::default();
@@ -69,7 +68,7 @@ impl StrandedBatch {
         tokio::select! {
             kept = self.coordinator.strand(*id, intent) => {
                 if kept.is_some() {
-                    // If the log cannot write, the process is about to end.
+                    // If the log cannot be written, the process is about to end.
                     let _ = let_be(&self.coordinator, &self.record).await;
                     if let Some(refusal) = let_be_verdict().refusal() {
                         let written = true;
@@ -82,7 +81,7 @@ impl StrandedBatch {
         }
     }
 
-    /// Continues the batch as if the process had begun with the backends of `plan`.
+    /// Continues the batch as if the process had started with the backends of `plan`.
     async fn go_on(self, plan: Plan) {
         let Self {
             coordinator,
@@ -102,12 +101,12 @@ impl StrandedBatch {
                 .known_as(planned.backend.name(), planned.backend.catalog());
         }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
-        // The batch itself hides them from now on.
+        // From now on the batch itself hides its entries.
         show(&coordinator, &entries, &fate);
     }
 }
 
-/// Waits for a configuration that has all backends of the batch, and returns the batch's plan over them.
+/// Waits for a configuration that has all backends of the batch, and plans the batch with it.
 async fn back(mut configured: watch::Receiver<Vec<Arc<Backend>>>, record: &Record) -> Plan {
     loop {
         if configured.changed().await.is_err() {
@@ -133,12 +132,12 @@ fn decision(record: &Record) -> Option<Decision> {
     record.verdict.as_ref().map(|verdict| verdict.decision())
 }
 
-/// Returns the changes that have work left.
+/// The entries with work left.
 fn unsettled(record: &Record) -> Vec<&IntentEntry> {
     let committed = decision(record) == Some(Decision::Commit);
     let entries = record.intent.entries.iter().zip(&record.settled);
     let left = entries.filter(|(entry, settled)| {
-        // All readers see what a COMMIT makes; what it removes may still exist.
+        // Versions that a COMMIT made are visible to all. Those that it removes may still exist.
         let removes = matches!(
             entry.action,
             Action::DeleteVersions { .. } | Action::Deregister
@@ -156,7 +155,7 @@ fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &CommitFlag) 
     }
 }
 
-/// Starts the cool-down of what the batch has released, as if it ran, and hides what may still land.
+/// Puts freed numbers and names into cool-down, as a running batch does, and hides versions that may still land.
 fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     let visibility = &coordinator.visibility;
     let clean = Release::Clean(coordinator.pause());
@@ -165,7 +164,7 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
         let Some(settled) = settled.filter(|settled| settled.is_free()) else {
             continue;
         };
-        // A delete of what landed late may have been in flight when the gateway stopped.
+        // A delete of a version that landed late may have been in flight when the gateway stopped.
         let release = if settled.is_uncertain() {
             Release::Leaving(WATCH)
         } else {
@@ -189,8 +188,8 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
     }
 }
 
-/// Returns the entries whose numbers another writer has used since, or may have. The log knows of each, or is told
-/// before it is forgotten here.
+/// The entries whose numbers another writer has used since, or may have used. The log knows this already, or will
+/// before it is forgotten.
 fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(usize, Settled)> {
     let visibility = &coordinator.visibility;
     let used = freed(record).filter_map(|(entry, (line, version))| {

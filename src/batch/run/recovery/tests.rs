@@ -10,8 +10,8 @@ use crate::batch::run::now_millis;
 use crate::config::BatchConfig;
 use crate::metrics::Metrics;
 
-/// Otherwise, after the next start, a later batch would pass for an earlier one, and what it made for what an earlier
-/// one had undone.
+/// Otherwise the next start would take a later batch for an earlier one, and its versions for those that an earlier one
+/// had undone.
 #[tokio::test]
 async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ async fn new_batches_come_after_those_in_the_log_though_the_clock_was_set_back()
     let finder = finder.finder(&[]);
     recover(&coordinator, &outcomes, &finder).await.unwrap();
     assert!(coordinator.ids.next() > in_an_hour);
-    // Otherwise the batch would not be reported as old for an hour.
+    // Otherwise operators would not see for an hour that the batch is old.
     let open = coordinator.open.list();
     assert!(open[0].since_millis <= now_millis());
 }

@@ -19,7 +19,7 @@ use crate::metrics::{BatchState, Metrics};
 use crate::protocol::commit::CommitOperation;
 use crate::protocol::identifier::Identifier;
 
-/// A catalog of one table that never answers a create clearly: it makes version 2, and not version 3.
+/// A catalog of one table that never reports the result of a create: it makes version 2 and does not make version 3.
 #[derive(Clone, Default)]
 struct Silent {
     versions: Arc<Mutex<BTreeSet<u64>>>,
@@ -81,7 +81,7 @@ fn seconds(seconds: u64) -> tokio::time::Sleep {
     sleep(Duration::from_secs(seconds))
 }
 
-/// An undone batch of versions 2 and 3 of a table, whose watch has begun in the last second.
+/// An undone batch of versions 2 and 3 of a table, whose watch begins within this second.
 struct Undone {
     catalog: Silent,
     batches: Batches,
@@ -89,13 +89,13 @@ struct Undone {
 }
 
 impl Undone {
-    /// Stops all deletes of the catalog, and lets this version land.
+    /// Lets this version land. From now on the catalog deletes nothing.
     fn lands(&self, version: u64) {
         self.catalog.deletes_hang.store(true, Ordering::Relaxed);
         self.catalog.versions.lock().unwrap().insert(version);
     }
 
-    /// Checks for so many seconds that neither version is visible.
+    /// Checks every second for this long that both versions are hidden.
     async fn hides_both(&self, for_seconds: u64) {
         for second in 0..for_seconds {
             let hidden = self.batches.coordinator.visibility.hidden(&self.line);
@@ -105,7 +105,7 @@ impl Undone {
         }
     }
 
-    /// Lets the catalog delete again, and checks that it then has neither version.
+    /// Lets the catalog delete again, and checks that both versions are deleted.
     async fn ends(&self) {
         assert_eq!(self.catalog.stored(), [1, 2, 3]);
         self.catalog.deletes_hang.store(false, Ordering::Relaxed);
@@ -159,8 +159,7 @@ async fn undone() -> Undone {
     }
 }
 
-/// Both versions land right before their watches end. While the first is undone, the watch of the second would
-/// end.
+/// The versions land right before the watches end. While the first is undone, the watch of the second would end.
 #[tokio::test(start_paused = true)]
 async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
     let undone = undone().await;
@@ -171,8 +170,8 @@ async fn what_landed_at_the_last_moment_stays_hidden_until_it_is_undone() {
     undone.ends().await;
 }
 
-/// The upper version landed first and keeps the table locked: the lower one cannot be undone for as long as that
-/// takes.
+/// The upper version landed first, and its undo holds the lock of the table. The lower one cannot be undone as long as
+/// that takes.
 #[tokio::test(start_paused = true)]
 async fn what_landed_below_one_that_is_being_undone_stays_hidden_until_it_is_undone() {
     let undone = undone().await;

@@ -1,10 +1,10 @@
-//! The catalogs of a walk: they lose answers, act late, refuse after they have acted, report as done what they did
-//! not do, answer from an old copy once, and conflict; other writers use them, too.
+//! The catalogs of a walk. They lose answers, act late, refuse after they have acted, falsely report success, answer
+//! once from an old copy, and conflict; other writers change them, too.
 
 use super::*;
 
 impl World {
-    /// Handles a create: the catalog accepts only the next version, and only with a staged manifest.
+    /// Applies a create in the catalog: only of the next version, and only with a staged manifest.
     fn act(&mut self, entry: usize) -> Event {
         if self.catalog[entry] != Maker::Nobody || !self.is_next(entry) {
             return Event::Conflicted(entry, refusal());
@@ -17,7 +17,7 @@ impl World {
         Event::Created(entry)
     }
 
-    /// Returns true if every version below it in its share exists, and none above it.
+    /// True if every version below the entry's in its share exists, and none above it.
     pub(super) fn is_next(&self, entry: usize) -> bool {
         let exists = |other: &usize| self.catalog[*other] != Maker::Nobody;
         let mut others = self.share_of(entry).iter();
@@ -60,13 +60,13 @@ impl World {
         let there = self.catalog[entry] != Maker::Nobody;
         if self.faulty(5) {
             if there && self.random.below(2) == 0 {
-                // This answer is true, so the catalog may lie again.
+                // That was the truth, so the catalog may lie again.
                 self.lied[entry] = false;
                 return Event::Glimpsed(entry);
             }
             return Event::Unanswered(entry);
         }
-        // An answer from an old copy comes once in a walk, and not about an entry on which the catalog has lied.
+        // Answers from an old copy: once in a walk, and not about a version that the catalog has lied about.
         if there && !self.stale && !self.lied[entry] && self.faulty(8) {
             self.stale = true;
             self.seen_absent[entry] |= self.decision == Some(Decision::Abort);
@@ -74,9 +74,10 @@ impl World {
             return Event::Found(entry, Finding::Absent);
         }
         self.seen_absent[entry] = !there && self.decision == Some(Decision::Abort);
-        let alike = match self.contested[entry] {
-            true => Match::Incomparable,
-            false => Match::Alike,
+        let alike = if self.contested[entry] {
+            Match::Incomparable
+        } else {
+            Match::Alike
         };
         let likeness = match self.catalog[entry] {
             Maker::Nobody => return Event::Found(entry, Finding::Absent),
@@ -96,8 +97,7 @@ impl World {
         if self.faulty(4) {
             return self.not_deleted(entry);
         }
-        // No gateway can tell a version that looks alike, and came after an answer to the batch was lost, from the
-        // batch's own.
+        // A version that looks alike and came after a lost answer of ours cannot be told from ours by any gateway.
         assert_ne!(self.catalog[entry], Maker::Other { alike: false }, "I5");
         assert!(!self.built_on[entry], "I5: something was built on it");
         self.deleted(entry);
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Handles a delete that does not act now. It may act later or not, and its answer may be true or not.
+    /// Fails a delete: it may still act later, and the answer may be true or false.
     fn not_deleted(&mut self, entry: usize) -> Event {
         let later = self.random.below(2) == 0;
         let lies = !self.stale && self.random.below(3) == 0;
@@ -126,7 +126,7 @@ impl World {
     }
 
     fn deleted(&mut self, entry: usize) {
-        // The delete must not take away a version that the gateway has confirmed to another writer.
+        // No other writer loses a version that the gateway has confirmed to them.
         assert_ne!(self.catalog[entry], Maker::Writer, "I9: {entry}");
         self.catalog[entry] = Maker::Nobody;
     }
@@ -144,13 +144,14 @@ impl World {
             return Event::RemovalLost(entry);
         }
         self.removals[entry] = Some(true);
-        match self.faulty(6) {
-            true => Event::RemovalLost(entry),
-            false => Event::Removed(entry),
+        if self.faulty(6) {
+            Event::RemovalLost(entry)
+        } else {
+            Event::Removed(entry)
         }
     }
 
-    /// Watches for requests that may still arrive; `None` as long as one may, because the watch outlives them.
+    /// Ends the watch only when no late request of the entry is left, because a real watch outlasts them.
     pub(super) fn watch(&mut self, entry: usize) -> Option<Event> {
         let over = self.taken[entry] || self.removals[entry].is_some();
         let aborted = self.decision == Some(Decision::Abort);
@@ -160,13 +161,14 @@ impl World {
             return Some(Event::Landed(entry));
         }
         let waits = |late: &Late| late.entry() == entry && !self.taken[entry];
-        match self.late.iter().any(waits) {
-            true => None,
-            false => Some(Event::WatchOver(entry)),
+        if self.late.iter().any(waits) {
+            None
+        } else {
+            Some(Event::WatchOver(entry))
         }
     }
 
-    /// Lets a request that was lost on its way act after all.
+    /// Lets one of the lost requests act after all.
     pub(super) fn land(&mut self, state: &State) {
         let next = self.random.below(self.late.len() as u64) as usize;
         match self.late.remove(next) {
@@ -185,7 +187,7 @@ impl World {
         }
     }
 
-    /// Checks I9: an entry that a removal may still hit is locked, or `Leaving` and watched.
+    /// Checks I9: a version or name that a removal may still hit is either locked, or reserved and watched.
     pub(super) fn check_resting(&self, entry: usize, state: &State) {
         let share = self.shares.iter().position(|share| share.contains(&entry));
         let rests = state.is_leaving(entry) && state.is_watched(entry);
@@ -193,17 +195,17 @@ impl World {
         assert!(rests || locked, "I9: {entry} is free: {state:?}");
     }
 
-    /// Lets a writer that bypasses the gateway build on a version that is not decided yet.
+    /// A writer who bypasses the gateway builds on a version that is not decided yet.
     pub(super) fn build_on(&mut self) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let last = self.shares[share][self.shares[share].len() - 1];
         self.built_on[last] |= self.catalog[last] == Maker::Us;
     }
 
-    /// Lets a create that bypasses the gateway land after the abort.
+    /// A create that the gateway knows nothing about lands after the abort.
     pub(super) fn intrude(&mut self) {
         let entry = self.random.below(self.catalog.len() as u64) as usize;
-        // After a crash, undo does not know what an earlier process sent until it has seen that nothing exists.
+        // After a crash, undo does not know the requests of the earlier life before it has seen that nothing is there.
         let unknown = self.settled[entry].is_none() && self.late.contains(&Late::Delete(entry));
         let free = self.catalog[entry] == Maker::Nobody && self.removals[entry].is_none();
         let free = free && !unknown;
@@ -212,7 +214,7 @@ impl World {
         }
     }
 
-    /// Lets a writer that goes through the gateway take the next number of a table that is free for it.
+    /// A writer who uses the gateway takes the next number of a table, if it is free for them.
     pub(super) fn write(&mut self, state: &State) {
         let share = self.random.below(self.shares.len() as u64) as usize;
         let lost_to = |entry: &usize| self.removals[*entry].is_none() && self.is_next(*entry);
@@ -231,13 +233,13 @@ impl World {
             self.contested[entry] = true;
             self.settled[entry] = Some(Settled::Contested);
         }
-        // The batch's own version may have come first: the catalog then refuses the writer's.
+        // Our create may have come first; then the catalog refuses the writer's.
         self.catalog[entry] = Maker::Writer;
         self.taken[entry] = true;
         self.settled[entry] = Some(Settled::Theirs);
     }
 
-    /// Simulates a crash: the results of requests that were in flight reach no process.
+    /// Simulates a crash: the answers of all requests in flight are lost, and some of the requests act later.
     pub(super) fn abandon(&mut self, waiting: &[Result<Effect, Event>]) {
         for waits in waiting {
             let late = match waits {

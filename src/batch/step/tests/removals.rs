@@ -1,4 +1,4 @@
-//! Removals that were sent and may still arrive.
+//! Tests for removals that were sent and may still arrive.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn delete(entry: usize, again: bool) -> Effect {
     Delete { entry, again }
 }
 
-/// Returns a batch whose first version is about to be deleted, and whose second was never sent.
+/// A batch whose first version is about to be deleted, and whose second was never sent.
 fn deleting() -> State {
     let aborted = [
         Event::Created(0),
@@ -30,7 +30,7 @@ fn a_clear_delete_frees_at_once() {
     assert_eq!(step(state, Event::Noted(0)).1, [Unlock(0), LogEnd]);
 }
 
-/// An operator must not keep one part of a batch while another part is deleted.
+/// An operator must not keep one part of a batch while another part is being deleted.
 #[test]
 fn a_batch_is_deleting_until_its_delete_has_an_answer_and_it_is_gone() {
     assert!(deleting().is_deleting());
@@ -97,7 +97,7 @@ fn a_refused_delete_is_asked_for_again_and_is_not_outstanding() {
     assert_eq!(effects.last(), Some(&Note(0, Settled::Gone)));
 }
 
-/// A catalog that refuses a delete may have deleted, or the lookup after it may show an older state.
+/// A catalog that refuses a delete may have done it, or the lookup after it may show an old state.
 #[test]
 fn what_is_gone_although_its_delete_was_refused_is_watched_for() {
     let (state, effects) = run(deleting(), [Event::NotDeleted(0), ABSENT]);
@@ -157,7 +157,7 @@ fn an_earlier_life_may_have_sent_a_delete() {
     }
 }
 
-/// A create landed late, and its delete was in flight when the process ended: the log still says that a create may
+/// The version landed late, and its delete was on its way when the process ended. The log still says that a create may
 /// land.
 #[test]
 fn an_earlier_life_may_have_sent_a_delete_of_what_landed_late() {
@@ -182,8 +182,8 @@ fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
     assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
 }
 
-/// The version that the removal may hit is another writer's: it is neither shown nor unlocked, so that no writer
-/// builds on it.
+/// Another writer made the version that the removal may hit. It is neither shown nor unlocked, so that no one builds on
+/// it.
 #[test]
 fn what_a_delete_may_still_hit_is_nobody_elses_to_build_on() {
     let theirs = Event::Found(0, present(Match::Unlike, true));
@@ -194,7 +194,7 @@ fn what_a_delete_may_still_hit_is_nobody_elses_to_build_on() {
     assert_eq!(effects, [find(0), Show(0), Note(0, Settled::Theirs)]);
 }
 
-/// Returns a committed batch of one removal.
+/// A batch of one removal, committed.
 fn removing() -> State {
     let shape = Shape {
         shares: vec![vec![0]],
@@ -271,7 +271,7 @@ fn what_a_person_lets_be_waits_for_the_removal_that_is_under_way() {
     assert_eq!(effects[1..], [Reserve(0), Note(0, Settled::Leaving)]);
 }
 
-/// A create of the version is still in flight when an operator has what is in its place deleted.
+/// A create of the version is still in flight when an operator has the version in its place deleted.
 #[test]
 fn what_a_person_has_deleted_may_land_still() {
     let alike = present(Match::Incomparable, true);

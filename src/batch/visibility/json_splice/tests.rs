@@ -1,4 +1,4 @@
-//! What is quick must say the same as what reads everything.
+//! Compares the fast path with the parser, which reads the whole body.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use bytes::Bytes;
@@ -84,7 +84,7 @@ fn what_is_not_of_the_usual_form_is_left_to_a_closer_look() {
     assert!(without(body, &many).is_err());
 }
 
-/// Small numbers that look random and are the same in every run.
+/// Small pseudorandom numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -100,7 +100,7 @@ impl Dice {
     }
 }
 
-/// A member that may stand beside `version`, or stand for one wrongly.
+/// A member that may stand beside `version`, or look like one.
 const MEMBERS: [&str; 12] = [
     r#""manifest_path":"a/1.manifest""#,
     r#""e_tag":"\"2\"""#,
@@ -128,7 +128,7 @@ fn page(dice: &mut Dice) -> String {
             space(dice)
         )];
         for _ in 0..dice.below(3) {
-            // The last two are rare: with them nothing is quick.
+            // The last two are rare, because they rule out the fast path.
             let kinds = if dice.below(10) == 0 { 12 } else { 10 };
             let member = MEMBERS[dice.below(kinds)].to_owned();
             members.insert(dice.below(members.len() + 1), member);
@@ -171,7 +171,7 @@ fn quick_and_thorough_say_the_same() {
     assert!(kept > 1000 && cut > 1000, "{kept} {cut}");
 }
 
-/// A list without the version that is named and all above it.
+/// The list without the given version and all above it, from the fast path.
 fn quick_below(body: &str, start: u64) -> Option<String> {
     let body = Bytes::copy_from_slice(body.as_bytes());
     let shown = without(body, &Hidden(vec![start..=u64::MAX])).ok()?;

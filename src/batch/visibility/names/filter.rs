@@ -1,16 +1,21 @@
-//! A listing of tables without the hidden names: a pure filter over the catalog's answer.
+//! Filters hidden names from a listing of tables; pure.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The body is not a listing of tables.
+/// The error for a body that is not a listing of tables.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the catalog's answer is not a listing of tables")]
 pub struct NotAListing;
 
-/// A `ListTablesResponse` without the tables that are hidden; all else keeps its bytes. `None`: none of them is in it.
+/// Removes the hidden tables from a `ListTablesResponse`; everything else keeps its bytes. Returns `None` if it has no
+/// hidden tables.
+///
+/// # Errors
+///
+/// The body is no such response.
 pub fn without(
     body: &[u8],
     is_hidden: impl Fn(&str) -> bool,

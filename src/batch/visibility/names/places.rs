@@ -1,20 +1,20 @@
 //! The places of tables that batches register under second names.
 //!
-//! Until its batch is committed, or what was sent for it cannot arrive any more, such a name may appear at its catalog:
-//! the data at the place must not be destroyed meanwhile, nor get a third name.
+//! A second name may appear at its catalog until its batch is committed, or until no request about it can arrive any
+//! more. Meanwhile the data at the place must not be destroyed, and must not get a third name.
 
 use super::{Names, State};
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::commit_flag::CommitFlag;
 
-/// A place that is to have another name, until that is decided or cannot come any more.
+/// A place that is to get another name, until the batch is committed or the name cannot appear any more.
 pub struct Place {
     fate: CommitFlag,
     /// The name that it may get.
     pub name: TableKey,
-    /// The name that it has.
+    /// The name that it has; `None` if it is not known.
     pub origin: Option<TableKey>,
-    /// Where it is.
+    /// The location of the table's data.
     pub location: String,
 }
 
@@ -30,8 +30,8 @@ impl Names {
         });
     }
 
-    /// The name that the first such place may get while it is not decided, or may not be undone yet. `None`: there is
-    /// no such place.
+    /// The name that the first matching place may get while that is undecided, or not undone yet; `None` if there is no
+    /// such place.
     pub fn second_name(&self, of: impl Fn(&Place) -> bool) -> Option<TableKey> {
         if !self.moment().has_some() {
             return None;
@@ -44,7 +44,7 @@ impl Names {
 }
 
 impl Place {
-    /// Whether one of the names is in this catalog.
+    /// True if one of the names is in this catalog.
     pub fn is_in(&self, catalog: &str) -> bool {
         let mut names = [Some(&self.name), self.origin.as_ref()]
             .into_iter()
@@ -54,7 +54,7 @@ impl Place {
 }
 
 impl State {
-    /// The batch that registers a place under another name takes this one away.
+    /// Records the present name of the place: the batch that registers the place under another name removes this one.
     pub(super) fn originates(&mut self, table: &TableKey, fate: &CommitFlag) {
         let places = self.places.iter_mut();
         for place in places.filter(|place| place.fate.is(fate)) {
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// The batch has no say in the name any more.
+    /// Removes a place whose new name the batch does not affect any more.
     pub(super) fn forget_place(&mut self, name: &TableKey, fate: &CommitFlag) {
         self.places
             .retain(|place| !(place.fate.is(fate) && place.name == *name));

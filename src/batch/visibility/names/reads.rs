@@ -1,4 +1,4 @@
-//! Listings of tables by one catalog as a reader may see them.
+//! Listings of the tables of one catalog, as a reader may see them.
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderValue, Request, Response};
@@ -12,10 +12,10 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 
-/// How often a catalog is asked again, when names changed while it listed them.
+/// The largest number of requests to a catalog for one listing, when names change while it lists them.
 pub(crate) const ROUNDS: usize = 5;
 
-/// What a listing lists.
+/// The scope of a listing.
 pub enum Level<'a> {
     /// The tables right below a namespace, by their last names.
     Below(&'a Identifier),
@@ -24,7 +24,11 @@ pub enum Level<'a> {
 }
 
 impl Batches {
-    /// Sends a listing of tables and answers without the names that are hidden. A page may come out short.
+    /// Sends a listing of tables and removes the hidden names from the answer. A page may come out short.
+    ///
+    /// # Errors
+    ///
+    /// The catalog failed, its answer cannot be read, or names changed in every round (503).
     pub async fn list_tables(
         &self,
         backend: &Backend,
@@ -77,7 +81,7 @@ impl Level<'_> {
         }
     }
 
-    /// The table that a listing names; `None` if it is no name.
+    /// The table with this name in the listing; `None` if it is not a valid name.
     fn table(&self, name: &str) -> Option<Identifier> {
         match self {
             Self::Below(namespace) => namespace.join(name).ok(),
@@ -86,7 +90,7 @@ impl Level<'_> {
     }
 }
 
-/// Names changed in every round.
+/// The error if names changed in every round.
 pub(crate) fn unsettled() -> Error {
-    busy("tables were renamed or removed again and again while they were listed")
+    busy("tables were renamed or removed several times during the listing; retry later")
 }

@@ -48,7 +48,7 @@ fn who_asked_before_a_name_went_away_does_not_see_it() {
     );
     assert_eq!(names.check(since, || key("other")), Ok(()));
     assert_eq!(names.check(names.moment(), || key("undone")), Ok(()));
-    // A listing from before may have it, one from afterwards may not.
+    // A listing from before may have the name; one from afterwards may not.
     assert_eq!(names.hidden_in(since, |_| true), None);
     assert!(
         names
@@ -110,7 +110,7 @@ fn memory_is_bounded_and_says_when_it_does_not_know() {
     assert_eq!(names.check(names.moment(), || key("busy")), Ok(()));
 }
 
-/// Whoever asks for another name does not wait until a change is whole.
+/// A reader of another name does not wait until a change is complete.
 #[test]
 fn a_name_that_no_batch_has_a_say_in_is_told_without_the_lock() {
     let (names, fate) = (Names::default(), CommitFlag::default());

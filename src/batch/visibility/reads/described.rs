@@ -1,7 +1,7 @@
-//! `describe` of a table by catalogs that tell its latest version unasked.
+//! `describe` of a table at catalogs that include its latest version without being asked.
 //!
-//! Most tell none, and no version of a batch changes what they say: they are asked without a lock. Only once an answer
-//! has a version in it that is hidden is the table locked and the catalog asked again, as for a describe that asks for
+//! Typical catalogs include none, and no version of a batch changes their answer, so these requests need no lock. Only
+//! if an answer has a hidden version is the table locked and the request repeated, as for a describe that asks for
 //! details.
 
 use http::header::CONTENT_ENCODING;
@@ -18,24 +18,28 @@ use crate::error::Error;
 use crate::protocol::operation::Access;
 
 impl Batches {
-    /// The present epoch; to be taken before [`Batches::is_near`] is asked, and looked at by [`Batches::is_stirred`].
+    /// The present epoch. Take it before [`Batches::is_near`], and check it with [`Batches::is_stirred`].
     pub fn read_epoch(&self) -> Epoch {
         self.coordinator.visibility.epoch()
     }
 
-    /// Whether anything is hidden of the table, or remembered of what was.
+    /// True if anything of the table is hidden, or a record of it is still kept.
     pub fn is_near(&self, table: impl FnOnce() -> TableKey) -> bool {
         self.coordinator.visibility.has(table)
     }
 
-    /// Whether batches have hidden anything of the table since, or made it free again.
+    /// True if batches have hidden anything of the table since, or made it free or visible again.
     pub fn is_stirred(&self, since: Epoch, table: impl Fn() -> TableKey) -> bool {
         let visibility = &self.coordinator.visibility;
         visibility.has(&table) || visibility.has_shown(since, || TableBranch::new(table(), None))
     }
 
-    /// Sends a describe of a table that batches have a say in. Where the answer tells of a version that is hidden, the
-    /// catalog is asked again when no batch is on the table: 503 after 2 s.
+    /// Sends a describe of a table that batches affect. If the answer has a hidden version, repeats the request when no
+    /// batch is on the table, waiting at most 2 s.
+    ///
+    /// # Errors
+    ///
+    /// The catalog failed, its answer cannot be read, or no version can be shown (503).
     pub async fn describe_table(
         &self,
         backend: &Backend,
@@ -64,8 +68,11 @@ impl Batches {
         Ok(whole(head, body))
     }
 
-    /// Refuses (503) the answer to a describe that was asked for at `since`, when no batch was near the table, if it
-    /// tells of a version that is hidden, or may have been meanwhile.
+    /// Checks the answer to a describe that was sent at `since`, when no batch was near the table.
+    ///
+    /// # Errors
+    ///
+    /// The answer has a version that is hidden, or may have been hidden meanwhile (503); or it cannot be read.
     pub async fn check_described(
         &self,
         backend: &Backend,
@@ -87,13 +94,15 @@ impl Batches {
                 && !visibility.has_shown(since, || line.clone())
         };
         if head.headers.contains_key(CONTENT_ENCODING) || !version_in(&body).is_none_or(shows) {
-            return Err(busy("a batch began on the table while it was described"));
+            return Err(busy(
+                "a batch changed the table during the describe; retry later",
+            ));
         }
         Ok(whole(head, body))
     }
 }
 
-/// The branch that the body of a describe names.
+/// The branch in the body of a describe; `None` if it has none.
 fn branch_of(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Asked {
@@ -103,7 +112,8 @@ fn branch_of(body: &[u8]) -> Option<String> {
     asked.branch
 }
 
-/// The version that a describe tells. What is no number a client may take for any.
+/// The version in the answer to a describe; `None` if it has none. Returns `u64::MAX` for a value that is not a number,
+/// because a client may take it for any version.
 fn version_in(body: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Table<'a> {

@@ -65,7 +65,7 @@ pub(crate) enum Problem {
     Stranger(String),
     /// The gateway answered 401.
     #[error(
-        "{0} asks for the gateway's `admin.token`, and {1}.\n\
+        "{0} requires the gateway's `admin.token`, and {1}.\n\
          Put it into the environment variable NSGATE_ADMIN_TOKEN, or give it with --token."
     )]
     Unauthorized(String, &'static str),
@@ -149,7 +149,7 @@ impl Client {
             StatusCode::UNAUTHORIZED => Problem::Unauthorized(
                 self.admin.clone(),
                 match self.token {
-                    Some(_) => "the one given is not it",
+                    Some(_) => "the given token is wrong",
                     None => "none was given",
                 },
             ),

@@ -78,8 +78,7 @@ struct Resolved {
 /// Formats the list, one line for each batch.
 pub(super) fn list(list: &List, admin: &str) -> String {
     if list.batches.is_empty() && list.more == 0 {
-        return "no batch is open: every batch that was begun is over, and nothing waits"
-            .to_owned();
+        return "no open batches: every batch is finished".to_owned();
     }
     let mut rows =
         vec![["ID", "STATE", "AGE", "ENTRIES", "BACKENDS", "WAITS FOR"].map(String::from)];
@@ -97,18 +96,17 @@ pub(super) fn list(list: &List, admin: &str) -> String {
     if list.more > 0 {
         let _ = writeln!(
             said,
-            "and {} more, which become visible as these end",
+            "and {} more, which are listed when these are finished",
             list.more
         );
     }
     let waits = |batch: &&Batch| matches!(&*batch.state, "hazard" | "stranded");
     let waiting = list.batches.iter().filter(waits).count();
     if waiting > 0 {
-        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let verb = if waiting == 1 { "needs" } else { "need" };
         let _ = writeln!(
             said,
-            "\n{waiting} {verb} for a person. What was found, and the commands that settle it:\n  \
-             nsgate batches --admin {admin} show ID"
+            "\n{waiting} {verb} an operator's decision. To see what was found, and the commands for each decision:\n  nsgate batches --admin {admin} show ID"
         );
     }
     said.trim_end().to_owned()
@@ -145,7 +143,7 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
             line(&mut said, "found", &found);
         }
         if let Some(hazard) = &entry.hazard {
-            line(&mut said, "not undone", &plain(hazard));
+            line(&mut said, "hazard", &plain(hazard));
         }
         if let Some(error) = &entry.error {
             line(&mut said, "last error", &plain(error));
@@ -219,9 +217,10 @@ impl Object {
 
 impl Resolved {
     fn words(&self) -> String {
-        let why = match self.why.is_empty() {
-            true => "no reason given".to_owned(),
-            false => plain(&self.why),
+        let why = if self.why.is_empty() {
+            "no reason given".to_owned()
+        } else {
+            plain(&self.why)
         };
         let (decision, who) = (plain(&self.decision), plain(&self.who));
         format!("{decision}, by {who}, {} ago: {why}", age(self.seconds_ago))
@@ -233,9 +232,10 @@ impl Resolved {
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
-        match character.is_control() {
-            true => plain.extend(character.escape_default()),
-            false => plain.push(character),
+        if character.is_control() {
+            plain.extend(character.escape_default());
+        } else {
+            plain.push(character);
         }
     }
     plain
@@ -302,7 +302,7 @@ mod tests {
         for words in [
             "b1, b2, b3 and 2 more",
             "and 7 more, which",
-            "1 waits for a person",
+            "1 needs an operator's decision",
             "nsgate batches --admin http://gw:9090 show ID",
         ] {
             assert!(said.contains(words), "`{words}` is not in\n{said}");

@@ -154,9 +154,12 @@ fn a_segment_is_the_text_encoded_whichever_way_it_is_made() {
         for second in names {
             for delimiter in ["$", ".", "-", "a", "/", "\u{1f}", "::", "ü"] {
                 let id = Identifier::from_names([first, second]).unwrap();
-                let encoded = |text: String| match text.bytes().all(|byte| byte == b'.') {
-                    true => text.replace('.', "%2E"),
-                    false => utf8_percent_encode(&text, RESERVED).to_string(),
+                let encoded = |text: String| {
+                    if text.bytes().all(|byte| byte == b'.') {
+                        text.replace('.', "%2E")
+                    } else {
+                        utf8_percent_encode(&text, RESERVED).to_string()
+                    }
                 };
                 let expected = id.to_text(delimiter).map(encoded);
                 assert_eq!(id.to_segment(delimiter), expected, "{id} {delimiter}");

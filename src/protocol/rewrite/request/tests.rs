@@ -229,9 +229,12 @@ fn a_new_name_that_another_mount_owns_is_refused() {
         index_name: None,
     };
     let elsewhere = id(&["prod", "hr"]);
-    let locate = |id: &Identifier| match *id == elsewhere {
-        true => Err(Error::new(Code::Unsupported, "elsewhere")),
-        false => Ok(None),
+    let locate = |id: &Identifier| {
+        if *id == elsewhere {
+            Err(Error::new(Code::Unsupported, "elsewhere"))
+        } else {
+            Ok(None)
+        }
     };
     for (name, refused) in [("hr", true), ("u", false)] {
         let body = Bytes::from(format!("{{\"new_table_name\":\"{name}\"}}"));

@@ -62,7 +62,7 @@ async fn an_old_copy_is_refused_and_the_newest_log_is_not() {
     shelf.lives().await.unwrap();
     shelf.copy("log", "newest");
     shelf.copy("old", "log");
-    shelf.refused(&["old copy", "mark 1,", "to mark 2", "log.mark", "emptying"]);
+    shelf.refused(&["old copy", "mark 1,", "has mark 2", "log.mark", "empty "]);
     shelf.copy("newest", "log");
     shelf.lives().await.unwrap();
 }
@@ -126,7 +126,7 @@ async fn a_log_that_is_gone_is_missed() {
         |path: &Path| fs::write(path, ""),
     ] {
         gone(&shelf.at("log")).unwrap();
-        shelf.refused(&["it is gone", "Put it back", "delete"]);
+        shelf.refused(&["it is missing", "Restore it", "delete"]);
     }
     assert_eq!(fs::read(shelf.at("log")).unwrap(), b"", "nothing is made");
     fs::remove_file(shelf.at("log.mark")).unwrap();
@@ -142,7 +142,7 @@ async fn a_log_without_its_mark_needs_a_persons_word() {
     shelf.copy("log", "newest");
     shelf.copy("old", "log");
     fs::remove_file(shelf.at("log.mark")).unwrap();
-    shelf.refused(&["log.mark is missing", "make an empty file"]);
+    shelf.refused(&["log.mark is missing", "create an empty file"]);
     fs::write(shelf.at("log.mark"), "").unwrap();
     shelf.lives().await.unwrap();
     // From here on, the log that was replaced counts as another one.

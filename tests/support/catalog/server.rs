@@ -9,9 +9,10 @@ impl Catalog {
     /// Inserts, overwrites, updates, restores: the catalog makes the next version by itself.
     pub(super) fn change(&mut self, question: &Question) -> Result<Reply, Reply> {
         let data = question.operation == Operation::InsertIntoTable;
-        let asked = match data {
-            true => Asked::default(),
-            false => question.asked()?,
+        let asked = if data {
+            Asked::default()
+        } else {
+            question.asked()?
         };
         let branch = question.parameter("branch").or(asked.branch.as_deref());
         let (spot, versions) = self.table(&question.table, branch)?;
@@ -27,9 +28,10 @@ impl Catalog {
             _ => Onto::Rows(rows(latest(versions))),
         };
         let next = latest(versions) + 1;
-        let author = match data {
-            true => question.author(),
-            false => asked.author.unwrap_or_default(),
+        let author = if data {
+            question.author()
+        } else {
+            asked.author.unwrap_or_default()
         };
         let manifest = self.by_the_catalog(author);
         self.write(spot, next, manifest, onto);

@@ -116,9 +116,10 @@ fn references(goes_on: bool) -> Vec<(String, Scenario)> {
         [false, true].map(|aborts| {
             let ending = if aborts { "aborts" } else { "commits" };
             let goes_on = goes_on && aborts;
-            let name = match goes_on {
-                true => format!("{name}, goes on, {ending}"),
-                false => format!("{name}, {ending}"),
+            let name = if goes_on {
+                format!("{name}, goes on, {ending}")
+            } else {
+                format!("{name}, {ending}")
             };
             (name, Scenario::reference(ways, aborts, goes_on))
         })

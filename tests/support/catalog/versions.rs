@@ -81,9 +81,10 @@ impl Catalog {
             onto,
         });
         let place = self.places[spot.place].as_mut().expect("it is there");
-        let versions = match spot.branch {
-            true => place.branch.as_mut().expect("it is there"),
-            false => &mut place.main,
+        let versions = if spot.branch {
+            place.branch.as_mut().expect("it is there")
+        } else {
+            &mut place.main
         };
         versions.insert(version, manifest);
     }
@@ -148,9 +149,10 @@ impl Catalog {
 
     pub(super) fn take_away(&mut self, spot: Spot, version: u64) {
         let place = self.places[spot.place].as_mut().expect("it is there");
-        let versions = match spot.branch {
-            true => place.branch.as_mut().expect("it is there"),
-            false => &mut place.main,
+        let versions = if spot.branch {
+            place.branch.as_mut().expect("it is there")
+        } else {
+            &mut place.main
         };
         let Version { author, .. } = versions.remove(&version).expect("it is there");
         self.changes.push(Change::Deleted {

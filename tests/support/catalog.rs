@@ -242,9 +242,10 @@ impl Catalog {
 
     fn line(&self, spot: Spot) -> Option<&Versions> {
         let place = self.places.get(spot.place)?.as_ref()?;
-        match spot.branch {
-            true => place.branch.as_ref(),
-            false => Some(&place.main),
+        if spot.branch {
+            place.branch.as_ref()
+        } else {
+            Some(&place.main)
         }
     }
 

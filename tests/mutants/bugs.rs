@@ -25,12 +25,12 @@ const COORDINATOR: &str = "src/batch/run.rs";
 const DISK: &str = "src/batch/log/disk/writer.rs";
 
 const MODEL: &[&str] = &["--test", "model"];
-const WALKS: &[&str] = &["--lib", "batch::step::walk"];
+const WALKS: &[&str] = &["--lib", "batch::step::random_test"];
 const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
 const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
-const POWER: &[&str] = &["--test", "power"];
+const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
 const ANSWERS: &[&str] = &["--lib", "batch::participant"];
 
@@ -46,7 +46,7 @@ pub const BUGS: &[Bug] = &[
         name: "no settle: a lost answer is taken for a success",
         file: PREPARE,
         right: "Created::Unknown => sought(true, None),",
-        wrong: "Created::Unknown => Progress::Ours { lost: true },",
+        wrong: "Created::Unknown => EntryState::Created { lost: true },",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {
@@ -158,7 +158,7 @@ pub const BUGS: &[Bug] = &[
         name: "reveal one by one",
         file: "src/batch/visibility.rs",
         right: "            subject: Subject::Versions { branch, range },\n            fate: fate.clone(),\n",
-        wrong: "            fate: match range.start() % 2 {\n                1 => fate.clone(),\n                _ => {\n                    let shown = Fate::default();\n                    shown.reveal();\n                    shown\n                }\n            },\n            subject: Subject::Versions { branch, range },\n",
+        wrong: "            fate: match range.start() % 2 {\n                1 => fate.clone(),\n                _ => {\n                    let shown = CommitFlag::default();\n                    shown.reveal();\n                    shown\n                }\n            },\n            subject: Subject::Versions { branch, range },\n",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -220,8 +220,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a lost answer is taken for no answer at all",
         file: "src/batch/participant/create.rs",
-        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Asks for several",
-        wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Asks for several",
+        right: "        Err(_) => CreateOutcome::Lost,\n    }\n}\n\n/// Sends the creates of several entries",
+        wrong: "        Err(failure) => CreateOutcome::Refused(unreachable(backend, &failure)),\n    }\n}\n\n/// Sends the creates of several entries",
         checkers: &[SIMULATION, GATEWAY],
     },
     Bug {
@@ -297,8 +297,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity beside a rival",
         file: EFFECTS,
-        right: "        let rival = self.intent.entries[entry].contested && !self.held[entry];",
-        wrong: "        let rival = false;",
+        right: "let has_rival = self.intent.entries[entry].contested && !known.is_held;",
+        wrong: "let has_rival = false;",
         checkers: &[SIMULATION],
     },
     Bug {
@@ -311,8 +311,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a size is an identity of what was deleted",
         file: EFFECTS,
-        right: ".contested && !self.held[entry];",
-        wrong: ".contested && self.proofs[entry].is_none();",
+        right: ".contested && !known.is_held;",
+        wrong: ".contested && known.proof.is_none();",
         checkers: &[SIMULATION],
     },
     Bug {
@@ -334,7 +334,7 @@ pub const BUGS: &[Bug] = &[
         file: COORDINATOR,
         right: "        if self.disclaim(claims).await.is_ok() {\n            let rest = self.settings().slot_cooldown;\n            self.visibility.taken(line, version, rest);\n",
         wrong: "        let rest = self.settings().slot_cooldown;\n        self.visibility.taken(line, version, rest);\n        if self.disclaim(claims).await.is_ok() {\n",
-        checkers: &[&["--lib", "batch::coordinator"], SIMULATION],
+        checkers: &[&["--lib", "batch::run"], SIMULATION],
     },
     Bug {
         name: "a number is not contested by a batch that begins",
@@ -389,7 +389,7 @@ pub const BUGS: &[Bug] = &[
         name: "a refusal is believed without a look",
         file: PREPARE,
         right: "                self.failure.get_or_insert(refusal);\n                EntryState::Refused",
-        wrong: "                self.failure.get_or_insert(refusal);\n                EntryState::Never",
+        wrong: "                self.failure.get_or_insert(refusal);\n                EntryState::Pending",
         checkers: &[WALKS, MODEL, SIMULATION],
     },
     Bug {

@@ -6,8 +6,8 @@ use tokio::net::TcpStream;
 
 use super::{EXISTS, SECRETS, is_access, lines, records, setup};
 use crate::batches::until;
+use crate::harness::Setup;
 use crate::token;
-use crate::world::Setup;
 
 /// The words are those of the metric, so that whoever sees one grow finds the requests.
 #[tokio::test]
@@ -32,9 +32,10 @@ async fn a_refused_token_has_a_line_that_says_why() {
     ];
     for (reason, bearer) in &cases {
         let client = world.anonymous().header("x-request-id", reason);
-        let client = match bearer.is_empty() {
-            true => client,
-            false => client.header("authorization", bearer),
+        let client = if bearer.is_empty() {
+            client
+        } else {
+            client.header("authorization", bearer)
         };
         let reply = client.post(EXISTS, &json!({})).await;
         assert_eq!(reply.status, 401, "{reason}: {reply:?}");
@@ -99,7 +100,7 @@ async fn what_cannot_be_read_as_a_request_is_told_with_its_reason() {
         until("it is told", || world.log().contains(cause)).await;
         let told = records(&world.log());
         let told = told.iter().find(|record| record["cause"] == cause).unwrap();
-        assert_eq!(told["message"], "no request that can be read");
+        assert_eq!(told["message"], "cannot read the client's request");
         let client = client.local_addr().unwrap().to_string();
         assert_eq!(told["client"], client);
     }

@@ -90,9 +90,10 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
     let bound = [20, 60, 120, 400][chance.index(4)];
     let was_made = held.is_made();
     // Few logs meet trouble while they are made.
-    let first = match was_made || chance.percent(20) {
-        true => 0,
-        false => MAKING,
+    let first = if was_made || chance.percent(20) {
+        0
+    } else {
+        MAKING
     };
     disk.plan(first + chance.below(bound), trouble);
     let (failed, failure) = mpsc::channel();
@@ -100,9 +101,10 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
         Ok(log) => log,
         Err(error) => {
             assert!(disk.struck(), "it does not open: {error}");
-            let opening = match was_made {
-                true => Ended::LostPowerOpening,
-                false => Ended::LostPowerMaking,
+            let opening = if was_made {
+                Ended::LostPowerOpening
+            } else {
+                Ended::LostPowerMaking
             };
             return (Ended::by(trouble, opening), 0);
         }

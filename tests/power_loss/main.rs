@@ -5,7 +5,7 @@
 //! and the next life opens what the disk really holds. It must open, and hold exactly what was acknowledged, or that and
 //! the whole group of writes that was under way.
 //!
-//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power` runs more seeds; `NSGATE_POWER_SEED=7` runs that one.
+//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power_loss` runs more seeds; `NSGATE_POWER_SEED=7` runs that one.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -53,9 +53,10 @@ fn run(seed: u64, honesty: Honesty) -> Told {
         told.ended[ended as usize] += 1;
         told.trace = told.trace.rotate_left(1) ^ disk.trace();
         // A log that was not finished has no name yet: the next life makes one anew.
-        disk = match held.is_made() {
-            true => disk.after_power_loss(&mut chance),
-            false => Disk::new(honesty),
+        disk = if held.is_made() {
+            disk.after_power_loss(&mut chance)
+        } else {
+            Disk::new(honesty)
         };
     }
     // The last one is looked at only.

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::batches::{BATCH, pair, until};
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::client::{Client, full};
+use crate::harness::{Setup, World};
 use crate::token;
-use crate::world::{Setup, World};
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const RESTORE: &str = "/v1/table/west%24t1/restore";

@@ -1,9 +1,9 @@
 //! The checkers, checked: bugs that the batch protocol could have, and gaps in what catalogs are sent, each planted in a
 //! copy of the source, where some test has to fail for it.
 //!
-//! `cargo test --test planted` sees that every bug still fits the source. `NSGATE_PLANTED=all cargo test --test planted
+//! `cargo test --test mutants` sees that every bug still fits the source. `NSGATE_MUTANTS=all cargo test --test mutants
 //! -- --nocapture` plants them one after the other (each is a build: about a minute) and prints by what each was caught;
-//! `NSGATE_PLANTED='NAME;NAME'` plants only those.
+//! `NSGATE_MUTANTS='NAME;NAME'` plants only those.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -58,8 +58,8 @@ fn every_bug_still_fits_the_source() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    let Ok(wanted) = std::env::var("NSGATE_PLANTED") else {
-        println!("not run: NSGATE_PLANTED=all plants them");
+    let Ok(wanted) = std::env::var("NSGATE_MUTANTS") else {
+        println!("not run: NSGATE_MUTANTS=all plants them");
         return;
     };
     let chosen: Vec<_> = all()
@@ -90,7 +90,7 @@ impl Copy {
     fn make() -> Self {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
-        let root = target.join("planted");
+        let root = target.join("mutants");
         fs::create_dir_all(&root).unwrap();
         for part in PARTS {
             copy(&Path::new(ROOT).join(part), &root.join(part));
@@ -131,10 +131,12 @@ impl Copy {
             return None;
         }
         let run = self.cargo(&["test", "--locked"], checker);
+        let said = String::from_utf8_lossy(&run.stdout);
         if run.status.success() {
+            let ran = said.lines().any(|line| line.ends_with("... ok"));
+            assert!(ran, "no test is called {checker:?}");
             return None;
         }
-        let said = String::from_utf8_lossy(&run.stdout);
         let failed = said.lines().find_map(|line| {
             let test = line.strip_prefix("test ")?;
             test.strip_suffix(" ... FAILED").map(str::to_owned)
@@ -157,7 +159,7 @@ impl Copy {
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("NSGATE_SEEDS", "2000")
-            .env_remove("NSGATE_PLANTED")
+            .env_remove("NSGATE_MUTANTS")
             .args(what)
             .args(targets)
             .args(filters)
@@ -171,10 +173,21 @@ fn is_target(word: &str, checker: &[&str]) -> bool {
     checker.windows(2).any(|pair| pair == ["--test", word])
 }
 
-/// Copies what has changed, so that only that is built again.
+/// Copies what has changed, so that only that is built again, and removes what is gone.
 fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(to).unwrap() {
+            let left = entry.unwrap().path();
+            if from.join(left.file_name().unwrap()).exists() {
+                continue;
+            }
+            if left.is_dir() {
+                fs::remove_dir_all(left).unwrap();
+            } else {
+                fs::remove_file(left).unwrap();
+            }
+        }
         for entry in fs::read_dir(from).unwrap() {
             let name = entry.unwrap().file_name();
             copy(&from.join(&name), &to.join(&name));

@@ -50,9 +50,10 @@ impl Client {
         let builder = HttpsConnectorBuilder::new()
             .with_tls_config(config)
             .https_only();
-        let connector = match http2 {
-            true => builder.enable_http2().build(),
-            false => builder.enable_http1().build(),
+        let connector = if http2 {
+            builder.enable_http2().build()
+        } else {
+            builder.enable_http1().build()
         };
         Self::with(format!("https://localhost:{port}"), connector, http2)
     }
@@ -145,9 +146,10 @@ impl Client {
     }
 
     fn typed(&self, kind: &str) -> Self {
-        match self.headers.contains_key("content-type") {
-            true => self.clone(),
-            false => self.header("content-type", kind),
+        if self.headers.contains_key("content-type") {
+            self.clone()
+        } else {
+            self.header("content-type", kind)
         }
     }
 }

@@ -4,7 +4,7 @@ use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled};
 
 use crate::catalog::Maker;
 use crate::invariants::Invariant;
-use crate::planted::Protocol;
+use crate::mutants::Protocol;
 use crate::setup::{Assumption, Flaw};
 use crate::visibility::Slot;
 use crate::world::{Flight, Late, Told, World, refusal};
@@ -116,9 +116,10 @@ impl World {
 
     fn validate(&mut self, share: usize) -> Event {
         let first = self.setup.plan.shares()[share][0];
-        let valid = match self.removes(first) {
-            true => self.may_rename(share) && !self.tables[share].has_lost_base(),
-            false => self.tables[share].next() == 0 && self.may_create(share, 0, false),
+        let valid = if self.removes(first) {
+            self.may_rename(share) && !self.tables[share].has_lost_base()
+        } else {
+            self.tables[share].next() == 0 && self.may_create(share, 0, false)
         };
         let refusal = (!valid).then(refusal);
         Event::Validated { share, refusal }
