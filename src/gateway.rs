@@ -1,6 +1,6 @@
-//! The innermost service: finds who owns what a request names, and has it done.
+//! The innermost service: finds the owner of the identifier that a request names, and has the request carried out.
 //!
-//! What the layers learned comes with the request, as [`RequestContext`].
+//! The facts that the layers learned arrive with the request, in its [`RequestContext`].
 
 mod bulkhead;
 mod catalog_scope;
@@ -44,11 +44,11 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::route;
 
-/// What requests are routed by. Immutable: a request keeps the one it began with.
+/// The routes and backends for requests. Immutable: a request keeps the snapshot that it began with.
 pub struct RoutingSnapshot {
-    /// Which mount owns which identifier.
+    /// The mounts, by the identifiers that they own.
     pub routes: route::Table,
-    /// The backends in the order of their names, as [`route::Mount::backend`] counts them.
+    /// The backends in the order of their names; [`route::Mount::backend`] is an index into this list.
     pub backends: Vec<Arc<Backend>>,
 }
 
@@ -61,20 +61,20 @@ pub struct Gateway {
 struct Shared {
     world: Arc<RoutingSnapshot>,
     batches: Arc<Batches>,
-    /// The longest JSON body that is read.
+    /// The largest JSON body that is read, in bytes.
     json_body: usize,
-    /// How long an answer that must be changed may take to its last byte.
+    /// The longest time for reading an answer that must be changed, up to its last byte.
     answer_timeout: Duration,
     free: Option<Free>,
 }
 
 impl RoutingSnapshot {
-    /// The backend of a mount of this world.
+    /// Returns the backend of a mount of this snapshot.
     pub fn backend(&self, mount: &route::Mount) -> &Arc<Backend> {
         &self.backends[mount.backend]
     }
 
-    /// The backends that serve mounts, each once.
+    /// Returns the backends that serve mounts, each once.
     pub fn mounted(&self) -> impl Iterator<Item = &Arc<Backend>> {
         let mounts = self.routes.mounts();
         let numbers: BTreeSet<usize> = mounts.iter().map(|mount| mount.backend).collect();
@@ -83,12 +83,13 @@ impl RoutingSnapshot {
 }
 
 impl Gateway {
-    /// Serves `world`. Another world needs another gateway.
+    /// Returns a gateway that serves `world`. A new snapshot needs a new gateway.
     pub fn new(world: Arc<RoutingSnapshot>, batches: Arc<Batches>, limits: &Limits) -> Self {
         Self::sharing(world, batches, limits, None)
     }
 
-    /// The same, where no catalog and no locked table may keep more requests waiting than `free` says may still come.
+    /// Does the same as [`new`](Self::new), and limits how many requests one catalog or one locked table may keep
+    /// waiting to the number of requests that the gateway can still accept, as `free` returns it.
     pub fn sharing(
         world: Arc<RoutingSnapshot>,
         batches: Arc<Batches>,
@@ -126,7 +127,7 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
             Err(error) => return Box::pin(ready(Err(error))),
         };
         if shared.is_forwarded(operation, &id, request.borrow()) {
-            // Memory first: the future is large, and would be moved whole from where it is made.
+            // Allocates before the future is made: it is large, and would otherwise be copied from the stack.
             let memory = Box::new_uninit();
             let answer = forward::forward(shared, operation, id, request);
             let answer: Pin<Box<_>> = Box::into_pin(Box::write(memory, answer));
@@ -137,7 +138,7 @@ impl<R: BorrowMut<Request<Body>> + Send + 'static> Service<R> for Gateway {
 }
 
 impl Shared {
-    /// Whether one catalog's answer is all that is asked for, as it nearly always is.
+    /// True if the answer of one catalog is the whole answer, as it nearly always is.
     fn is_forwarded(&self, operation: Operation, id: &Identifier, request: &Request<Body>) -> bool {
         use Operation as Op;
         let is_decided_here = matches!(
@@ -161,7 +162,7 @@ impl Shared {
         listing::concerns(&self.world.routes, operation, id, partly)
     }
 
-    /// Answers everything else.
+    /// Answers all operations that are not just forwarded.
     async fn serve(
         self: Arc<Self>,
         operation: Operation,
@@ -188,11 +189,13 @@ impl Shared {
     }
 }
 
-/// What is asked, and what the path names; it is left to the caller to note that again for whoever must know.
+/// Takes the operation and the path's identifier out of the request's context. A caller that passes the request on to
+/// code that needs the identifier puts it back.
 fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> {
     let learned = RequestContext::more(request.extensions_mut());
     let operation = known("operation", learned.operation)?;
-    // Most requests are sent on to catalogs that read it in the path: they are spared another reference to it.
+    // Most requests are forwarded to catalogs that read the identifier in the path: taking it saves a reference
+    // count.
     let id = match operation.kind() {
         Some(_) => known("identifier", learned.identifier.take())?,
         None => Identifier::root(),
@@ -200,7 +203,7 @@ fn named(request: &mut Request<Body>) -> Result<(Operation, Identifier), Error> 
     Ok((operation, id))
 }
 
-/// What is asked.
+/// Returns the request's operation.
 fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
     known(
         "operation",
@@ -208,7 +211,7 @@ fn operation_of(request: &Request<Body>) -> Result<Operation, Error> {
     )
 }
 
-/// What a layer must have noted.
+/// Returns a fact that a layer must have recorded; an internal error if it is missing.
 fn known<T>(what: &str, fact: Option<T>) -> Result<T, Error> {
     fact.ok_or_else(|| {
         Error::internal(

@@ -1,8 +1,8 @@
-//! The metrics: every name, its labels and its buckets, and narrow handles for the parts that count.
+//! The metrics: every name, its labels and its buckets, and narrow handles for the modules that count.
 //!
-//! Labels are enums or configured names, never a path, an identifier or a subject. What a request counts is
-//! resolved once and kept by the thread that counts, so that counting costs no look-up by string and takes nothing
-//! from another core.
+//! Labels are enums or configured names, never a path, an identifier or a subject. The counters of a request are
+//! resolved once and kept by the thread that counts, so that counting costs no look-up by string and no contention
+//! between cores.
 
 mod auth;
 mod backend;
@@ -27,19 +27,19 @@ pub use request::{CompletedRequest, Requests};
 
 use families::Families;
 
-/// All metrics of one gateway. Made once; the parts get handles.
+/// All metrics of one gateway. Created once; the modules get handles.
 pub struct Metrics {
     registry: Registry,
     families: Families,
     requests: Arc<Requests>,
     auth: Auth,
     batch: Batch,
-    /// By name: a backend keeps its counters when the configuration is read again.
+    /// The handles by name: a backend keeps its counters when the configuration is read again.
     backends: Mutex<HashMap<Arc<str>, Arc<Backend>>>,
 }
 
 impl Metrics {
-    /// Everything registered, everything zero.
+    /// Registers all metrics, with the value zero.
     pub fn new() -> Self {
         let registry = Registry::new();
         let families = Families::register(&registry);
@@ -53,27 +53,27 @@ impl Metrics {
         }
     }
 
-    /// The name of every metric, of those too that have no series yet.
+    /// Returns the name of every metric, including those that have no series yet.
     pub fn names(&self) -> &[String] {
         &self.families.names
     }
 
-    /// For the layer that counts requests.
+    /// Returns the handle for the layer that counts requests.
     pub fn requests(&self) -> &Arc<Requests> {
         &self.requests
     }
 
-    /// For authentication and its keys.
+    /// Returns the handle for authentication and its keys.
     pub fn auth(&self) -> &Auth {
         &self.auth
     }
 
-    /// For the coordinator of batches.
+    /// Returns the handle for the coordinator of batches.
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// The handle of a configured backend: always the same one for the same name.
+    /// Returns the handle of a configured backend: always the same one for the same name.
     pub fn backend(&self, name: &Arc<str>) -> Arc<Backend> {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let backend = backends
@@ -82,12 +82,12 @@ impl Metrics {
         Arc::clone(backend)
     }
 
-    /// Open client connections.
+    /// Returns the gauge of open client connections.
     pub fn connections(&self) -> &IntGauge {
         &self.families.connections
     }
 
-    /// The configuration was read again, or could not be.
+    /// Counts a reload of the configuration, or a failed attempt.
     pub fn config_loaded(&self, success: bool) {
         let result = if success { "success" } else { "failure" };
         self.families
@@ -100,7 +100,7 @@ impl Metrics {
         }
     }
 
-    /// How much the configuration lets in at once.
+    /// Sets the configured limits of concurrent requests and connections.
     pub fn limits(&self, in_flight: usize, connections: usize) {
         for (limit, bound) in [("in_flight", in_flight), ("connections", connections)] {
             let bound = i64::try_from(bound).unwrap_or(i64::MAX);
@@ -108,7 +108,7 @@ impl Metrics {
         }
     }
 
-    /// When the certificates in use end, by what they are for.
+    /// Sets the expiry times of the certificates in use, by their purpose.
     pub fn certificates<'a>(&self, ends: impl Iterator<Item = (&'a str, SystemTime)>) {
         self.families.certificates.reset();
         for (of, end) in ends {
@@ -118,14 +118,15 @@ impl Metrics {
         }
     }
 
-    /// Backends that are not configured any more are neither up nor down. What they counted stays.
+    /// Removes the state of backends that are no longer configured: they are neither up nor down. Their counters
+    /// stay.
     pub fn retain_backends(&self, configured: impl Fn(&str) -> bool) {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.retain(|name, _| {
             let keep = configured(name);
             if !keep {
                 for gauges in [&self.families.backend_up, &self.families.breaker_open] {
-                    // It fails where there is none, and then none is to be removed.
+                    // Fails if there is no such series, and then there is nothing to remove.
                     let _ = gauges.remove_label_values(&[name]);
                 }
             }
@@ -133,7 +134,7 @@ impl Metrics {
         });
     }
 
-    /// The configuration in use is of now.
+    /// Records that the configuration in use was loaded now.
     pub fn config_in_use(&self) {
         self.families.config_last_successful.set(1);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -142,7 +143,7 @@ impl Metrics {
             .set(now.unwrap_or_default().as_secs_f64());
     }
 
-    /// The text exposition format, version 0.0.4.
+    /// Returns the metrics in the text exposition format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.requests.gather();
         let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);

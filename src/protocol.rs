@@ -1,4 +1,4 @@
-//! What the namespace REST contract says, as pure values: no clock, no socket, no disk.
+//! The namespace REST contract as pure values: no clock, no socket, no disk.
 
 pub mod batch;
 pub mod canonical;

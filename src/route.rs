@@ -1,6 +1,6 @@
 //! The route table: which backend serves an identifier. Immutable and pure.
 //!
-//! How a mount is found, whatever their number: [`Prefixes`].
+//! [`Prefixes`] explains how a mount is found, however many there are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Kind;
 use crate::protocol::prefixes::{PrefixEntry, Prefixes};
 
-/// A prefix of the tree that clients see, and who serves it.
+/// A prefix of the tree that clients see, and the backend that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The prefix as clients spell it.
@@ -35,17 +35,17 @@ impl PrefixEntry for Arc<Mount> {
 }
 
 impl Mount {
-    /// Whether clients and the catalog spell identifiers alike, so that no byte need change.
+    /// True if clients and the catalog spell identifiers alike, so that no byte needs to change.
     pub fn keeps_path(&self) -> bool {
         self.namespace == self.backend_namespace
     }
 
-    /// Whether the catalog's spelling of an identifier below this mount is one.
+    /// True if the catalog's spelling of an identifier below this mount is a valid identifier.
     fn can_spell(&self, id: &Identifier) -> bool {
         self.keeps_path() || id.can_rebase(&self.namespace, &self.backend_namespace)
     }
 
-    /// The catalog's spelling of an identifier that this mount owns.
+    /// Returns the catalog's spelling of an identifier that this mount owns.
     pub fn to_catalog(&self, id: &Identifier) -> Identifier {
         debug_assert!(
             id.starts_with(&self.namespace),
@@ -55,25 +55,27 @@ impl Mount {
             .unwrap_or_else(|| id.clone())
     }
 
-    /// The clients' spelling of a catalog's identifier; `None` if it is outside of the mount.
+    /// Returns the clients' spelling of a catalog's identifier; `None` if it is outside of the mount.
     pub fn to_client(&self, id: &Identifier) -> Option<Identifier> {
         id.rebase(&self.backend_namespace, &self.namespace)
     }
 }
 
 impl Table {
-    /// A table of `mounts`. Of two with the same namespace, which configuration refuses, one is lost.
+    /// Returns a table of `mounts`. Of two mounts with the same namespace, which the configuration refuses,
+    /// one is lost.
     pub fn new(mounts: Vec<Mount>) -> Self {
         Self(Prefixes::new(mounts.into_iter().map(Arc::new).collect()))
     }
 
-    /// The mount with the longest prefix of names of `id`; none where `id` would be too long for the catalog's
-    /// spelling of it.
+    /// Returns the mount with the longest prefix of names of `id`; `None` if no mount matches, or if `id` in
+    /// the catalog's spelling would be too long.
     pub fn find(&self, id: &Identifier) -> Option<&Arc<Mount>> {
         self.0.find(id).filter(|mount| mount.can_spell(id))
     }
 
-    /// As [`Table::find`], or the contract's answer for what nobody serves.
+    /// Does the same as [`Table::find`], or returns the contract's error for an identifier that no mount
+    /// serves.
     pub fn owner(&self, id: &Identifier, kind: Kind) -> Result<&Arc<Mount>, Error> {
         self.find(id).ok_or_else(|| match kind {
             Kind::Namespace => Error::new(
@@ -91,19 +93,19 @@ impl Table {
         })
     }
 
-    /// The mounts strictly below `id`, sorted by namespace.
+    /// Returns the mounts strictly below `id`, sorted by namespace.
     pub fn below(&self, id: &Identifier) -> impl Iterator<Item = &Arc<Mount>> {
         self.0.below(id).iter()
     }
 
-    /// The names right below `id` that lead to mounts, sorted.
+    /// Returns the names right below `id` that lead to mounts, sorted.
     pub fn next_names_below(&self, id: &Identifier) -> BTreeSet<&str> {
         self.below(id)
             .filter_map(|mount| mount.namespace.below(id)?.next())
             .collect()
     }
 
-    /// All mounts, sorted by namespace.
+    /// Returns all mounts, sorted by namespace.
     pub fn mounts(&self) -> &[Arc<Mount>] {
         self.0.all()
     }

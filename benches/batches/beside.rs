@@ -1,8 +1,8 @@
-//! What a plain request costs while batches run on other tables, beside what it costs while none does.
+//! The cost of a plain request while batches run on other tables, compared with its cost without batches.
 //!
-//! A batch costs something itself, and that is not what is asked for. `thread` and `instructions` keep the two apart:
-//! plain requests have a thread of their own, and only what that thread does is counted. `whole` is the program as it
-//! is run, where both share a thread, and can only take away what batches cost alone.
+//! The cost of the batches themselves must not be counted. `thread` and `instructions` separate the two: plain
+//! requests have a thread of their own, and only the work of that thread is counted. `whole` measures the program as
+//! it is deployed, with both on one thread, and can only subtract the cost of batches that run alone.
 
 mod crowd;
 pub mod instructions;
@@ -11,12 +11,12 @@ mod steady;
 pub mod thread;
 pub mod whole;
 
-/// Batches a second.
+/// The number of batches a second.
 const RATE: u32 = 200;
-/// What a plain request may cost more, in percent.
+/// The highest additional cost of a plain request, in percent.
 const MORE: f64 = 5.0;
 
-/// How much more the second is, in percent.
+/// Returns by how many percent the second figure exceeds the first.
 fn more(without: f64, with: f64) -> f64 {
     (with / without - 1.0) * 100.0
 }

@@ -1,4 +1,4 @@
-//! A catalog in memory that creates the next version of a table and lists what there is, in the time it is told to take.
+//! A catalog in memory that creates the next version of a table and lists versions, with configurable delays.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,30 +16,30 @@ use nsgate::body::Body;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
-/// The most that is read of a request.
+/// The largest request that is read, in bytes.
 const BODY: usize = 1 << 20;
 
-/// What a table is described with, and what an insert is answered with.
+/// The answer to a describe and to an insert.
 const LOADED: &str = "{\"location\":\"s3://warehouse/events.lance\",\"transaction_id\":null,\"managed_versioning\":true}";
 
-/// Cheap to clone; clones are the same catalog.
+/// A catalog. Clones are the same catalog and cheap.
 #[derive(Clone, Default)]
 pub struct Catalog {
     tables: Arc<Mutex<HashMap<String, Table>>>,
-    /// How long it takes to tell the latest version.
+    /// The delay of an answer with the latest version.
     pub validation: Duration,
-    /// How long it takes to create one.
+    /// The delay of a create.
     pub create: Duration,
 }
 
 struct Table {
     latest: u64,
-    /// All versions, written once: what lists them is not what is measured.
+    /// The answer with all versions, written once, because the cost of writing it must not be measured.
     whole: Option<Bytes>,
 }
 
 impl Catalog {
-    /// One that takes that long to tell the latest version, and to create one.
+    /// Returns a catalog that takes this long to return the latest version, and to create one.
     pub fn slow(validation: Duration, create: Duration) -> Self {
         Self {
             validation,
@@ -48,19 +48,19 @@ impl Catalog {
         }
     }
 
-    /// A table with versions 1 to `latest`.
+    /// Adds a table with the versions 1 to `latest`.
     pub fn seed(&self, table: impl Into<String>, latest: u64) {
         let whole = None;
         let table = (table.into(), Table { latest, whole });
         self.tables.lock().unwrap().extend([table]);
     }
 
-    /// A table's latest version.
+    /// Returns a table's latest version.
     pub fn latest(&self, table: &str) -> u64 {
         self.tables.lock().unwrap()[table].latest
     }
 
-    /// Whether there is such a table.
+    /// True if the table exists.
     pub fn has(&self, table: &str) -> bool {
         self.tables.lock().unwrap().contains_key(table)
     }
@@ -111,7 +111,7 @@ impl Catalog {
             "version/describe" => self.describe(table, &body),
             "version/delete" => self.delete(table, &body),
             "describe" | "insert" => {
-                // Others have their turn, as while a socket is waited for.
+                // Lets other tasks run, as waiting for a socket would.
                 tokio::task::yield_now().await;
                 if self.has(table) {
                     answer(StatusCode::OK, LOADED)
@@ -147,7 +147,7 @@ impl Catalog {
             let all: Vec<String> = (1..=latest).rev().map(version).collect();
             format!("{{\"versions\":[{}]}}", all.join(",")).into()
         });
-        // Not shared, as what a socket brings is not.
+        // Copied, because the bytes of a response from a socket are not shared either.
         answer(StatusCode::OK, Bytes::copy_from_slice(whole))
     }
 
@@ -187,7 +187,7 @@ impl Catalog {
         )
     }
 
-    /// Undo asks for exactly the latest one.
+    /// Deletes the latest version; a rollback requests exactly that.
     fn delete(&self, table: &str, body: &[u8]) -> Response<Body> {
         #[derive(Deserialize)]
         struct Asked {
@@ -219,7 +219,7 @@ impl backend::Catalog for Catalog {
     }
 }
 
-/// The table's name in a path, and what is asked of it.
+/// Returns the table's name in a path, and the operation.
 fn named(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("/v1/table/")?.split_once('/')
 }
@@ -239,7 +239,7 @@ fn asked(body: &[u8]) -> Option<u64> {
     Some(asked.version)
 }
 
-/// One version as real catalogs write it.
+/// Returns one version as real catalogs write it.
 fn version(number: u64) -> String {
     let mut text = String::with_capacity(256);
     let _ = write!(

@@ -1,4 +1,4 @@
-//! A list of versions of a table with one that is hidden, beside the same list of a table without.
+//! A list of the versions of a table with a hidden one, compared with the same list of a table without.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::table::{Table, Times, micros};
 
 const ROUNDS: usize = 2000;
 const SIZES: [u64; 3] = [1, 100, 1000];
-/// As many ask at a time for the second figure.
+/// The number of clients at a time for the second figure.
 const CLIENTS: usize = 64;
 const EACH: usize = 40;
 const NEVER: Duration = Duration::from_secs(3600);
@@ -80,7 +80,8 @@ pub async fn measure(table: &mut Table) {
     house.close().await;
 }
 
-/// Microseconds of processor time for a list, when many ask at a time: how long each waits for the others is no cost.
+/// Returns the processor time of a list in microseconds, with many clients at a time: the time that each waits for
+/// the others is not counted.
 async fn at_a_time(house: &Arc<House>, target: &str) -> f64 {
     let before = processor::of_process(std::process::id());
     let clients = (0..CLIENTS).map(|_| {

@@ -23,13 +23,13 @@ use tower::{Layer as _, ServiceExt as _};
 use crate::catalog::Catalog;
 use crate::table::Times;
 
-/// The most that is read of an answer.
+/// The largest answer that is read, in bytes.
 const ANSWER: usize = 64 << 20;
 
-/// Catalog number `n` is the backend `c{n}`, and its root is at `[c{n}]`.
+/// A gateway. Catalog number `n` is the backend `c{n}`, and its root is mounted at `[c{n}]`.
 pub struct House {
     pub batches: Arc<Batches>,
-    /// The backends of its configuration.
+    /// The backends of the configuration.
     pub backends: Vec<Arc<Backend>>,
     stack: Recognize<Gateway>,
     metrics: Metrics,
@@ -41,13 +41,13 @@ impl House {
         Self::within(tempfile::tempdir().unwrap(), catalogs, settings)
     }
 
-    /// With the log where nothing is waited for: in memory.
+    /// Does the same with the log in memory, where no write waits for a disk.
     pub fn in_memory(catalogs: &[Catalog], settings: BatchConfig) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         Self::within(folder, catalogs, settings)
     }
 
-    /// With the log that is in the folder already, if there is one.
+    /// Does the same with the log that is in the folder already, if there is one.
     pub fn within(folder: TempDir, catalogs: &[Catalog], settings: BatchConfig) -> Self {
         let (limits, metrics) = (Limits::default(), Metrics::new());
         let (mut backends, mut mounts) = (Vec::new(), Vec::new());
@@ -83,17 +83,17 @@ impl House {
         }
     }
 
-    /// Nothing is written any more, so that the folder may go.
+    /// Closes the log, so that the folder can be deleted.
     pub async fn close(&self) {
         self.batches.close().await.unwrap();
     }
 
-    /// The answer's body; anything but a success ends the measurement.
+    /// Returns the answer's body; panics if the answer is not a success.
     pub async fn post(&self, target: &str, body: impl Into<Bytes>) -> Bytes {
         self.send(target, "application/json", body).await
     }
 
-    /// The same with a body of another kind.
+    /// Does the same with a body of another content type.
     pub async fn send(
         &self,
         target: &str,
@@ -116,12 +116,12 @@ impl House {
         body
     }
 
-    /// The same without a body.
+    /// Does the same without a body.
     pub async fn list(&self, target: &str) -> Bytes {
         self.post(target, Bytes::new()).await
     }
 
-    /// What a phase of a batch took, on average.
+    /// Returns the average duration of a phase of a batch.
     pub fn phase(&self, phase: &str) -> Duration {
         let page = self.metrics.render().unwrap();
         let sample = |what: &str| -> f64 {
@@ -132,7 +132,7 @@ impl House {
         Duration::from_secs_f64(sample("sum") / sample("count"))
     }
 
-    /// One batch: that version of that table in each of the first catalogs.
+    /// Runs one batch: the same version of the same table in each of the first catalogs.
     pub async fn batch(&self, catalogs: usize, table: &str, version: u64) {
         let tables = (0..catalogs).map(|number| format!("c{number}\",\"{table}"));
         self.post("/v1/table/version/batch-create", batch(tables, version))
@@ -140,7 +140,8 @@ impl House {
     }
 }
 
-/// What the disk takes to make 4 KiB durable that are there already, as most writes of the log are; the median of many.
+/// Returns the median time that the disk takes to make 4 KiB durable in a file that already has them, as with most
+/// writes of the log.
 pub fn fsync() -> Duration {
     let mut file = tempfile::tempfile().unwrap();
     let mut times = Times::default();
@@ -154,7 +155,8 @@ pub fn fsync() -> Duration {
     times.median()
 }
 
-/// The body of a batch: the same version of each table, named by what stands between the quotes of its identifier.
+/// Returns the body of a batch: the same version of each table. A table is given as the text between the quotes of its
+/// identifier.
 pub fn batch(tables: impl Iterator<Item = String>, version: u64) -> String {
     let entries: Vec<String> = tables
         .map(|table| {

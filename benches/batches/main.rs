@@ -1,4 +1,5 @@
-//! What batches cost, each figure beside its bound. `cargo bench --bench batches [-- NAME…]`; see benches/README.md.
+//! The cost of batches, each figure beside its limit. `cargo bench --bench batches [-- NAME…]`; see
+//! benches/README.md.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,12 +23,12 @@ mod table;
 
 use table::Table;
 
-/// As the program's.
+/// The same allocator as in the program.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What is measured, in the order of the table.
+/// The measurements, in the order of the table.
 const ALL: [&str; 10] = [
     "single",
     "spread",
@@ -42,7 +43,7 @@ const ALL: [&str; 10] = [
 ];
 
 fn main() {
-    // What cargo says to every benchmark is none of our words.
+    // Arguments that cargo passes to every benchmark are ignored.
     let asked: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| !word.starts_with("--"))

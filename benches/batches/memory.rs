@@ -1,4 +1,4 @@
-//! What is left of batches once they are forgotten.
+//! The memory that remains in use after batches are forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::house::House;
 use crate::table::Table;
 
 const CLIENTS: usize = 64;
-/// After so many batches memory is looked at.
+/// The numbers of batches after which the memory is measured.
 const LOOKS: [usize; 4] = [25_000, 50_000, 100_000, 200_000];
-/// What the process may hold more after the last look than after the second, in percent.
+/// The highest growth of the memory from the second to the last measurement, in percent.
 const GROWTH: f64 = 5.0;
 
 pub async fn measure(table: &mut Table) {
@@ -31,7 +31,8 @@ pub async fn measure(table: &mut Table) {
     let house = Arc::new(House::new(&catalogs, settings));
     let (mut done, mut sizes) = (0, Vec::new());
     for look in LOOKS {
-        // Every 5,000 batches what is old is forgotten, as happens once a minute in the gateway.
+        // Old batches are forgotten after every 5,000 batches, as happens once a minute in the
+        // gateway.
         while done < look {
             let each = 5_000 / CLIENTS;
             let tasks: Vec<_> = (0..CLIENTS)
@@ -81,17 +82,17 @@ fn counted(kept: MemoryUse) -> String {
     format!("{locks} locks, {lines} lines, {open} open, {outcomes} outcomes")
 }
 
-/// Mebibytes of this process that are in memory.
+/// Returns the resident memory of this process, in MiB.
 pub fn resident() -> f64 {
     told("VmRSS:")
 }
 
-/// As many as there ever were.
+/// Returns the peak of the resident memory of this process, in MiB.
 pub fn most() -> f64 {
     told("VmHWM:")
 }
 
-/// What was before does not count for [`most`].
+/// Resets the peak, so that earlier use does not count for [`most`].
 pub fn forget_most() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// What this thread has used.
+/// Returns the processor time of this thread.
 pub fn of_this_thread() -> Duration {
-    // The kernel counts up to the last time it looked, and now it looks.
+    // Yielding makes the kernel update its count.
     std::thread::yield_now();
     used(Path::new("/proc/thread-self/schedstat"))
 }
 
-/// What all threads of a process have used that are still there.
+/// Returns the processor time of all threads of a process that still exist.
 pub fn of_process(id: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let tasks = tasks.map(|task| task.unwrap().path().join("schedstat"));

@@ -1,4 +1,4 @@
-//! The program itself, and a client that keeps one connection.
+//! The program itself, and a client with one connection.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -14,23 +14,24 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-/// A running gateway; killed when dropped.
+/// A running gateway; killed when it is dropped.
 pub struct Program {
     pub address: SocketAddr,
     child: Child,
     _folder: TempDir,
 }
 
-/// One connection.
+/// A client with one connection.
 pub struct Client(SendRequest<Full<Bytes>>);
 
 impl Program {
-    /// As an operator would run it before these catalogs, each at its own name; everyone may come in.
+    /// Starts the program as an operator would, over these catalogs, each mounted under its name;
+    /// anonymous callers are allowed.
     pub fn start(catalogs: &[(&str, SocketAddr)]) -> Self {
         Self::with(catalogs, "")
     }
 
-    /// The same with more settings of the listener: `, name: value`.
+    /// Does the same with more settings of the listener: `, name: value`.
     pub fn with(catalogs: &[(&str, SocketAddr)], listen: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut yaml = format!("listen: {{ address: 127.0.0.1:0{listen} }}\n");
@@ -69,7 +70,7 @@ impl Program {
                 break address.trim().parse().unwrap();
             }
         };
-        // A log that nobody reads would stop it.
+        // A full pipe would stop the program, so its log is read to the end.
         std::thread::spawn(move || {
             let mut buffer = [0; 1 << 16];
             while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
@@ -83,7 +84,7 @@ impl Program {
 }
 
 impl Program {
-    /// Its process.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -105,7 +106,7 @@ impl Client {
         Self(sender)
     }
 
-    /// How long it took to the last byte of the answer; anything but a success ends the measurement.
+    /// Returns the time to the last byte of the answer; panics if the answer is not a success.
     pub async fn post(&mut self, target: &str, key: Option<String>, body: String) -> Duration {
         let mut headers = vec![("content-type", "application/json")];
         if let Some(key) = &key {
@@ -114,7 +115,7 @@ impl Client {
         self.send(target, &headers, body.into()).await
     }
 
-    /// The same with any headers.
+    /// Does the same with any headers.
     pub async fn send(
         &mut self,
         target: &str,

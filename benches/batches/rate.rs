@@ -50,7 +50,7 @@ pub async fn measure(table: &mut Table) {
     }
 }
 
-/// One batch after the other on a table of its own in each catalog.
+/// Runs one batch after the other on a table of its own in each catalog.
 async fn client_loop(house: Arc<House>, table: String, begin: Instant) -> Times {
     let mut times = Times::default();
     let end = begin + RUN;

@@ -1,4 +1,4 @@
-//! Undecided batches that the last run has left behind: finished by themselves, and while clients ask.
+//! Undecided batches of an earlier run: finished without other load, and while clients send requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::house::House;
 use crate::table::Table;
 
 const BATCHES: usize = 10_000;
-/// Clients that ask meanwhile, each so often: as many requests a second as leave a core free.
+/// The clients that send requests meanwhile, and the interval of each: the rate leaves one core free.
 const CLIENTS: usize = 64;
 const EVERY: Duration = Duration::from_millis(64);
 
@@ -33,7 +33,8 @@ async fn finished(table: &mut Table, clients: usize) {
     let log = log.unwrap();
     let written = (0..BATCHES).map(|number| {
         for (place, catalog) in catalogs.iter().enumerate() {
-            // Half of them were prepared whole, and are committed; the others are undone.
+            // Half of the batches were completely prepared, and are committed; the others are rolled
+            // back.
             let prepared = number % 2 == 0 || place == 0;
             catalog.seed(format!("t{number}"), 1 + u64::from(prepared));
         }
@@ -54,7 +55,7 @@ async fn finished(table: &mut Table, clients: usize) {
         catalogs[0].seed(format!("other{client}"), 3);
         asking.spawn(ask(Arc::clone(&house), client));
     }
-    // A version that was asked for and never seen is watched for, its batch undone.
+    // A version that was requested and never seen is watched for, after its batch is rolled back.
     while house
         .batches
         .open()
@@ -97,7 +98,7 @@ async fn ask(house: Arc<House>, client: usize) {
     }
 }
 
-/// Versions of two tables of two catalogs.
+/// Returns the intent for versions of two tables of two catalogs.
 pub fn intent(number: usize) -> Intent {
     let entries = ["c0", "c1"].map(|backend| IntentEntry {
         backend: backend.into(),

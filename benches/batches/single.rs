@@ -1,5 +1,5 @@
-//! A batch of one entry in one catalog, beside the same create sent to the catalog itself: from one client, and from
-//! many.
+//! A batch of one entry in one catalog, compared with the same create sent to the catalog directly: from one client,
+//! and from many.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,13 @@ use crate::program::{Client, Program};
 use crate::table::{Table, Times, millis};
 
 const ROUNDS: u64 = 2000;
-/// Not counted: connections are opened, caches filled.
+/// The number of rounds that are not counted, in which connections are opened and caches are filled.
 const WARM_UP: u64 = 100;
 
-/// Many, each with a connection of its own to both.
+/// The number of clients, each with a connection of its own to the gateway and to the catalog.
 const CLIENTS: usize = 64;
-/// Each client asks this often, itself and through the gateway in turn: together half of what two cores can do.
+/// The interval at which each client sends a request, alternately to the catalog and to the gateway: together about
+/// half of the capacity of two cores.
 const EVERY: Duration = Duration::from_millis(80);
 const STEADY: Duration = Duration::from_secs(6);
 
@@ -36,7 +37,7 @@ async fn one_client(table: &mut Table) {
     let mut gateway = Client::connect(program.address).await;
     let [mut alone, mut through, mut keyed] = [(); 3].map(|()| Times::default());
     let target = "/v1/table/version/batch-create";
-    // One after the other within a round, so that whatever else the machine does meets all alike.
+    // Both are measured in each round, so that other load on the machine affects them alike.
     for round in 0..WARM_UP + ROUNDS {
         let version = 2 + round;
         let create = create("direct", version);
@@ -81,7 +82,8 @@ async fn one_client(table: &mut Table) {
     );
 }
 
-/// Not each its next one at once: then all wait for all others, and how long is a matter of how many there are.
+/// Measures many clients at a fixed rate. If each sent its next request at once, all would wait for each other, and
+/// the times would depend on the number of clients only.
 async fn many_clients(table: &mut Table) {
     let catalog = Catalog::default();
     let address = catalog.serve().await;

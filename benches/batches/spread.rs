@@ -17,9 +17,9 @@ const SIZES: [usize; 3] = [2, 4, 8];
 
 const CLIENTS: usize = 64;
 const TURNS: usize = 3;
-/// Batches of each client, of each size, in a turn.
+/// The number of batches of each client, for each size, in a turn.
 const EACH: u64 = 24;
-/// Not counted: the clients began together.
+/// The number of batches that are not counted, because the clients began together.
 const WARM_UP: u64 = 4;
 
 pub async fn measure(table: &mut Table) {
@@ -80,10 +80,11 @@ async fn one_client(table: &mut Table) {
     diskless.close().await;
 }
 
-/// Each client asks for its next batch at once; one more asks the slowest catalog by itself meanwhile.
+/// Measures clients that send their next batch at once, while one more client sends requests directly to the
+/// slowest catalog.
 async fn many_clients(table: &mut Table) {
     let mut sizes = SIZES.map(|_| (Times::default(), Times::default()));
-    // In turn, so that what the machine does meanwhile is done to all of them.
+    // The sizes take turns, so that other load on the machine affects them alike.
     for _ in 0..TURNS {
         for ((batches, slowest), size) in sizes.iter_mut().zip(SIZES) {
             crowd(size, batches, slowest).await;
@@ -109,7 +110,8 @@ async fn many_clients(table: &mut Table) {
     );
 }
 
-/// The times of every client's batches over so many catalogs, and of what the slowest takes by itself.
+/// Measures the times of every client's batches over this number of catalogs, and the times of the slowest
+/// catalog alone.
 async fn crowd(size: usize, batches: &mut Times, slowest: &mut Times) {
     let catalogs = catalogs();
     for catalog in &catalogs {
@@ -121,7 +123,7 @@ async fn crowd(size: usize, batches: &mut Times, slowest: &mut Times) {
     for client in 0..CLIENTS {
         let house = Arc::clone(&house);
         clients.spawn(async move {
-            // Not in step with each other.
+            // The clients start at different times.
             tokio::time::sleep(SLOW[0] * client as u32 / 32).await;
             let mut times = Times::default();
             for round in 0..EACH {
@@ -143,7 +145,7 @@ async fn crowd(size: usize, batches: &mut Times, slowest: &mut Times) {
     house.close().await;
 }
 
-/// What the slowest catalog takes for a validation and a create.
+/// Returns the time that the slowest catalog takes for a validation and a create.
 async fn itself(house: &House, version: u64) -> Duration {
     let began = Instant::now();
     house

@@ -1,4 +1,4 @@
-//! The start over a log of batches that are over, and are remembered.
+//! The start over a log of finished batches that are still remembered.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::recovery::intent;
 use crate::table::Table;
 use crate::{memory, processor};
 
-/// `NSGATE_REMEMBERED` is another number.
+/// The number of batches; the variable `NSGATE_REMEMBERED` overrides it.
 const BATCHES: usize = 100_000;
-/// Written at a time.
+/// The number of batches that are written at a time.
 const GROUP: usize = 1000;
 
 pub async fn measure(table: &mut Table) {

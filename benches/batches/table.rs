@@ -1,12 +1,12 @@
-//! The table that is printed, and what makes a figure out of many.
+//! The printed table, and the statistics behind its figures.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Prints a line as soon as it is known.
+/// The table. Prints each line as soon as it is known.
 pub struct Table;
 
-/// Times of the same thing.
+/// Repeated measurements of the same duration.
 #[derive(Default)]
 pub struct Times(Vec<Duration>);
 
@@ -18,12 +18,12 @@ impl Table {
         Self
     }
 
-    /// What follows belongs together.
+    /// Begins a group of lines.
     pub fn begin(&mut self, name: &str) {
         println!("[{name}]");
     }
 
-    /// A figure that must not be above its bound.
+    /// Prints a figure that must not be above its limit.
     pub fn at_most(&mut self, what: &str, figure: f64, bound: f64, unit: &str) {
         self.bounded(
             what,
@@ -34,7 +34,7 @@ impl Table {
         );
     }
 
-    /// A figure that must not be below its bound.
+    /// Prints a figure that must not be below its limit.
     pub fn at_least(&mut self, what: &str, figure: f64, bound: f64, unit: &str) {
         self.bounded(
             what,
@@ -45,7 +45,7 @@ impl Table {
         );
     }
 
-    /// A figure that explains others.
+    /// Prints a figure that explains others.
     pub fn note(&mut self, what: &str, figure: impl Display) {
         println!("{}", line([what, &figure.to_string(), "", ""]));
     }
@@ -80,7 +80,7 @@ impl Times {
         self.quantile(0.5)
     }
 
-    /// The time that this share of all does not exceed.
+    /// Returns the time that this share of all measurements does not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();

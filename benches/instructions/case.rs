@@ -10,32 +10,32 @@ use crate::message::Connection;
 use crate::{ROUNDS, WARM_UP};
 
 pub const ISSUER: &str = "https://issuer.test";
-/// A body of the content type that is passed on as it comes.
+/// The content type of a body that is passed on unchanged.
 const ARROW: &str = "application/vnd.apache.arrow.stream";
 const JSON: &str = "application/json";
-/// Tokens that are new, in one round.
+/// The number of new tokens in one round.
 const FRESH: u64 = 50;
 
 /// One kind of request.
 pub struct Case {
     pub name: &'static str,
-    /// So many in a row are counted.
+    /// The number of requests in a row that are counted.
     pub requests: u64,
     status: &'static str,
     asked: u64,
-    /// The request of that number.
+    /// Returns the request with that number.
     request: Box<dyn Fn(u64) -> Vec<u8>>,
 }
 
-/// The issuer's.
+/// The keys of the issuer.
 pub struct Keys {
     expires: u64,
-    /// A token that is used again and again.
+    /// A token that is used repeatedly.
     warm: String,
 }
 
 impl Case {
-    /// Asks, and waits for the whole answer.
+    /// Sends a request, and waits for the whole answer.
     pub fn ask(&mut self, client: &mut Connection) {
         client.send(&(self.request)(self.asked));
         self.asked += 1;
@@ -54,7 +54,7 @@ impl Keys {
     pub fn new() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let mut keys = Self {
-            // As many digits as ever, so that tokens have one length.
+            // The number has always the same count of digits, so that all tokens have one length.
             expires: now.as_secs() + 3600,
             warm: String::new(),
         };
@@ -66,12 +66,12 @@ impl Keys {
         &self.warm
     }
 
-    /// The JSON Web Key Set.
+    /// Returns the JSON Web Key Set.
     pub fn set(&self) -> String {
         forge::set(&[RSA.jwk("RS256"), P256.jwk("ES256")])
     }
 
-    /// Token `number`, all of one length.
+    /// Returns token `number`; all tokens have one length.
     fn token(&self, algorithm: &str, number: u64) -> String {
         let claims = json!({
             "iss": ISSUER, "aud": "catalog", "sub": format!("caller-{number:08}"), "exp": self.expires,
@@ -89,11 +89,11 @@ impl Keys {
     }
 }
 
-/// All of them. The first is THE hot path; each of the others differs from it in one thing.
+/// Returns all cases. The first is the hot path; each of the others differs from it in one thing.
 pub fn all(keys: &Keys) -> Vec<Case> {
     let warm = keys.warm.clone();
     let fresh = |algorithm: &'static str| {
-        // Minting one is slow, and none of what is counted.
+        // Minting a token is slow and must not be counted.
         let tokens: Vec<String> = (0..WARM_UP + ROUNDS * FRESH)
             .map(|number| keys.token(algorithm, number + 1))
             .collect();
@@ -164,7 +164,7 @@ fn describe(mount: &str, token: &str) -> Vec<u8> {
     post(&target, token, JSON, body.as_bytes())
 }
 
-/// The body of a batch: that version of a table of that name in both mounts.
+/// Returns the body of a batch: the same version of the same table in both mounts.
 pub fn two_versions(mounts: [&str; 2], table: &str, version: u64) -> String {
     let entries = mounts.map(|mount| {
         json!({
@@ -175,7 +175,7 @@ pub fn two_versions(mounts: [&str; 2], table: &str, version: u64) -> String {
     json!({ "entries": entries }).to_string()
 }
 
-/// A request as clients send it.
+/// Returns a request as clients send it.
 pub fn post(target: &str, token: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "POST {target} HTTP/1.1\r\nhost: gateway.test\r\nuser-agent: counted/1.0\r\naccept: application/json\r\n\

@@ -1,4 +1,5 @@
-//! A catalog that answers at once, a thread for each connection, so that nothing but the gateway is at work meanwhile.
+//! A catalog that answers at once, with a thread for each connection, so that only the gateway does other work
+//! meanwhile.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -9,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::message::{Connection, Message};
 
-/// Creating a version of this one is never answered.
+/// The table for which the create of a version is never answered.
 pub const STUCK: &str = "stuck";
-/// This one has ten versions to begin with, the others one.
+/// The table that has ten versions at the start; the others have one.
 pub const TEN: &str = "ten";
 
-/// The latest versions, by what stands for the table in the path.
+/// The latest versions, by the table's segment in the path.
 type Latest = Arc<Mutex<HashMap<String, u64>>>;
 
 /// Serves for as long as the process lives.
@@ -55,7 +56,7 @@ fn answer(request: &Message, latest: &Latest) -> (&'static str, String) {
             json!({"error": "no such route"}).to_string(),
         );
     };
-    // Whoever asks may encode it or not.
+    // Clients may encode the delimiter or not.
     let table = table.replace("%24", "$");
     while what == "version/create" && table.ends_with(STUCK) {
         thread::park();
@@ -88,7 +89,7 @@ fn answer(request: &Message, latest: &Latest) -> (&'static str, String) {
     ("200 OK", body.to_string())
 }
 
-/// One version as real catalogs write it.
+/// Returns one version as real catalogs write it.
 fn version(number: u64) -> Value {
     json!({
         "version": number,

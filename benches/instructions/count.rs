@@ -1,12 +1,12 @@
-//! What callgrind counted, as it writes it down.
+//! The counts of callgrind, read from its files.
 
 use std::collections::HashMap;
 
-/// What was done, in all or for one request.
+/// The counts in total or for one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Count {
     pub instructions: f64,
-    /// Of the heap, larger pieces for smaller ones among them.
+    /// The number of heap allocations, including growing reallocations.
     pub allocations: f64,
 }
 
@@ -16,15 +16,15 @@ impl Count {
         allocations: f64::INFINITY,
     };
 
-    /// From the text of one of its files (callgrind's format, version 1).
+    /// Reads the text of a file of callgrind (format version 1).
     ///
-    /// The allocator itself may change; all ask it through the same functions.
+    /// The functions through which code calls the allocator are the same for all allocators.
     pub fn read(text: &str) -> Self {
         let mut count = Self {
             instructions: 0.0,
             allocations: 0.0,
         };
-        // A name stands beside its number only once.
+        // A function's name follows its number only at the first occurrence.
         let mut allocates: HashMap<&str, bool> = HashMap::new();
         let mut called = false;
         for line in text.lines() {

@@ -1,5 +1,5 @@
-//! What a request costs the program in instructions and allocations, beside what it is known to cost.
-//! `cargo bench --bench instructions [-- NAME…] [--record]`; see benches/README.md.
+//! The cost of a request in instructions and allocations, compared with the recorded cost. `cargo bench --bench
+//! instructions [-- NAME…] [--record]`; see benches/README.md.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,15 +25,15 @@ use message::Connection;
 use program::Program;
 use recorded::{Recorded, Verdict};
 
-/// Before anything is counted: connections are open, memory has grown, what is remembered is remembered.
+/// The number of requests before counting begins: connections are then open, memory has grown, and caches are filled.
 const WARM_UP: u64 = 40;
-/// What happens once in a while, such as the look for changed files, is in few of them; the least one counts. So it is
-/// with the questions for the counts, one of which costs a thousand instructions more or less than the next. With six of
-/// each, two runs differ by a hundredth.
+/// The number of rounds. Periodic work, such as the look for changed files, is in few of them; the lowest count is
+/// used. So is that of the requests for the counts, which differ by a thousand instructions. With six rounds of each,
+/// two runs differ by a hundredth.
 const ROUNDS: u64 = 12;
 
 fn main() -> ExitCode {
-    // What cargo says to every benchmark is none of our words.
+    // Arguments that cargo passes to every benchmark are ignored.
     let words = std::env::args().skip(1).filter(|word| word != "--bench");
     let (options, names): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("--"));
     let record = options.iter().any(|option| option == "--record");
@@ -104,14 +104,14 @@ fn refuse(words: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What one request of this kind costs.
+/// Returns the cost of one request of this kind.
 fn measure(program: &mut Program, case: &mut Case) -> Count {
     let mut client = Connection::open(program.address);
     for _ in 0..WARM_UP {
         case.ask(&mut client);
     }
     program.so_far();
-    // Asking what was counted so far is counted as well.
+    // The request for the counts is itself counted, so its cost is measured to be subtracted.
     let questions = (0..ROUNDS).map(|_| program.so_far());
     let asking = questions.fold(Count::MOST, Count::min);
     let mut least = Count::MOST;

@@ -1,4 +1,5 @@
-//! As much of HTTP/1.1 as it takes to ask and to answer, with blocking sockets: whole messages, one at a time.
+//! The part of HTTP/1.1 that is needed to send requests and answers over blocking sockets: whole messages, one
+//! at a time.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 /// One end of a connection.
 pub struct Connection(BufReader<TcpStream>);
 
-/// A message that came.
+/// A received message.
 pub struct Message {
     /// The request line or the status line.
     pub first: String,
@@ -23,12 +24,12 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
-    /// In one piece, so that what it takes to read it is the same each time.
+    /// Sends a message in one piece, so that the cost of reading it is the same each time.
     pub fn send(&mut self, message: &[u8]) {
         self.0.get_mut().write_all(message).unwrap();
     }
 
-    /// The next message; `None` where the other end has gone.
+    /// Returns the next message; `None` if the other end has closed the connection.
     pub fn receive(&mut self) -> Option<Message> {
         let first = self.line()?;
         let (mut length, mut chunked) = (0, false);

@@ -14,12 +14,13 @@ use crate::catalog::{self, STUCK};
 use crate::count::Count;
 use crate::message::Connection;
 
-/// Counts are written down, and begin anew, when this is called; only the page of metrics calls it.
+/// The function whose call makes callgrind write the counts and begin anew; only the page of metrics
+/// calls it.
 const BOUNDARY: &str = "nsgate::metrics::Metrics::render";
-/// Where they are written, with the number of the boundary behind it.
+/// The prefix of the files with the counts; the number of the boundary follows.
 const COUNTS: &str = "counts";
 
-/// A running gateway; killed when dropped.
+/// A running gateway; killed when it is dropped.
 pub struct Program {
     pub address: SocketAddr,
     near: SocketAddr,
@@ -30,7 +31,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Two mounts of one catalog, one of them under another name there, and one mount of another catalog.
+    /// Starts a gateway with two mounts of one catalog, one of them under another name there, and one
+    /// mount of another catalog.
     pub fn start(keys: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("keys.json"), keys).unwrap();
@@ -47,7 +49,7 @@ impl Program {
             .arg(format!("--dump-before={BOUNDARY}"))
             .args([&program, "serve", "--config", "gateway.yaml"])
             .current_dir(folder.path())
-            // Memory is given back by the clock, unless it is kept.
+            // Timed returns of memory to the system would change the counts, so freed memory is kept.
             .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -65,7 +67,7 @@ impl Program {
         }
     }
 
-    /// What was counted since this was last asked, this question included.
+    /// Returns the counts since the last call, including the request for them.
     pub fn so_far(&mut self) -> Count {
         self.admin
             .send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -96,7 +98,8 @@ impl Program {
             client.send(&batch);
             client.receive()
         });
-        // The far one is waited for; this one has been created, and must not be seen.
+        // The batch waits for the far catalog; the version in this catalog has been created, and must be
+        // hidden.
         let created = "POST /v1/table/prod%24batched/version/list?limit=1 HTTP/1.1\r\n\r\n";
         let mut catalog = Connection::open(self.near);
         loop {
@@ -118,7 +121,7 @@ impl Drop for Program {
     }
 }
 
-/// Of operators and of clients, as the program says them once it serves.
+/// Returns the addresses for operators and for clients, as the program logs them once it serves.
 fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
     let mut said = BufReader::new(log);
     let mut all = String::new();
@@ -131,7 +134,7 @@ fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
         if let Some((_, address)) = line.split_once("nsgate admin on http://") {
             admin = address.parse().ok();
         } else if let Some((_, address)) = line.split_once("nsgate listening on http://") {
-            // A log that nobody reads would stop it.
+            // A full pipe would stop the program, so its log is read to the end.
             thread::spawn(move || {
                 let mut buffer = [0; 1 << 16];
                 while said.read(&mut buffer).is_ok_and(|read| read > 0) {}
@@ -141,7 +144,7 @@ fn addresses(log: ChildStderr) -> (SocketAddr, SocketAddr) {
     }
 }
 
-/// Nothing happens by itself if it can be helped.
+/// A configuration with as little periodic work as possible.
 const CONFIGURATION: &str = r#"
 listen: { address: "127.0.0.1:0", workers: 1 }
 admin: { address: "127.0.0.1:0" }

@@ -1,4 +1,4 @@
-//! What requests are known to cost: a file that is changed on purpose.
+//! The known cost of requests: a file that is changed on purpose only.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,15 +10,15 @@ const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/instructions/recorded.tsv"
 );
-/// Of the table that is printed.
+/// The head of the printed table.
 pub const HEAD: &str = "\
 what                      instructions   recorded   by      allocations   recorded
 ──────────────────────────────────────────────────────────────────────────────────────────";
-/// Of instructions in percent, and of allocations, where nothing else is recorded: some memory grows once in many
+/// The default margins, for instructions in percent and for allocations in number: some memory grows once in many
 /// requests.
 const MARGINS: (f64, f64) = (2.0, 0.5);
 
-/// The file.
+/// The content of the file.
 pub struct Recorded {
     compiler: String,
     lines: Vec<Line>,
@@ -27,11 +27,11 @@ pub struct Recorded {
 struct Line {
     name: String,
     count: Count,
-    /// Of instructions in percent, and of allocations.
+    /// The margins, for instructions in percent and for allocations in number.
     margins: (f64, f64),
 }
 
-/// How a count stands to what is recorded.
+/// The result of comparing a count with the recorded one.
 pub enum Verdict {
     Kept,
     Grew(String),
@@ -143,12 +143,12 @@ impl Recorded {
         fs::write(FILE, text).unwrap();
     }
 
-    /// Whether it is of this kind of processor.
+    /// True if it was recorded on this kind of processor.
     pub fn is_comparable(&self) -> bool {
         self.compiler.is_empty() || self.compiler.ends_with(std::env::consts::ARCH)
     }
 
-    /// The compiler it was recorded with, if that is not this one.
+    /// Returns the compiler that it was recorded with; `None` if that is the present one.
     pub fn other_compiler(&self) -> Option<&str> {
         let other = !self.compiler.is_empty() && self.compiler != compiler();
         other.then_some(&*self.compiler)

@@ -1,4 +1,4 @@
-//! Checking a body against its route where nothing in it has to change.
+//! The check of a body against its route if no part of it has to change.
 
 use bytes::Bytes;
 use divan::counter::BytesCount;
@@ -29,7 +29,7 @@ fn of_one_mebibyte_of_numbers(bencher: Bencher<'_, '_>) {
     checked(bencher, Operation::QueryTable, &body.to_string().into());
 }
 
-/// Every entry is read.
+/// The check reads every entry.
 #[divan::bench(args = [2, 100])]
 fn of_a_batch(bencher: Bencher<'_, '_>, entries: usize) {
     let entries: Vec<_> = (0..entries)

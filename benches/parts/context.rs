@@ -1,4 +1,4 @@
-//! What accompanies a request, through the layer: so many headers of its prefix among the usual ones.
+//! The context of a request through its layer: a number of context headers among the usual ones.
 
 use divan::{Bencher, black_box};
 use nsgate::body::Body;

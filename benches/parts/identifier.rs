@@ -1,4 +1,4 @@
-//! From the path's segment to an identifier.
+//! The parsing of a path segment as an identifier.
 
 use divan::black_box;
 use nsgate::protocol::identifier::Identifier;

@@ -1,4 +1,4 @@
-//! What stands inside of a layer that is measured: it answers at once.
+//! The service inside of a measured layer: it answers at once.
 
 use std::future::{Ready, ready};
 use std::pin::pin;
@@ -13,7 +13,7 @@ pub type Answer = Result<Response<Body>, Error>;
 /// The innermost service.
 pub type Inside = fn(Request<Body>) -> Ready<Answer>;
 
-/// The layer around nothing.
+/// Returns the layer around this service.
 pub fn only<L>(layer: L) -> L::Service
 where
     L: Layer<tower::util::ServiceFn<Inside>>,
@@ -24,7 +24,7 @@ where
         .service(service_fn(inside))
 }
 
-/// The answer, which must not have to be waited for, but may come in its turn.
+/// Returns the answer, which must be ready after at most one yield.
 pub fn ask<S>(service: &mut S, request: Request<Body>) -> Answer
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
@@ -41,7 +41,7 @@ where
     panic!("it waits");
 }
 
-/// As clients ask.
+/// Begins a request with the headers that clients send.
 pub fn request(target: &str) -> http::request::Builder {
     Request::builder()
         .method(Method::POST)

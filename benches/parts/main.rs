@@ -1,5 +1,5 @@
-//! What the parts of a request's way cost, each by itself, in time and allocations.
-//! `cargo bench --bench parts [-- NAME…]`; see benches/README.md.
+//! The cost of the parts of the gateway, each alone, in time and allocations. `cargo bench --bench
+//! parts [-- NAME…]`; see benches/README.md.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ mod rewrite;
 mod token;
 mod versions;
 
-/// Counts what is allocated meanwhile.
+/// Counts allocations during the measurement.
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 

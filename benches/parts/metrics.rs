@@ -1,4 +1,4 @@
-//! Counting one request.
+//! The counting of one request.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Finding the mount of an identifier among so many.
+//! The look-up of an identifier's mount, by number of mounts.
 
 use divan::{Bencher, black_box};
 use nsgate::protocol::identifier::Identifier;
@@ -13,7 +13,7 @@ fn found(bencher: Bencher<'_, '_>, mounts: usize) {
     bencher.bench_local(|| table.find(black_box(&id)).is_some());
 }
 
-/// Ten names deep below its mount.
+/// The identifier is ten names below its mount.
 #[divan::bench(args = MOUNTS)]
 fn found_for_a_deep_one(bencher: Bencher<'_, '_>, mounts: usize) {
     let table = table(mounts);

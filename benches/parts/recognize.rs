@@ -1,4 +1,4 @@
-//! From a request line to an operation and an identifier, through the layer.
+//! The recognition of a request line as an operation and an identifier, through the layer.
 
 use divan::{Bencher, black_box};
 use nsgate::body::Body;

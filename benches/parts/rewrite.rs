@@ -1,4 +1,4 @@
-//! What it costs that a mount has another root at its catalog: bodies, and a whole request through the gateway.
+//! The cost of a mount whose root differs in the catalog: bodies, and a whole request through the gateway.
 
 use std::sync::Arc;
 
@@ -59,10 +59,11 @@ fn body_of_an_answer(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Recognized, checked, rewritten and answered by a catalog of this process; `kept` is the same without a rewrite.
+/// The request is recognized, checked, rewritten and answered by a catalog of this process; `kept` is the same
+/// without a rewrite.
 #[divan::bench(args = ["kept", "moved"])]
 fn whole_request(bencher: Bencher<'_, '_>, mount: &str) {
-    // Patience needs a clock.
+    // Timeouts need the clock of a runtime.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let _clock = runtime.enter();
@@ -103,7 +104,7 @@ fn whole_request(bencher: Bencher<'_, '_>, mount: &str) {
         });
 }
 
-/// A catalog that answers everything alike.
+/// A catalog that gives every request the same answer.
 struct Echo;
 
 impl backend::Catalog for Echo {

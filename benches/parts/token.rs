@@ -1,4 +1,4 @@
-//! Who a request is by, through the layer.
+//! The authentication of a request, through the layer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use nsgate::metrics::Metrics;
 use crate::forge::{self, NOW, ONE, P256, RSA};
 use crate::inside::{ask, only, request};
 
-/// A token is new only once: the number of samples is fixed.
+/// The fixed number of samples, because a token is new only once.
 const SAMPLES: u32 = 20;
 const TIMES: u32 = 25;
 
@@ -44,7 +44,7 @@ fn seen_first(bencher: Bencher<'_, '_>, algorithm: &str) {
         .bench_local_values(|request| ask(&mut layer, black_box(request)).unwrap());
 }
 
-/// A signature that is another token's.
+/// The token has the signature of another token.
 #[divan::bench(args = ["RS256", "ES256"])]
 fn forged(bencher: Bencher<'_, '_>, algorithm: &str) {
     let (one, two) = (token(algorithm, 1), token(algorithm, 2));
@@ -87,7 +87,7 @@ fn token(algorithm: &str, number: u32) -> String {
     )
 }
 
-/// It has the keys already, and has seen no token.
+/// Returns a layer that has the keys already, and an empty token cache.
 fn layer() -> AuthenticateLayer {
     struct Still;
 

@@ -1,4 +1,4 @@
-//! Taking hidden versions out of a catalog's list.
+//! The removal of hidden versions from a catalog's list.
 
 use bytes::Bytes;
 use divan::counter::BytesCount;
@@ -10,14 +10,14 @@ use nsgate::batch::{TableBranch, TableKey};
 use nsgate::protocol::identifier::Identifier;
 use serde_json::json;
 
-/// Whether anything is hidden, which nearly every list asks in vain.
+/// The check for hidden versions, which finds none for nearly every list.
 #[divan::bench]
 fn nothing_is_hidden(bencher: Bencher<'_, '_>) {
     let (visibility, line) = (Visibility::default(), line());
     bencher.bench_local(|| visibility.hidden(black_box(&line)).is_empty());
 }
 
-/// One that is hidden, found in the text of the list.
+/// One hidden version, found in the text of the list.
 #[divan::bench(args = [10, 1000])]
 fn one_of(bencher: Bencher<'_, '_>, versions: u64) {
     let (body, hidden) = (list(versions), hidden(versions));
@@ -27,7 +27,7 @@ fn one_of(bencher: Bencher<'_, '_>, versions: u64) {
         .bench_local_values(|body| json_splice::without(black_box(body), &hidden).unwrap());
 }
 
-/// The same where the list has to be read as JSON.
+/// One hidden version in a list that has to be parsed as JSON.
 #[divan::bench(args = [10, 1000])]
 fn one_of_a_list_that_is_read(bencher: Bencher<'_, '_>, versions: u64) {
     let (body, hidden) = (list(versions), hidden(versions));
@@ -47,14 +47,14 @@ fn line() -> TableBranch {
     TableBranch::new(table, None)
 }
 
-/// The latest of so many.
+/// Hides the latest of the versions.
 fn hidden(versions: u64) -> Hidden {
     let visibility = Visibility::default();
     visibility.hide(line(), versions, &CommitFlag::default());
     visibility.hidden(&line())
 }
 
-/// So many versions as real catalogs write them.
+/// Returns a list of versions as real catalogs write it.
 fn list(versions: u64) -> Bytes {
     let versions = (1..=versions).rev().map(|number| {
         json!({

@@ -1,6 +1,6 @@
-//! What a catalog answers over an HTTP/1.1 connection. Most answers are read without hyper, and those that are not
-//! plain by it, also after a beginning that was read without it: whoever reads them, the same must come of them, and
-//! the next request must get its own answer. The first byte says where an answer is cut in two.
+//! The answers of a catalog over an HTTP/1.1 connection. Most answers are read without hyper; hyper reads the others,
+//! also after a beginning that was read without it. Both readers must give the same result, and the next request must
+//! get its own answer. The first byte of the input is the position at which an answer is cut in two.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
-/// Nothing takes so long.
+/// A timeout that is never reached.
 const FOREVER: Duration = Duration::from_secs(60);
-/// How every request ends.
+/// The end of every request.
 const BODY: &str = "\r\n\r\nx";
 /// The answer to the next request.
 const NEXT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnext";
@@ -29,16 +29,17 @@ thread_local! {
     static CATALOG: Catalog = Catalog::new();
 }
 
-/// Who reads an answer.
+/// The reader of an answer.
 #[derive(Clone, Copy)]
 enum Reader {
-    /// The task that asks, as long as it is plain.
+    /// The task of the request, as long as the answer is simple.
     Own,
-    /// hyper.
+    /// The HTTP library hyper.
     Hyper,
 }
 
-/// What came of a request: an answer, whose body may have broken off, or none, and whether the catalog can have acted.
+/// The result of a request: an answer, whose body may be truncated, or no answer, and whether the catalog can have
+/// acted.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Answer(StatusCode, HeaderMap, Option<Bytes>),
@@ -62,7 +63,7 @@ pub fn check(data: &[u8]) {
         let seen = catalog.ends(Reader::Hyper, (answer, b""));
         assert_eq!(catalog.ends(Reader::Own, (answer, b"")), seen, "{named:?}");
         assert_eq!(catalog.ends(Reader::Own, pieces), seen, "{pieces:?}");
-        // Only of such answers does the catalog's end not have to be the end.
+        // Only after such an answer may the connection remain open.
         if matches!(&seen, Seen::Answer(_, headers, Some(_)) if headers.contains_key(CONTENT_LENGTH))
         {
             let (own, hyper) = (Reader::Own, Reader::Hyper);
@@ -97,11 +98,11 @@ impl Catalog {
         }
     }
 
-    /// What comes of a request whose answer is `pieces` and then the end.
+    /// Returns the result of a request whose answer is `pieces` followed by the end of the connection.
     fn ends(&self, reader: Reader, pieces: (&[u8], &[u8])) -> Seen {
         let answering = async {
             let mut stream = self.asked().await;
-            // Whoever has enough hangs up.
+            // The gateway may close the connection before it has read everything.
             let _ = stream.write_all(pieces.0).await;
             for _ in 0..10 {
                 yield_now().await;
@@ -115,7 +116,7 @@ impl Catalog {
         seen
     }
 
-    /// Whether the next request comes over the same connection as one whose answer is `answer`.
+    /// True if the next request uses the same connection as one whose answer is `answer`.
     fn stays(&self, reader: Reader, answer: &[u8]) -> bool {
         let answering = async {
             let mut first = self.asked().await;
@@ -141,13 +142,13 @@ impl Catalog {
         self.runtime.block_on(doing).expect("an end")
     }
 
-    /// Without any connection yet.
+    /// Returns a backend without connections.
     async fn backend(&self) -> Backend {
         let backend = Backend::open(&self.config, &Limits::default(), &self.metrics).await;
         backend.expect("a backend")
     }
 
-    /// A connection over which a request has come.
+    /// Accepts a connection and reads a request from it.
     async fn asked(&self) -> TcpStream {
         let (mut stream, _) = self.listener.accept().await.expect("a connection");
         assert!(is_asked(&mut stream).await, "no request");
@@ -171,7 +172,7 @@ async fn ask(backend: &Backend, reader: Reader) -> Seen {
     }
 }
 
-/// Reads a request, or the end.
+/// Reads a request; returns false at the end of the connection.
 async fn is_asked(stream: &mut TcpStream) -> bool {
     let mut read = Vec::new();
     while !read.ends_with(BODY.as_bytes()) {

@@ -27,7 +27,7 @@ fn batch(data: &[u8]) {
     for (index, entry) in request.entries.iter().enumerate() {
         create(entry, said.map(|said| &said[index]));
         if data.len() > 1 {
-            // One less than it has is too few to be let in.
+            // A limit below the number of entries refuses the batch.
             assert!(batch::parse(data, request.entries.len() - 1).is_err());
         }
         let elsewhere = id(&["else", "where"]);
@@ -42,7 +42,7 @@ fn batch(data: &[u8]) {
     }
 }
 
-/// What an entry says, but for its table.
+/// Returns the fields of an entry, without its table.
 fn fields(entry: &BatchEntry) -> (u64, &str, Option<i64>, [&Option<String>; 3]) {
     let texts = [&entry.e_tag, &entry.naming_scheme, &entry.branch];
     (
@@ -53,7 +53,7 @@ fn fields(entry: &BatchEntry) -> (u64, &str, Option<i64>, [&Option<String>; 3]) 
     )
 }
 
-/// The entry is what any other reader would see.
+/// Checks that the entry is what any other reader would see.
 fn create(entry: &BatchEntry, said: Option<&Value>) {
     assert!(!entry.id.is_root() && !entry.manifest_path.is_empty());
     assert!(i64::try_from(entry.version).is_ok());
@@ -116,7 +116,7 @@ fn one(operation: &CommitOperation, said: Option<&Value>) {
     moved(said, &operation.body_for(&id(&["else", "where"])));
 }
 
-/// Nothing changes but the identifier; who asks and with what context does not go along.
+/// Checks that only the identifier has changed, and that `identity` and `context` are removed.
 fn moved(said: &Value, body: &[u8]) {
     let mut expected = said.clone();
     let members = expected.as_object_mut().expect("an object");

@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// What is shown of a configuration is a configuration, and the same one.
+/// Checks that the redacted form of a configuration can be loaded, and is the same configuration.
 fn accepted(loaded: &Loaded) {
     let shown = loaded.config.redacted();
     masked(&shown);
@@ -28,7 +28,7 @@ fn accepted(loaded: &Loaded) {
     assert_eq!(again.config.redacted(), shown);
 }
 
-/// What is secret by its nature is never shown, whatever it came from.
+/// Checks that secrets are masked, whatever they came from.
 fn masked(shown: &Value) {
     for (name, value) in shown.as_object().into_iter().flatten() {
         let secret = ["token", "client_secret", "service_authorization"].contains(&name.as_str());
@@ -39,7 +39,7 @@ fn masked(shown: &Value) {
     }
 }
 
-/// A masked `Authorization` is none: it has a scheme.
+/// Gives a masked `Authorization` its scheme back, without which it is invalid.
 fn reveal(shown: &mut Value) {
     match shown {
         Value::Object(members) => {
@@ -51,7 +51,7 @@ fn reveal(shown: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(reveal),
-        // Masked or not, `${` would be a placeholder.
+        // An unescaped `${` would be a placeholder, masked or not.
         Value::String(text) => *text = text.replace("${", "$${"),
         _ => {}
     }
@@ -59,7 +59,7 @@ fn reveal(shown: &mut Value) {
 
 fn refused(text: &str, refusals: &[(usize, usize, String)]) {
     assert!(!refusals.is_empty());
-    // As YAML counts them, with a lone carriage return as one.
+    // YAML counts a single carriage return as the end of a line.
     let lines = text.split(['\n', '\r']).count();
     for (line, column, message) in refusals {
         assert!(
@@ -68,13 +68,14 @@ fn refused(text: &str, refusals: &[(usize, usize, String)]) {
         );
         assert!(*column >= 1);
         assert!(!message.is_empty());
-        // The path of a file that is not there is told, wherever it came from.
+        // The message for a missing file contains its path, even if that comes from a secret.
         let path = message.contains("file") || message.contains("folder");
         assert!(path || !message.contains(SECRET), "{message}");
     }
 }
 
-/// In an environment that has everything; files are looked for where there are none.
+/// Loads a configuration with an environment in which every variable is set; files are looked up in
+/// a folder without any.
 fn load(text: &str) -> Result<Loaded, Vec<(usize, usize, String)>> {
     let base = Path::new(env!("CARGO_MANIFEST_DIR"));
     let env = |_: &str| Some(SECRET.to_owned());

@@ -1,4 +1,4 @@
-//! The first line is the delimiter, what follows is a path segment.
+//! The first line is the delimiter, the rest is a path segment.
 
 use nsgate::protocol::identifier::{Identifier, MAX_BYTES, MAX_NAMES, decode_segment};
 
@@ -13,7 +13,7 @@ pub fn check(data: &[u8]) {
         return;
     };
     legal(&id);
-    // What was split at a delimiter can be joined with it, and is the same text.
+    // An identifier that was split at a delimiter can be joined with it to the same text.
     if !delimiter.is_empty() {
         let joined = id.to_text(delimiter).expect("it was split at it");
         assert_eq!(Some(joined.as_str()), decoded.as_deref());
@@ -50,7 +50,7 @@ fn legal(id: &Identifier) {
     assert_eq!(Identifier::from_names(&names).as_ref(), Ok(id));
 }
 
-/// Parents, children and other roots.
+/// Checks the parents, the children and other roots of an identifier.
 fn family(id: &Identifier) {
     let Some(parent) = id.parent() else {
         assert!(id.is_root());
@@ -87,7 +87,7 @@ fn family(id: &Identifier) {
     }
 }
 
-/// RFC 3986, section 2.1, as simple as can be.
+/// Decodes by RFC 3986, section 2.1, as simply as possible.
 fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = segment.bytes();

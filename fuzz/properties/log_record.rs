@@ -8,12 +8,12 @@ pub fn check(data: &[u8]) {
         return;
     };
     legal(&record);
-    // Written again it says the same, and from then on in the same bytes.
+    // A record that is written again reads as the same, and its bytes no longer change after that.
     let lines: Vec<&[u8]> = written.iter().map(Vec::as_slice).collect();
     let (again, rewritten) = reread(&lines).expect("its own writing");
     assert_eq!(format!("{record:?}"), format!("{again:?}"));
     assert_eq!(written, rewritten);
-    // What was cut off at its end is an earlier state of the same batch, or none.
+    // A record without its last lines is an earlier state of the same batch.
     for end in 1..lines.len() {
         let (earlier, _) = reread(&lines[..end]).expect("a beginning");
         assert_eq!(earlier.intent, record.intent);

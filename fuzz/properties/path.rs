@@ -1,4 +1,4 @@
-//! The first byte chooses the method, the rest is a path.
+//! The first byte selects the method, the rest is a path.
 
 use http::Method;
 use nsgate::protocol::identifier::decode_segment;
@@ -15,7 +15,7 @@ pub fn check(data: &[u8]) {
     };
     let method = &METHODS[usize::from(*first) % METHODS.len()];
     let outcome = recognize(method, path);
-    // Slashes at the end are overlooked, and nothing else is.
+    // Only slashes at the end are ignored.
     assert_eq!(outcome, recognize(method, &format!("{path}/")));
     match outcome {
         Ok(target) => recognized(method, path.trim_end_matches('/'), target),
@@ -45,7 +45,7 @@ fn recognized(method: &Method, path: &str, target: Target<'_>) {
     for part in id.iter().chain(&index_name) {
         assert!(!part.is_empty() && !part.contains('/'), "{path}");
     }
-    // No server can see other segments in it than were seen here.
+    // No server can see other segments in the path than the recognition did.
     assert!(
         !path.contains([';', '\\']) && !path.contains("//") && !path.split('/').any(is_dots),
         "{path}"
@@ -69,7 +69,7 @@ fn recognized(method: &Method, path: &str, target: Target<'_>) {
         );
         return;
     };
-    // Printed again, it is the same path.
+    // The target, printed again, is the same path.
     let tail = tail.replace("{index_name}", index_name.unwrap_or("{index_name}"));
     let mut printed = format!("/v1/{collection}");
     for part in id.into_iter().chain((!tail.is_empty()).then_some(&*tail)) {

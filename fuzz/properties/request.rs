@@ -1,5 +1,5 @@
-//! What comes over an HTTP/1.1 connection. Most requests are read without hyper, and those that are not plain by it,
-//! like all that come after one: whoever reads them, the gateway must see the same ones, and answer the same.
+//! The requests of an HTTP/1.1 connection. Most requests are read without hyper; hyper reads the others, and all that
+//! follow them on the connection. Both readers must see the same requests and give the same answers.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
-/// What comes next is read without hyper, if it is plain …
+/// A next request that is read without hyper, if it is simple.
 const PLAIN: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-/// … or by it.
+/// A next request that hyper reads.
 const OTHER: &str = "GET / HTTP/1.1\r\nte: trailers\r\n\r\n";
 
 pub fn check(data: &[u8]) {
@@ -23,8 +23,8 @@ pub fn check(data: &[u8]) {
     assert_eq!(converse(PLAIN, data), converse(OTHER, data), "{named:?}");
 }
 
-/// The requests that were understood in `data`, the lines of all answers without their date, and whether the server hung
-/// up before the client did.
+/// The requests that were understood in `data`, the lines of all answers without their date, and true if the server
+/// closed the connection before the client did.
 type Seen = (Vec<String>, Vec<String>, bool);
 
 fn converse(first: &str, data: &[u8]) -> Seen {
@@ -46,7 +46,7 @@ fn converse(first: &str, data: &[u8]) -> Seen {
                 .await;
         });
         for piece in [first.as_bytes(), data] {
-            // The server may have hung up.
+            // The server may have closed the connection.
             let _ = ours.write_all(piece).await;
             for _ in 0..50 {
                 yield_now().await;

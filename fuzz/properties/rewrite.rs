@@ -1,4 +1,4 @@
-//! The first byte chooses the operation, the rest is the body of a request and of an answer.
+//! The first byte selects the operation, the rest is the body of a request and of an answer.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn id(names: &[&str]) -> Identifier {
     Identifier::from_names(names).expect("an identifier")
 }
 
-/// `from` is mounted at `to`: a request of a caller who is at `from`.
+/// Rewrites a request through a mount of `to` at `from`, for a caller that uses `from`.
 fn pass(
     operation: Operation,
     from: &[&str],
@@ -69,7 +69,7 @@ fn pass(
 fn requests(operation: Operation, body: &Bytes) {
     let kept = pass(operation, &["lab"], &["lab"], body, false);
     let moved = pass(operation, &["lab"], &["x", "y"], body, true);
-    // An identifier may be too long for where it is moved to.
+    // An identifier may become too long by moving it.
     assert!(kept.is_ok() || moved.is_err());
     let (Ok(kept), Ok(moved)) = (kept, moved) else {
         return;
@@ -107,13 +107,13 @@ fn requests(operation: Operation, body: &Bytes) {
         .top(said.clone())
     };
     assert_eq!(json(&moved.body), there(&["lab"], &["x", "y"], true));
-    // The way back leads to where it began, but for what was taken out.
+    // Moving back leads to the original, except for removed members.
     let back =
         pass(operation, &["x", "y"], &["lab"], &moved.body, false).expect("its own spelling");
     assert_eq!(json(&back.body), there(&["lab"], &["lab"], true));
 }
 
-/// Whether the body of a rename says what nobody understands; it goes on without.
+/// True if the body of a rename has members that the gateway does not understand; they are removed.
 fn has_others(body: &[u8]) -> bool {
     const UNDERSTOOD: [&str; 5] = [
         "id",
@@ -175,7 +175,7 @@ fn answers(operation: Operation, body: &Bytes, manages: bool) {
     }
 }
 
-/// What is not governed keeps its bytes.
+/// Checks that members that are not governed keep their bytes.
 fn unchanged(before: &[u8], after: &[u8], governed: &[&str]) {
     let Ok(before) = serde_json::from_slice::<Members>(before) else {
         return;
@@ -205,10 +205,10 @@ fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).expect("JSON")
 }
 
-/// What becomes of a member of this object.
+/// A change of one member of this object.
 type Change = fn(&Oracle<'_>, &mut Map<String, Value>);
 
-/// The same change, made to values and not to bytes.
+/// A model that makes the same changes to values instead of bytes.
 struct Oracle<'o> {
     operation: Operation,
     from: &'o [&'o str],

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 const NOW: u64 = 1_800_000_000;
 
-/// The only key that the issuer has.
+/// The only key of the issuer.
 static KEY: LazyLock<(Ed25519KeyPair, Arc<Key>)> = LazyLock::new(|| {
     let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("a seed");
     let public = BASE64.encode(pair.public_key().as_ref());
@@ -57,7 +57,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The claims of a token that is believed.
+/// Returns the claims of a token if it is accepted.
 fn judge(token: &str) -> Option<Map<String, Value>> {
     let unverified = read(token)?;
     let verdict = POLICY.judge(
@@ -71,13 +71,13 @@ fn judge(token: &str) -> Option<Map<String, Value>> {
     Some(verified.principal.claims().clone())
 }
 
-/// Reads a token; what is read is what any other reader would see.
+/// Reads a token; the result is what any other reader would see.
 fn read(token: &str) -> Option<UnverifiedToken<'_>> {
     let known = Headers::default();
     let read = match UnverifiedToken::read(token, &known) {
         Ok(read) => read,
         Err(refusal) => {
-            // They become a part of a quoted string in a header.
+            // The message becomes a part of a quoted string in a header.
             let words = refusal.to_string();
             let plain = |c: char| matches!(c, ' '..='~') && c != '"' && c != '\\';
             assert!(words.chars().all(plain), "{words}");
@@ -117,12 +117,12 @@ fn object(part: &str) -> Map<String, Value> {
     serde_json::from_slice(&bytes).expect("an object")
 }
 
-/// A token that is believed says all that it must.
+/// Checks that an accepted token has all required claims.
 fn believed(header: &[u8], payload: &[u8], claims: &Map<String, Value>) {
     let header: Value = serde_json::from_slice(header).expect("JSON");
     assert_eq!(header["alg"], "EdDSA");
     let mut said: Map<String, Value> = serde_json::from_slice(payload).expect("JSON");
-    // Only a verified client certificate says this.
+    // Only a verified client certificate can set this claim.
     said.remove("tls.subject");
     assert_eq!(&said, claims);
     assert_eq!(said["iss"], "https://idp.test");

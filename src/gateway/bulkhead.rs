@@ -1,23 +1,24 @@
-//! How many requests may wait for one catalog: no more than there are places left for all the others.
+//! Limits how many requests may wait for one catalog: at most as many as the gateway can still accept.
 //!
-//! Requests served at a time are bounded (`limits.in_flight`), and those that wait for a catalog that hangs give their
-//! places back late. So that they never hold all of them, a catalog may keep as many waiting as are free: one that
-//! hangs takes half of the places, two a third each, and some are always left.
+//! The number of requests that are served at a time is limited (`limits.in_flight`), and requests that wait for a
+//! catalog that hangs release their places late. So that they never hold all places, a catalog may keep as many
+//! requests waiting as there are free places: one catalog that hangs takes half of the places, two take a third each,
+//! and some places always remain.
 
 use super::{Free, RoutingSnapshot};
 use crate::backend::Backend;
 use crate::error::Error;
 
-/// So many may always wait: below that there is nothing to share out.
+/// The number of requests that may always wait for a catalog: with fewer places there is nothing to share out.
 const ALWAYS: usize = 16;
 
-/// Refuses what would wait for a catalog that holds its share.
+/// Refuses a request that would wait for a catalog that already holds its share of the places; 503.
 pub(super) fn check(
     free: Option<&Free>,
     world: &RoutingSnapshot,
     backend: &Backend,
 ) -> Result<(), Error> {
-    // With one catalog there is nobody to leave a place to.
+    // A single catalog shares the places with no other.
     if world.backends.len() < 2 {
         return Ok(());
     }
@@ -40,7 +41,7 @@ fn has_room(waiting: usize, free: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Fills `all` places with requests that wait for `hanging` catalogs in turn; answers with what is left.
+    /// Fills `all` places with requests that wait for `hanging` catalogs in turn; returns the number of places left.
     fn left(all: usize, hanging: usize) -> usize {
         let mut waiting = vec![0_usize; hanging];
         for turn in 0..all * hanging {

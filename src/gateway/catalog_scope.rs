@@ -1,5 +1,5 @@
-//! Requests that may be about anything in a catalog, as far as the path that it sees tells: only who has everything
-//! there may send them.
+//! Requests whose path does not show which part of a catalog they affect. Only callers with rights on the whole catalog
+//! may send them.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::query::Query;
 use crate::route::Mount;
 
-/// Refuses what may act on more than its path names to the catalog, which calls that `there`, and would need more rights
-/// than the caller has: a transaction whose table is not named, or an operation that the contract does not have.
+/// Refuses a request that may affect more than the identifier in its path (`there` in the catalog's spelling) if the
+/// caller's rights do not cover that: a transaction whose table is not named, or an operation outside the contract.
 pub(super) fn check(
     world: &RoutingSnapshot,
     mount: &Mount,
@@ -52,8 +52,8 @@ pub(super) fn check(
     })
 }
 
-/// Refuses to overwrite a namespace below which something may not be written; to create one reaches nothing there.
-/// `overwrites`: whether the body says so; some servers may read the same in the query.
+/// Refuses to overwrite a namespace if the caller may not write everything below it. Creating a new namespace affects
+/// nothing below it. `overwrites`: true if the body requests it; some servers may also read the mode in the query.
 pub(super) fn check_overwriting(
     id: &Identifier,
     overwrites: bool,
@@ -69,9 +69,9 @@ pub(super) fn check_overwriting(
     Ok(())
 }
 
-/// Whether an operation that the contract does not have is taken to act on everything in its catalog: as the rule says,
-/// or where anything is denied there; always where the path names no table perhaps, as `version` is none in
-/// `/v1/table/version/batch-create`.
+/// True if an operation outside the contract is treated as affecting everything in its catalog: as the rule says, or if
+/// anything in the catalog is denied to the caller. Always true if the path may name no table, such as
+/// `/v1/table/version/batch-create`, in which `version` is not a table.
 fn is_broad(
     rights: &Rights,
     world: &RoutingSnapshot,
@@ -99,7 +99,7 @@ fn mounts_of<'a>(
     mounts.filter(move |mount| &*mount.backend_name == backend)
 }
 
-/// Whether a caller may do this at all that a backend serves.
+/// True if the caller has this access to everything that a backend serves.
 pub(super) fn is_open(
     rights: Option<&Rights>,
     world: &RoutingSnapshot,
@@ -110,7 +110,7 @@ pub(super) fn is_open(
     mounts_of(world, backend).all(|mount| rights.allow_all(access, &mount.namespace))
 }
 
-/// There is no transaction of that name for this caller.
+/// Returns the error that hides a transaction from a caller: no transaction with this name is known.
 pub(super) fn not_known(id: &Identifier) -> Error {
     let message = format!("transaction {id} is not known here");
     Error::new(Code::TransactionNotFound, message)

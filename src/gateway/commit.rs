@@ -1,4 +1,4 @@
-//! `batch-create` and `batch-commit`: several changes, all or none.
+//! `batch-create` and `batch-commit`: several changes that happen together or not at all.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest `Idempotency-Key`, in bytes.
 const LONGEST_KEY: usize = 255;
 
-/// Does everything that the request asks for, or nothing.
+/// Carries out all changes of the request, or none.
 pub(super) async fn commit(
     shared: &Shared,
     world: &Arc<RoutingSnapshot>,
@@ -62,8 +62,8 @@ pub(super) async fn commit(
     shared.batches.commit(call, route).await
 }
 
-/// Who asks for a batch. 400, code 13, for an `Idempotency-Key` that cannot be kept: to ignore it would do a repeated
-/// request twice.
+/// Returns the caller of a batch. 400, code 13, for an `Idempotency-Key` that cannot be stored: ignoring it would
+/// execute a repeated request twice.
 pub(super) fn caller(head: &Parts) -> Result<Caller, Error> {
     let learned = RequestContext::of(&head.extensions);
     Ok(Caller {
@@ -102,7 +102,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     }
 }
 
-/// Whatever distinguishes callers: who they are, or what they show where nobody asks who they are.
+/// Returns a name that distinguishes callers: issuer and subject, or the `Authorization` header if the caller is not
+/// authenticated.
 fn name(head: &Parts) -> String {
     let known = RequestContext::of(&head.extensions).principal.as_ref();
     match known.filter(|principal| !principal.is_anonymous() && !principal.subject().is_empty()) {

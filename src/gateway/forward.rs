@@ -1,6 +1,6 @@
-//! A request that one catalog owns: checked, sent on, and its answer passed back.
+//! Forwards a request that one catalog owns: checks it, sends it and passes the answer back.
 //!
-//! Where the mount keeps the path, the bytes of path, query and body go upstream as they came.
+//! If the mount keeps the path, the bytes of path, query and body go upstream unchanged.
 
 use std::borrow::BorrowMut;
 use std::mem::take;
@@ -31,11 +31,11 @@ use crate::route::Mount;
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// Has the owner of the route's identifier answer.
+/// Sends the request to the owner of the route's identifier and returns its answer.
 ///
 /// Every request pays for the largest future that it may await, and a response, which is large, is moved out of each
-/// that it comes through: on the way of the common requests there are few, `request` stays where it is until it is
-/// sent, and what is rare is boxed.
+/// future that it passes through. So common requests pass through few futures, `request` stays in its place until it is
+/// sent, and futures of rare cases are boxed.
 pub(super) async fn forward<R>(
     shared: Arc<Shared>,
     operation: Operation,
@@ -89,7 +89,7 @@ where
     let since = owner.since(shared, operation)?;
     let epoch = (operation == Operation::DescribeTable).then(|| shared.batches.read_epoch());
     let response = match owner.way(shared, operation, detailed) {
-        // As `send` does, without a future of its own.
+        // Repeats `send` inline, to save a future.
         None => {
             let waiting = waiting(backend, request);
             let outcome = backend.pass(request).await;
@@ -127,40 +127,40 @@ where
     }
 }
 
-/// Who owns what a request names, and what it is called there.
+/// The owner of the identifier that a request names, and the catalog's spelling of it.
 struct Owner<'a> {
     backend: &'a Backend,
-    /// As the client calls it.
+    /// The identifier as the client spells it.
     asked: &'a Identifier,
     there: &'a Identifier,
 }
 
-/// How a catalog is asked where batches matter.
+/// The treatment of a request with which batches can interfere.
 enum ForwardMode {
-    /// For an answer that depends on them.
+    /// A read whose answer depends on batches.
     Reading(VersionQuestion),
-    /// To create a version that a batch may want.
+    /// The create of a version that a batch may also create.
     Creating,
-    /// To change what a batch may be on.
+    /// A change of a table or a namespace that may be part of a batch.
     Changing,
 }
 
-/// What is read.
+/// The subject of a read.
 enum VersionQuestion {
     /// The versions, without those that a batch hides.
     Versions,
-    /// One version, the same way.
+    /// One version, unless a batch hides it.
     Version,
-    /// The tables, the same way.
+    /// The tables, without those that a batch hides.
     Tables,
-    /// The latest version, which no batch may change meanwhile.
+    /// The latest version, which no batch may change during the read.
     Latest,
-    /// A table of which batches have a say in versions: the answer may tell the latest, unasked.
+    /// A table with versions that batches hide or reserve: the answer may contain the latest version.
     Table,
 }
 
 impl ForwardMode {
-    /// `None`: it is just sent.
+    /// Returns the mode for an operation; `None` if the request is just sent.
     fn of(operation: Operation, detailed: bool) -> Option<Self> {
         Some(match operation {
             Operation::ListTableVersions => Self::Reading(VersionQuestion::Versions),
@@ -179,7 +179,7 @@ impl ForwardMode {
 }
 
 impl<'a> Owner<'a> {
-    /// How the catalog is asked. Batches matter to a describe where they have a say in the table's versions.
+    /// Returns the mode for this request. Batches affect a describe only if they hide or reserve versions of the table.
     fn way(&self, shared: &Shared, operation: Operation, detailed: bool) -> Option<ForwardMode> {
         let way = ForwardMode::of(operation, detailed);
         if operation != Operation::DescribeTable || way.is_some() {
@@ -191,13 +191,13 @@ impl<'a> Owner<'a> {
         is_near.then_some(ForwardMode::Reading(VersionQuestion::Table))
     }
 
-    /// Whether batches have come near the table since.
+    /// True if batches have affected the table after `since`.
     fn is_stirred(&self, shared: &Shared, since: Epoch) -> bool {
         let key = || hold::key(self.backend, self.there);
         shared.batches.is_stirred(since, key)
     }
 
-    /// The answer to a describe that was sent before they had. Out of the way of the common ones.
+    /// Checks the answer to a describe that was sent before batches affected the table. Boxed and cold: this is rare.
     #[cold]
     #[inline(never)]
     fn check_described(
@@ -213,8 +213,9 @@ impl<'a> Owner<'a> {
         Box::pin(checked)
     }
 
-    /// Since when [`Owner::check`] must look whether batches have changed names; `None`: it need not. A name that is
-    /// not there for readers is not found, whatever the catalog has. What takes the table's lock looks once it has it.
+    /// Returns the moment since which [`Owner::check`] must look for changes of names by batches; `None` if no check is
+    /// needed. A name that is hidden from readers is not found, whatever the catalog has. Requests that take the
+    /// table's lock check the name once they hold it.
     fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<Moment>, Error> {
         if operation.kind() != Some(Kind::Table)
             || !matches!(operation.lock(), Lock::None | Lock::Versions)
@@ -229,7 +230,7 @@ impl<'a> Owner<'a> {
         Ok(Some(since))
     }
 
-    /// Whether a reader who has asked the catalog after `since` may have the answer.
+    /// Returns an error if a reader that sent its request to the catalog after `since` must not get the answer.
     fn check(&self, shared: &Shared, since: Option<Moment>) -> Result<(), Error> {
         let Some(since) = since else { return Ok(()) };
         let names = shared.batches.names();
@@ -245,7 +246,8 @@ impl<'a> Owner<'a> {
         Error::new(Code::TableNotFound, message)
     }
 
-    /// Has the catalog answer, without what batches hide and holding what they must not change meanwhile.
+    /// Sends a read to the catalog. Removes from the answer what batches hide, and holds the lock of a table whose
+    /// latest version is read.
     async fn ask(
         &self,
         shared: &Shared,
@@ -274,10 +276,10 @@ impl<'a> Owner<'a> {
                 let _waiting = waiting(backend, request);
                 batches.describe_table(backend, key(), take(request)).await
             }
-            // A name that is away for readers comes back with no batch that they could wait for.
+            // A hidden name can reappear without a batch that readers could wait for.
             VersionQuestion::Latest if batches.names().is_hidden(key) => Err(self.not_found()),
-            // Until the head of the answer: a catalog has chosen the version that it reads when it sends that, and what
-            // follows comes from files that do not change. However slowly a client takes it, no batch waits for it.
+            // Holds the lock until the head of the answer: a catalog that sends it has chosen the version that it
+            // reads, and the rest comes from files that do not change. So a slow client delays no batch.
             VersionQuestion::Latest => match batches.hold(key(), Access::Read).await {
                 Ok(_held) if batches.names().is_hidden(key) => Err(self.not_found()),
                 Ok(_held) => match send(backend, request).await {
@@ -292,7 +294,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Has the catalog change what a batch may be on, holding it meanwhile.
+/// Sends a change to the catalog and holds the locks that it needs.
 fn alter<R>(
     shared: &Shared,
     backend: &Arc<Backend>,
@@ -320,7 +322,7 @@ where
     send_locked(locking, LockedChange::send)
 }
 
-/// The tables right below a namespace, or all of them where the route names none.
+/// Lists the tables right below a namespace, or all of them if the route names none.
 async fn list_tables(
     batches: &Batches,
     backend: &Backend,
@@ -339,13 +341,13 @@ async fn list_tables(
         .await
 }
 
-/// Whether the query asks a describe for what only a look into the latest version tells.
+/// True if the query requests details for which the catalog must open the latest version.
 fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
     const DETAILS: &str = "load_detailed_metadata";
     let query = request.uri().query();
     operation == Operation::DescribeTable
         && query.is_some_and(|query| {
-            // However it is encoded, it is no shorter.
+            // No encoding makes the name shorter, so a shorter query cannot contain it.
             if query.len() < DETAILS.len() {
                 return false;
             }
@@ -354,8 +356,8 @@ fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
         })
 }
 
-/// Checks the request's body against its route and spells the identifiers in it as the catalog does. The route's own is
-/// `id`; the catalog calls it `there`, where that is another name.
+/// Checks the request's body against its route and changes the identifiers in it to the catalog's spelling. `id` is the
+/// route's own identifier; `there` is its name in the catalog if that differs.
 async fn admit(
     shared: &Shared,
     mount: &Arc<Mount>,

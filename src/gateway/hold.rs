@@ -1,4 +1,5 @@
-//! What a request holds while its catalog works on it, so that nobody sees a batch half done.
+//! The locks that a request holds while its catalog works on it, so that no client sees a batch half
+//! done.
 
 use crate::backend::Backend;
 use crate::batch::{Batches, Hold, TableKey};
@@ -6,7 +7,7 @@ use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Lock, Operation};
 
-/// Whether `operation` must hold anything. `with_details`: a describe that looks into the latest version.
+/// True if `operation` needs a lock. `with_details`: true for a describe that opens the latest version.
 pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
     match operation.lock() {
         Lock::Shared | Lock::Namespace => true,
@@ -15,7 +16,7 @@ pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
     }
 }
 
-/// Takes what `operation`, a change, needs on `there`, the catalog's identifier.
+/// Takes the locks that `operation`, a change, needs on `there`, the catalog's identifier.
 pub(super) async fn for_change(
     batches: &Batches,
     backend: &Backend,
@@ -35,7 +36,8 @@ pub(super) async fn for_change(
     }
 }
 
-/// Whether a table gets or loses its name by it. What is not known may do anything.
+/// True if a table can get or lose its name through the operation. Operations outside the contract may do
+/// anything.
 fn is_about_name(operation: Operation) -> bool {
     use Operation as Op;
     matches!(
@@ -51,12 +53,12 @@ fn is_about_name(operation: Operation) -> bool {
     )
 }
 
-/// Whether it may take a table's data away, and not only its name.
+/// True if the operation may delete a table's data, and not only its name.
 fn may_destroy(operation: Operation) -> bool {
     matches!(operation, Operation::DropTable | Operation::Unlisted(_))
 }
 
-/// A table as the locks know it.
+/// Returns the key of a table for the locks.
 pub(super) fn key(backend: &Backend, there: &Identifier) -> TableKey {
     TableKey {
         backend: backend.catalog().clone(),

@@ -1,4 +1,4 @@
-//! One tree over many catalogs: what clients are told above and across mounts.
+//! One tree over many catalogs: answers requests above and across mounts.
 //!
 //! The tree is the union of the mounts. A catalog that does not answer fails the listing; what it
 //! would have listed is never silently missing.
@@ -32,16 +32,16 @@ use crate::route::{Mount, Table};
 use cut::PageRequest;
 use gather::{Budget, ListingError, everything};
 
-/// Those who are asked, by the index of a mount's backend.
+/// The catalogs to list, by the index of a mount's backend.
 pub trait Catalogs: Sync {
-    /// Asks one catalog.
+    /// Sends a request to one catalog.
     fn ask(
         &self,
         backend: usize,
         ask: InternalRequest,
     ) -> impl Future<Output = Result<InternalAnswer, Failure>> + Send;
 
-    /// The identity of a mount's catalog.
+    /// Returns the identity of a mount's catalog.
     fn identity<'a>(&'a self, mount: &'a Mount) -> &'a Arc<str> {
         &mount.backend_name
     }
@@ -68,23 +68,23 @@ pub struct Request<'a> {
     pub operation: Operation,
     /// The route's identifier; the root for `list_all_tables`.
     pub id: &'a Identifier,
-    /// Its query.
+    /// The query of the request.
     pub query: Query<'a>,
-    /// Its body, checked and as the catalog that owns `id` must see it.
+    /// The body, checked, and in the spelling of the catalog that owns `id`.
     pub body: Bytes,
-    /// On whose behalf catalogs are asked.
+    /// The authority on which requests are sent to catalogs.
     pub authority: Authority,
-    /// Goes along to the catalogs.
+    /// The context that is sent to the catalogs.
     pub context: Context,
-    /// What the caller may see, where that is not everything.
+    /// The caller's rights; `None` if the caller may see everything.
     pub rights: Option<Rights>,
-    /// The request that catalogs are asked for.
+    /// The origin of the request, for the requests to catalogs.
     pub origin: Origin,
 }
 
-/// Whether [`answer`] must answer. Otherwise one catalog owns all there is, and forwarding is right.
+/// True if [`answer`] must answer. Otherwise one catalog owns the whole answer, and the request can be forwarded.
 ///
-/// `partly`: whether the caller may not see all that is below `id`.
+/// `partly`: returns true if the caller may not see everything below `id`.
 pub fn concerns(
     routes: &Table,
     operation: Operation,
@@ -110,8 +110,8 @@ pub fn concerns(
 
 /// Answers a request that [`concerns`] the tree.
 ///
-/// `hidden` says which names batches hide. 503, code 17, if a catalog does not answer; a catalog's own error passes
-/// through.
+/// `hidden` contains the names that batches hide. 503, code 17, if a catalog does not answer; a catalog's own error
+/// passes through.
 pub async fn answer<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
@@ -141,7 +141,7 @@ pub async fn answer<C: Catalogs + ?Sized>(
     }
 }
 
-/// Describes a namespace that mounts are below: as its owner does, if that has it too.
+/// Describes a namespace that has mounts below it: as its owner does, if the owner has that namespace too.
 async fn level<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
@@ -162,7 +162,7 @@ async fn level<C: Catalogs + ?Sized>(
             return Ok(pass(answer));
         }
     }
-    // As real catalogs describe their root.
+    // Real catalogs describe their root like this.
     Ok(match operation {
         Operation::NamespaceExists => Response::new(Body::empty()),
         _ => json(Bytes::from_static(b"{\"properties\":{}}")),
@@ -181,7 +181,7 @@ async fn namespaces<C: Catalogs + ?Sized>(
     Ok(cut.respond(all))
 }
 
-/// What the owner of the level lists there.
+/// Returns the names that the owner of the level lists there.
 async fn one_level<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
@@ -191,14 +191,14 @@ async fn one_level<C: Catalogs + ?Sized>(
     let Some(owner) = routes.find(request.id) else {
         return Ok(Vec::new());
     };
-    // Whatever it listed would not be shown.
+    // The caller may see none of the names that the owner would list.
     if !request.concerns_owner(routes, owner, request.id) {
         return Ok(Vec::new());
     }
     let there = owner.to_catalog(request.id);
     let ask = request.ask(there, cut.filters.clone(), None);
     match everything(catalogs, owner, ask, &Budget::new()).await {
-        // The namespace is there all the same: a mount is below it.
+        // The namespace exists nevertheless: a mount is below it.
         Err(ListingError::Refused(answer))
             if lacks_namespace(&answer) && routes.below(request.id).next().is_some() =>
         {
@@ -239,7 +239,8 @@ async fn tables<C: Catalogs + ?Sized>(
     Err(ListingError::Error(unsettled()))
 }
 
-/// All catalogs are asked at different moments: names that change meanwhile could be missing from all of them.
+/// Lists the tables of all catalogs. The catalogs answer at different moments, and a renamed table could be missing
+/// from all answers: if names changed during a round, it is repeated.
 async fn all_tables<C: Catalogs + ?Sized>(
     routes: &Table,
     catalogs: &C,
@@ -250,7 +251,7 @@ async fn all_tables<C: Catalogs + ?Sized>(
     let mut mounts: BTreeMap<usize, Vec<&Mount>> = BTreeMap::new();
     let rights = request.rights.as_ref();
     for mount in routes.mounts() {
-        // A catalog that has nothing for the caller is not asked, and may be down.
+        // A catalog that has nothing for the caller may be down, and must not fail the listing.
         if request.concerns_owner(routes, mount, &mount.namespace) {
             mounts.entry(mount.backend).or_default().push(mount);
         }
@@ -290,7 +291,7 @@ async fn all_tables<C: Catalogs + ?Sized>(
 }
 
 impl Request<'_> {
-    /// Whether the caller may read something that `mount` serves at `level` or below it.
+    /// True if the caller may read something that `mount` serves at `level` or below it.
     fn concerns_owner(&self, routes: &Table, mount: &Mount, level: &Identifier) -> bool {
         let serves = |place: &Identifier| {
             let owner = routes.find(place);
@@ -299,10 +300,10 @@ impl Request<'_> {
         let rights = self.rights.as_ref();
         rights.is_none_or(|rights| rights.show_in(level, serves))
     }
-    /// Leaves only the names right below the route's identifier that the caller may see.
+    /// Retains only the names right below the route's identifier that the caller may see.
     fn retain(&self, names: &mut BTreeSet<String>, sees: impl Fn(&Rights, &Identifier) -> bool) {
         if let Some(rights) = &self.rights {
-            // What is no name in an identifier cannot be asked for, and no rule speaks of it.
+            // A name that is not valid in an identifier cannot be requested, and no rule can cover it.
             names.retain(|name| self.id.join(name).is_ok_and(|id| sees(rights, &id)));
         }
     }
@@ -326,7 +327,7 @@ impl Request<'_> {
     }
 }
 
-/// Whether a catalog says that it has no such namespace; any other 404 is something else.
+/// True if a catalog answers that it has no such namespace. Any other 404 has another meaning.
 fn lacks_namespace(answer: &InternalAnswer) -> bool {
     #[derive(serde::Deserialize)]
     struct Refusal {
@@ -337,10 +338,10 @@ fn lacks_namespace(answer: &InternalAnswer) -> bool {
             .is_ok_and(|Refusal { code }| Code::from_number(code) == Some(Code::NamespaceNotFound))
 }
 
-/// A catalog's own answer, passed on.
+/// Returns a catalog's own answer as the response.
 fn pass(answer: InternalAnswer) -> Response<Body> {
     const PASSED: [HeaderName; 4] = [
-        // There are catalogs that compress though they were asked not to.
+        // Some catalogs compress although the request forbids it.
         CONTENT_ENCODING,
         CONTENT_TYPE,
         RETRY_AFTER,

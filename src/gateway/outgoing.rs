@@ -1,9 +1,9 @@
-//! The one place where what a client asked for becomes the path and query that a catalog sees.
+//! Makes the path and query that a catalog sees out of a client's request, here and nowhere else.
 //!
-//! What goes to a catalog is what the gateway understood, and nothing that another reader could take for something else.
-//! So names that decode to another path are refused, and an identifier is spelled anew where its bytes say it in a way
-//! that not every server reads alike: with another delimiter than the catalog's own, or with a `+`. All other bytes are
-//! kept, since every server that decodes once reads the same in them.
+//! A catalog gets exactly what the gateway understood, in a form that no other reader can understand differently. So
+//! names that decode to another path are refused. An identifier is spelled again if servers may read its bytes
+//! differently: if it uses a delimiter other than the catalog's own, or contains a `+`. All other bytes are kept, since
+//! every server that decodes once reads the same in them.
 
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
@@ -17,11 +17,11 @@ use crate::protocol::operation::{Kind, Operation, recognize};
 use crate::protocol::query::{DEFAULT_DELIMITER, Query};
 use crate::request::context::RequestContext;
 
-/// By how much most identifiers are no longer than what the client called them.
+/// The spare bytes for an identifier that is longer in the catalog's spelling. Enough for most of them.
 const ROOM: usize = 32;
 
-/// Refuses an identifier, which the client calls `id` and the catalog `there`, that the catalog could take for another
-/// one. A table's is not the root: there are catalogs that then take the body's.
+/// Refuses an identifier (`id` for the client, `there` in the catalog) that the catalog could read as another one. The
+/// identifier of a table must not be the root: some catalogs then use the one in the body.
 pub(super) fn check(
     backend: &Backend,
     operation: Operation,
@@ -43,8 +43,8 @@ pub(super) fn check(
     }
 }
 
-/// Puts the request's path and query as its catalog must see them: `there` in place of the route's identifier, if
-/// `is_elsewhere`, and spelled so that every server reads the same in it.
+/// Replaces the request's path and query by those for its catalog: with `there` in place of the route's identifier if
+/// `is_elsewhere` is true, and in a spelling that every server reads alike.
 pub(super) fn address(
     request: &mut Request<Body>,
     operation: Operation,
@@ -73,8 +73,8 @@ pub(super) fn address(
     Ok(())
 }
 
-/// `uri` with its identifier replaced by `there`, spelled with the request's own delimiter, or with the catalogs'. All
-/// else keeps its bytes. 400, code 13, if that delimiter cannot spell it.
+/// Returns the path and query of `uri` with its identifier replaced by `there`, spelled with the request's own
+/// delimiter or with the default one. All other bytes are kept. 400, code 13, if that delimiter cannot spell it.
 fn path(uri: &Uri, there: &Identifier, keeps_delimiter: bool) -> Result<PathAndQuery, Error> {
     let asked = Query::new(uri.query());
     let delimiter = if keeps_delimiter {
@@ -82,7 +82,7 @@ fn path(uri: &Uri, there: &Identifier, keeps_delimiter: bool) -> Result<PathAndQ
     } else {
         DEFAULT_DELIMITER.into()
     };
-    // `/v1/{collection}/{id}/…`, as recognized.
+    // The path has the form `/v1/{collection}/{id}/…`, because it was recognized.
     let path = uri.path();
     let mut slashes = memchr::memchr_iter(b'/', path.as_bytes()).skip(2);
     let start = slashes.next().map_or(path.len(), |slash| slash + 1);
@@ -104,9 +104,9 @@ fn path(uri: &Uri, there: &Identifier, keeps_delimiter: bool) -> Result<PathAndQ
         .map_err(|error| Error::invalid("the path is not valid").with_cause(error))
 }
 
-/// Refuses an index name, or the path of an operation that the contract does not have, in which a catalog may read
-/// something else. With the catalog's identifier, such a path may be another operation's: `version` in
-/// `/v1/table/version/batch-create` is no table. What is listed cannot.
+/// Refuses an index name, or the path of an operation outside the contract, that a catalog may read differently. With
+/// the catalog's identifier, such a path may be that of another operation: `version` in
+/// `/v1/table/version/batch-create` is not a table. The paths of listed operations cannot.
 fn check_tail(
     request: &Request<Body>,
     operation: Operation,

@@ -1,4 +1,4 @@
-//! `rename`: left to the catalog where it can do it, done by the gateway everywhere else, between mounts too.
+//! `rename`: forwarded to the catalog if it can do it, otherwise done by the gateway, between mounts too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::rename;
 use crate::request::context::RequestContext;
 
-/// Gives a table another name: in its catalog or in another one.
+/// Gives a table another name, in its catalog or in another one.
 pub(super) async fn rename(
     shared: &Shared,
     world: &RoutingSnapshot,
@@ -38,7 +38,7 @@ pub(super) async fn rename(
     }
     let body = request_body::read(std::mem::take(request.body_mut()), shared.json_body).await?;
     *request.body_mut() = Body::full(body.clone());
-    // As the table's own catalog spells it; another one never sees this body.
+    // Identifiers are spelled for the table's own catalog; another catalog never sees this body.
     let locate = |other: &Identifier| {
         let owner = world.routes.find(other);
         let same = owner.filter(|owner| owner.backend == mount.backend && !owner.keeps_path());
@@ -65,7 +65,7 @@ pub(super) async fn rename(
         let message = format!("{id} and {} are the same table", call.new.asked);
         return Err(Error::invalid(message));
     }
-    // What a key was answered with stands, whatever the catalog could do or may not do now.
+    // The answer that was given for an idempotency key stays valid, whatever the catalog can do now.
     if let Some(response) = shared.batches.repeated_rename(&call).await? {
         return Ok(response);
     }
@@ -75,7 +75,7 @@ pub(super) async fn rename(
     shared.batches.rename(call).await
 }
 
-/// Where a new name belongs.
+/// Returns the backend and the catalog's identifier for a name of the rename.
 fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEnd, Error> {
     let mount = world.routes.find(&asked).ok_or_else(|| {
         let namespace = asked.parent().unwrap_or_else(Identifier::root);
@@ -95,7 +95,7 @@ fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEnd, Error> {
     })
 }
 
-/// Has the only catalog rename; `None`: it cannot, or there are two.
+/// Sends the rename to the catalog; `None` if two catalogs are involved or the catalog has no rename.
 async fn by_the_catalog(
     shared: &Shared,
     call: &RenameCall,
@@ -135,20 +135,20 @@ async fn by_the_catalog(
     send_locked(locking, |(renaming, held)| renaming.send(held)).await
 }
 
-/// A rename on its way to its catalog.
+/// A rename that is sent to its catalog.
 struct RenameRequest {
     batches: Arc<Batches>,
     backend: Arc<Backend>,
-    /// The old one and the new one.
+    /// The old name and the new one.
     names: [TableKey; 2],
     whereabouts: Whereabouts,
     request: Request<Body>,
-    /// For an answer that must be read.
+    /// The longest time for reading an answer that must be read whole.
     timeout: Duration,
 }
 
 impl RenameRequest {
-    /// `None`: the catalog has no rename.
+    /// Sends the rename; `None` if the catalog has no rename.
     async fn send(mut self, held: Hold) -> Result<Option<Response<Body>>, Error> {
         let backend = &self.backend;
         let waiting = waiting(backend, &self.request);

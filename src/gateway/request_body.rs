@@ -22,32 +22,33 @@ use crate::protocol::{rewrite, shape};
 use crate::request::RequestRecord;
 use crate::request::context::RequestContext;
 
-/// The content types of Arrow. Whatever else begins like them, a catalog may take for JSON, as it may
+/// The content types of Arrow. A catalog may treat any other type with the same beginning as JSON, such as
 /// `application/vnd.apache.arrow.stream+json` (RFC 6839).
 const ARROW: [&str; 2] = [
     "application/vnd.apache.arrow.stream",
     "application/vnd.apache.arrow.file",
 ];
 
-/// A body that must be read whole may come in this slowly, in bytes a second …
+/// The lowest rate of a body that must be read whole, in bytes a second.
 const SLOWEST: u64 = 64 << 10;
-/// … and may take so many seconds besides. Whoever dribbles holds memory and a place among the requests served.
+/// The time that such a body may take in addition, in seconds. A slow body holds memory and a place among the
+/// requests that are served.
 const MIN_PATIENCE: u64 = 30;
 
-/// What a body said that matters further on.
+/// The facts in a body that matter after it was checked.
 #[derive(Default)]
 pub(super) struct BodyFlags {
-    /// It asks for `load_detailed_metadata`.
+    /// True if the body asks for `load_detailed_metadata`.
     pub(super) with_details: bool,
-    /// Its `mode` may overwrite what is there.
+    /// True if the body's `mode` may overwrite an existing object.
     pub(super) overwrites: bool,
 }
 
-/// Reads a body that must be checked, checks it against the route, and puts back what the catalog must see.
+/// Reads a body that must be checked, checks it against the route, and replaces it by the form for the catalog.
 ///
-/// `id` is the route's identifier, where it has one. `locate` answers with the catalog's spelling of an identifier
-/// in the body, `None` where that is the client's own; its error is the answer to the request. Entries of the
-/// body's `context` join the request's.
+/// `id` is the route's identifier, if it has one. `locate` returns the catalog's spelling of an identifier in the
+/// body, or `None` if the client's spelling is the same; its error is the answer to the request. Entries of the
+/// body's `context` are added to those of the request.
 pub(super) async fn admit(
     request: &mut Request<Body>,
     operation: Operation,
@@ -95,7 +96,7 @@ pub(super) async fn admit(
     })
 }
 
-/// Tells the exchange what the body added to the context, where that is shown.
+/// Adds the context entries of the body to the request's record, if context is shown in the access log.
 fn describe(request: &mut Request<Body>) {
     let context = RequestContext::of(request.extensions()).context.as_ref();
     let shows = context.filter(|context| context.shows());
@@ -104,7 +105,7 @@ fn describe(request: &mut Request<Body>) {
     }
 }
 
-/// The index that the route names, decoded; `None` for operations whose route names none.
+/// Returns the index that the route names, decoded; `None` for operations whose route names none.
 fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<String>, Error> {
     if !matches!(
         operation,
@@ -117,8 +118,8 @@ fn index_name(operation: Operation, request: &Request<Body>) -> Result<Option<St
     Ok(raw.map(decode_segment).transpose()?.map(Cow::into_owned))
 }
 
-/// What a body that cannot be read is refused with, where it says that it is coded: nothing here decodes (RFC 9110,
-/// section 15.5.16).
+/// Returns the refusal of an unreadable body that has a content coding; `None` if it has none. The gateway decodes no
+/// content coding (RFC 9110, section 15.5.16).
 fn coded(request: &Request<Body>) -> Option<Error> {
     let coding = request.headers().get(CONTENT_ENCODING)?;
     let coding = coding.to_str().unwrap_or_default();
@@ -128,8 +129,8 @@ fn coded(request: &Request<Body>) -> Option<Error> {
     Some(Error::invalid(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
 }
 
-/// Refuses a body that is coded as well as chunked: nobody would undo it, for the coding is left out on the way (RFC
-/// 9112, section 6.1). One that is read whole is no JSON then.
+/// Refuses a body with a transfer coding besides chunked: the header does not go upstream, so no recipient would
+/// decode it (RFC 9112, section 6.1). A body that is read whole would not be JSON.
 fn decodable(headers: &HeaderMap) -> Result<(), Error> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -142,10 +143,10 @@ fn decodable(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Whether a body must be read and checked before the catalog may see it.
+/// True if a body must be read and checked before the catalog may see it.
 ///
-/// An operation that this version does not know streams only what says that it is Arrow: anything else a catalog may
-/// take for JSON. One whose body is Arrow streams it unless its type says JSON, or is said twice.
+/// An operation outside the contract streams its body only if the content type is Arrow's: a catalog may treat any
+/// other as JSON. An operation whose body is Arrow streams it unless its content type is JSON or repeated.
 fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     match operation {
         Operation::Unlisted(_) => !says_arrow(headers),
@@ -159,11 +160,11 @@ fn is_read(operation: Operation, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether a body's type may be JSON's to some server: of two types it may take either.
+/// True if some server may treat the body as JSON: of two content types it may use either.
 fn says_json(headers: &HeaderMap) -> bool {
     let is_json = |value: &HeaderValue| {
         let said = value.as_bytes();
-        // As most are.
+        // Most bodies have this type.
         if said == ARROW[0].as_bytes() {
             return false;
         }
@@ -174,7 +175,7 @@ fn says_json(headers: &HeaderMap) -> bool {
     said.next().is_some_and(is_json) || said.next().is_some()
 }
 
-/// Whether all that is said of a body's type is that it is Arrow: of two types a catalog may take either.
+/// True if the body has a single content type and it is Arrow: of two types a catalog may use either.
 fn says_arrow(headers: &HeaderMap) -> bool {
     let is_arrow = |value: &HeaderValue| {
         let said = value.to_str().unwrap_or_default();
@@ -185,13 +186,14 @@ fn says_arrow(headers: &HeaderMap) -> bool {
     said.next().is_some_and(is_arrow) && said.next().is_none()
 }
 
-/// A body that came whole with its head, as most do; `None` also where it is longer than `limit`.
+/// Returns a body that arrived whole with its head, as most do; `None` if more is to come or if it exceeds `limit`.
 fn at_hand(body: &mut Body, limit: usize) -> Option<Bytes> {
     let fits = body.size_hint().lower() <= limit as u64;
     fits.then(|| body.take_whole()).flatten()
 }
 
-/// Reads a body whole; longer than `limit`: 413, code 13; slower than the longest one may be: 408, code 13.
+/// Reads a body whole. 413, code 13, if it is longer than `limit`; 408, code 13, if it takes longer than the longest
+/// body may take.
 pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
     if let Some(body) = at_hand(&mut body, limit) {
         return Ok(body);
@@ -202,7 +204,7 @@ pub(super) async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > limit as u64 {
         return Err(unread(CollectError::TooLarge, limit));
     }
-    // Most bodies come with their heads and in one piece: what puts pieces together, and a timer, are for the others.
+    // Most bodies arrive with their heads and in one piece; only the others need a buffer and a timer.
     let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
     let first = match at_once {
         Poll::Ready(None) => return Ok(Bytes::new()),

@@ -1,4 +1,4 @@
-//! A catalog's answer on its way to the client: as it is, or with identifiers as the client spells them.
+//! A catalog's answer on its way to the client: unchanged, or with identifiers in the client's spelling.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::protocol::operation::Operation;
 use crate::protocol::rewrite;
 use crate::route::Mount;
 
-/// An answer that is changed, or one of which not all has come yet.
+/// An answer that is changed, or one whose body is still arriving.
 pub(super) enum RewrittenBody {
     Whole(Response<Body>),
     Partly(Parts, Box<AnswerReader>),
 }
 
-/// What must be done to an answer.
+/// The change that an answer needs.
 pub(super) struct BodyChange<'a> {
     pub(super) operation: Operation,
     /// The route's identifier as the client spells it.
     pub(super) asked: &'a Identifier,
-    /// As the catalog spells it.
+    /// The identifier as the catalog spells it.
     pub(super) there: &'a Identifier,
-    /// Whether it is called the same there.
+    /// True if client and catalog spell identifiers alike.
     pub(super) keeps_path: bool,
     pub(super) mount: &'a Mount,
     pub(super) backend: &'a Backend,
 }
 
 impl BodyChange<'_> {
-    /// Whether answers to this may have to be changed at all.
+    /// True if answers to this request may have to be changed.
     pub(super) fn is_needed(&self) -> bool {
         self.respells() || self.manages()
     }
@@ -52,8 +52,8 @@ impl BodyChange<'_> {
         tells && self.backend.sets_managed_versioning()
     }
 
-    /// Changes a successful JSON answer; others pass as they are. Most have come whole with their heads: what takes a
-    /// timer and memory of its own is for the others.
+    /// Changes a successful JSON answer; returns others unchanged. Most answers arrive whole with their heads; only
+    /// the others need a timer and a buffer.
     pub(super) fn apply(&self, response: Response<Body>) -> Result<RewrittenBody, Error> {
         if !response.status().is_success() || !says_json(response.headers()) {
             return Ok(RewrittenBody::Whole(response));
@@ -70,7 +70,8 @@ impl BodyChange<'_> {
         })
     }
 
-    /// The same for one of which not all has come yet.
+    /// Changes an answer whose body is still arriving, as [`apply`](Self::apply) does; waits at most `timeout` for
+    /// it.
     pub(super) async fn finish(
         &self,
         head: Parts,
@@ -89,7 +90,7 @@ impl BodyChange<'_> {
         };
         let to_client = |there: &Identifier| self.mount.to_client(there);
         let body = rewrite::response(answered, body, to_client, self.manages());
-        // Whoever writes it knows how long it is.
+        // The HTTP server sets the length of the new body.
         head.headers.remove(CONTENT_LENGTH);
         head.headers.remove(TRANSFER_ENCODING);
         Response::from_parts(head, Body::full(body))
@@ -115,7 +116,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     encoding.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Whether a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
+/// True if a content type says JSON: `application/json`, or any type with the suffix `+json` (RFC 6839).
 fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     let Some((_, subtype)) = essence.split_once('/') else {

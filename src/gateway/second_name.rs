@@ -1,4 +1,4 @@
-//! A name for a place in storage where a table may be already.
+//! New names for a location in storage that another table may already use.
 
 use std::mem::take;
 
@@ -13,7 +13,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::location::locations;
 use crate::protocol::operation::Operation;
 
-/// Whether `operation` may give a place in storage a name.
+/// True if `operation` may give a name to a location in storage.
 pub(super) fn is_given_by(operation: Operation) -> bool {
     matches!(
         operation,
@@ -21,7 +21,7 @@ pub(super) fn is_given_by(operation: Operation) -> bool {
     )
 }
 
-/// Refuses the place of another table while a batch is on that one.
+/// Refuses the location of another table while a batch changes that table.
 pub(super) async fn check(
     shared: &Shared,
     backend: &Backend,

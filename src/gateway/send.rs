@@ -1,4 +1,4 @@
-//! A request goes to its catalog.
+//! Sends a request to its catalog.
 
 use http::{Request, Response};
 
@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::request::CatalogWait;
 use crate::request::context::RequestContext;
 
-/// Sends a request that is as the catalog must see it, and notes who served it. Nothing is left of it.
+/// Sends a request that is in its final form, and records the backend that serves it. `request` is
+/// empty afterwards.
 pub(super) async fn send(
     backend: &Backend,
     request: &mut Request<Body>,
@@ -19,7 +20,8 @@ pub(super) async fn send(
     outcome.map_err(|failure| failure.into_error(backend.name()))
 }
 
-/// Tells the exchange who serves it, and that it is waited for until what this returns is dropped.
+/// Records the backend that serves the request, and that the request waits for it until the returned
+/// value is dropped.
 pub(super) fn waiting(backend: &Backend, request: &Request<Body>) -> Option<CatalogWait> {
     let exchange = RequestContext::of(request.extensions()).exchange.as_ref()?;
     exchange.served_by(backend.metrics());

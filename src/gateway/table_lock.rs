@@ -1,10 +1,10 @@
-//! Changes that are sent while a lock is held. The lock belongs to what was sent, not to the client that waits for it.
+//! Changes that are sent while a lock is held. The lock belongs to the change, not to the client that waits for it.
 //!
-//! A client may leave, and its request's future is dropped, while the catalog is still working. Were the lock given
-//! back then, a batch could begin on the table and the change land in the middle of it. So a change that has begun to be
-//! sent goes on in a task of its own, until the catalog has answered or the gateway's timeout strikes. Such tasks are
-//! bounded by `limits.in_flight`: each keeps the record of its request (`exchange`), and with it the place that the
-//! request has among those that are served, until it ends.
+//! A client may disconnect, and its request's future is then dropped, while the catalog is still working. If the lock
+//! were released then, a batch could begin on the table and the change could land in the middle of it. So a change that
+//! has begun to be sent continues in a task of its own, until the catalog has answered or the gateway's timeout
+//! expires. The number of such tasks is limited by `limits.in_flight`: each keeps the record of its request
+//! (`exchange`), and with it the request's place among those that are served, until it ends.
 
 use std::borrow::BorrowMut;
 use std::pin::Pin;
@@ -21,15 +21,15 @@ use crate::batch::{Batches, Hold, TableBranch, TableKey};
 use crate::body::Body;
 use crate::error::Error;
 
-/// A change, and what it holds.
+/// A change and the locks that it holds.
 pub(super) struct LockedChange<R> {
     pub(super) batches: Arc<Batches>,
     pub(super) backend: Arc<Backend>,
-    /// `None`: it concerns no version or table that a batch could be on.
+    /// The locks; `None` if the change concerns no version or table that a batch could be on.
     pub(super) held: Option<Hold>,
-    /// The table that it changes.
+    /// The table that is changed.
     pub(super) table: Option<TableKey>,
-    /// The version that it creates, where it says which.
+    /// The version that the change creates, if the request names it.
     pub(super) version: Option<(TableBranch, u64)>,
     pub(super) request: R,
 }
@@ -43,16 +43,17 @@ pin_project! {
     }
 }
 
-/// A request that goes on when it is dropped, once it is being sent.
+/// A request that continues in a task if it is dropped while it is being sent.
 pub(super) struct DetachOnDrop<F: Detachable>(Option<Pin<Box<F>>>);
 
 /// A future that knows whether it may still be dropped.
 pub(super) trait Detachable: Future<Output: Send> + Send + 'static {
-    /// Whether it may have sent anything.
+    /// True if the future may have sent anything.
     fn is_sending(&self) -> bool;
 }
 
-/// Sends what `locking` comes to, once it does. One allocation, and no task unless it is dropped while it sends.
+/// Waits for `locking` and then sends its result. Costs one allocation, and no task unless it is dropped while it
+/// sends.
 pub(super) fn send_locked<L, T, F, S, O>(locking: L, send: F) -> DetachOnDrop<Stage<L, F, S>>
 where
     L: Future<Output = Result<T, Error>> + Send + 'static,
@@ -65,7 +66,7 @@ where
 }
 
 impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
-    /// Has the catalog do it.
+    /// Sends the change to the catalog.
     pub(super) async fn send(mut self) -> Result<Response<Body>, Error> {
         let request = self.request.borrow_mut();
         let waiting = waiting(&self.backend, request);
@@ -85,17 +86,18 @@ impl<R: BorrowMut<Request<Body>>> LockedChange<R> {
                 self.batches.unanswered(table, version);
             }
         }
-        // The locks are given back with the head: a catalog has done what it was asked when it sends that, and what
-        // may follow is only its report.
+        // Releases the locks once the head of the answer has arrived: a catalog that sends it has done the change, and
+        // the rest is only its report.
         drop(self.held);
         outcome.map_err(|failure| failure.into_error(self.backend.name()))
     }
 }
 
-/// Whether the catalog may have acted, or may yet, without having said so.
+/// True if the catalog may have acted, or may still act, without a clear answer.
 pub(super) fn is_unclear(outcome: &Result<Response<Body>, Failure>) -> bool {
     match outcome {
-        // Also what a proxy says that has lost the catalog, and what a catalog has only taken on.
+        // Includes the answers of a proxy that lost the catalog, and those of a catalog that has only accepted the
+        // request.
         Ok(response) => {
             response.status().is_server_error() || response.status() == StatusCode::ACCEPTED
         }
@@ -145,7 +147,7 @@ impl<F: Detachable> Future for DetachOnDrop<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // One that panics is not polled again by a task of its own.
+        // Takes the future out first: a future that panics must not be polled again in a task of its own.
         let staged = self.0.take();
         let mut staged = staged.expect("a future that was ready is not polled again");
         let polled = staged.as_mut().poll(cx);
@@ -159,7 +161,7 @@ impl<F: Detachable> Future for DetachOnDrop<F> {
 impl<F: Detachable> Drop for DetachOnDrop<F> {
     fn drop(&mut self) {
         let sending = self.0.take().filter(|staged| staged.is_sending());
-        // Without a runtime the process is ending.
+        // A missing runtime means that the process is ending.
         if let Some((sending, runtime)) = sending.zip(Handle::try_current().ok()) {
             runtime.spawn(sending);
         }

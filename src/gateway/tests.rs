@@ -16,7 +16,8 @@ use crate::error::code::Code;
 use crate::layer::recognize::RecognizeLayer;
 use crate::metrics::Metrics;
 
-/// A gateway over scripted catalogs: `a` keeps its path at `[a]`, `b` is the root of its catalog at `[b]`.
+/// A gateway over scripted catalogs: `a` keeps its path at `[a]`; `b` mounts the root of its catalog at
+/// `[b]`.
 struct Setup {
     gateway: Gateway,
     a: Catalog,
@@ -86,7 +87,7 @@ fn status(status: &str) -> Act {
     Act::Answer(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
 }
 
-/// It is allocated, filled and copied for every request: what is rare must be boxed on its own.
+/// The future is allocated, filled and copied for every request: rare cases must be boxed on their own.
 #[tokio::test]
 async fn the_future_of_a_request_is_small() {
     let mut setup = setup(Vec::new(), Vec::new()).await;

@@ -1,5 +1,5 @@
-//! `transaction/{id}`: a table's identifier and a name below it belong to the table's mount; of a name alone it cannot
-//! be read whose it is.
+//! `transaction/{id}`: an identifier that begins with a table's belongs to the mount of the table; a bare name does
+//! not tell which backend it belongs to.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::gateway::{catalog_scope, request_body};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Operation};
 
-/// Answers for the gateway's own batches; for others asks the mounted backends in turn until one does not say 404.
+/// Answers for the gateway's own batches. For other transactions, sends the request to the mounted backends in turn
+/// until one answers something other than 404.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     world: &RoutingSnapshot,
@@ -38,11 +39,11 @@ pub(super) async fn serve(
     {
         return answer(operation, batch.status);
     }
-    // Whose tables it is about, a catalog does not say: only who has everything there may ask.
+    // A catalog does not say which tables a transaction concerns, so the caller needs rights on all of it.
     let access = operation.access();
     let mounted = world.mounted();
     for backend in mounted.filter(|one| catalog_scope::is_open(rights, world, one.name(), access)) {
-        // The body was read whole by the check.
+        // The check has read the body whole, so that it can be copied.
         let body = body.copy().unwrap_or_default();
         let mut again = Request::from_parts(head.clone(), body);
         outgoing::check(backend, operation, (id, id))?;
@@ -55,8 +56,8 @@ pub(super) async fn serve(
     Err(catalog_scope::not_known(id))
 }
 
-/// Whether a caller may know of a batch: it may read or write each of the tables under one of their names. To everyone
-/// else there is no such batch.
+/// True if a caller may know of a batch: it may read or write each of the tables under one of their names. For all
+/// other callers the batch does not exist.
 fn is_of(rights: &Rights, world: &RoutingSnapshot, tables: &[TableKey]) -> bool {
     let has_part =
         |here: &Identifier| rights.read(here) || rights.decide(Access::Write, here).is_ok();

@@ -1,4 +1,4 @@
-//! Requests about the tree that clients see, where more than one catalog has a part in it.
+//! Requests about the tree that clients see, if more than one catalog has a part in it.
 
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
@@ -15,7 +15,7 @@ use crate::protocol::query::Query;
 use crate::request::context::RequestContext;
 use crate::request::origin::Origin;
 
-/// Answers what [`listing::concerns`]. The body is put as the catalog that owns `id` must see it, if one does.
+/// Answers requests that [`listing::concerns`]. Converts the body for the catalog that owns `id`, if one does.
 pub(super) async fn answer(
     shared: &Shared,
     world: &RoutingSnapshot,

@@ -1,4 +1,4 @@
-//! The create of one table version, in which batches have a say.
+//! The create of one table version, with the checks that batches need.
 
 use std::borrow::BorrowMut;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::gateway::request_body;
 use crate::gateway::table_lock::{LockedChange, send_locked};
 use crate::protocol::identifier::Identifier;
 
-/// Has the catalog create one version.
+/// Sends the create of one version to the catalog and holds the locks that it needs.
 pub(super) fn create<R>(
     shared: &Shared,
     backend: &Arc<Backend>,
@@ -35,7 +35,7 @@ where
         });
         let held = match &version {
             Some((line, version)) => Some(batches.hold_for_create(line, *version).await?),
-            // Nothing is created without a number; the catalog says so.
+            // The catalog refuses a create without a version number, so no lock is needed.
             None => None,
         };
         Ok(LockedChange {
@@ -50,7 +50,7 @@ where
     send_locked(locking, LockedChange::send)
 }
 
-/// The version and the branch that are in the body.
+/// Returns the version and the branch that are in the body.
 async fn asked(
     request: &mut Request<Body>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! What is counted about tokens and keys.
+//! The counters of tokens and keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 use super::families::Families;
 use super::shards::{Count, Shards};
 
-/// The counters of authentication. Clones count together.
+/// The counters of authentication. Clones share them.
 #[derive(Clone)]
 pub struct Auth {
     failures: IntCounterVec,
@@ -20,12 +20,12 @@ pub struct Auth {
     issuers: Arc<Mutex<Vec<Arc<Age>>>>,
 }
 
-/// What looking a token up among the verified ones found.
+/// The result of looking a token up in the cache of verified ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLookup {
-    /// It was there.
+    /// The token was in the cache.
     Hit,
-    /// It had to be verified.
+    /// The token had to be verified.
     Miss,
 }
 
@@ -55,32 +55,34 @@ impl Auth {
         }
     }
 
-    /// These are the words that [`Auth::refused`] is told: each is counted from zero.
+    /// Registers the reasons for [`Auth::refused`], so that each is exported with zero from the
+    /// start.
     pub fn know_reasons(&self, reasons: &[&str]) {
         for reason in reasons {
             self.failures.with_label_values(&[reason]);
         }
     }
 
-    /// A request was refused; `reason` is one of a few fixed words.
+    /// Counts a refused request; `reason` is one of a few fixed words.
     pub fn refused(&self, reason: &'static str) {
         self.failures.with_label_values(&[reason]).inc();
     }
 
-    /// A token was looked up.
+    /// Counts a look-up of a token.
     pub fn looked_up(&self, found: CacheLookup) {
         let (counts, writer) = self.looked_up.own();
         counts[found as usize].add(1, writer);
     }
 
-    /// The handle of a configured issuer.
+    /// Returns the handle of a configured issuer.
     pub fn issuer(&self, issuer: &str) -> Issuer {
         let age = Arc::new(Age {
             issuer: issuer.to_owned(),
             got: Mutex::default(),
         });
         let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is asked for again has been configured anew: the last handle is the one in use.
+        // Replaces the handle of an issuer that is configured again: the last handle is the one in
+        // use.
         issuers.retain(|known| Arc::strong_count(known) > 1);
         issuers.push(Arc::clone(&age));
         Issuer {
@@ -90,7 +92,7 @@ impl Auth {
         }
     }
 
-    /// Brings everything up to now.
+    /// Updates all metrics to the present values.
     pub(super) fn refresh(&self) {
         for [hits, misses] in self.looked_up.all() {
             self.hits.inc_by(hits.unread());
@@ -101,12 +103,12 @@ impl Auth {
 
     fn refresh_ages(&self) {
         let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
-        // An issuer that is not configured any more has no keys that could be old.
+        // An issuer that is no longer configured has no keys whose age matters.
         issuers.retain(|known| Arc::strong_count(known) > 1);
         self.ages.reset();
         for age in issuers.iter() {
             let got = *age.got.lock().unwrap_or_else(PoisonError::into_inner);
-            // Keys that are not there are as old as can be.
+            // The age of missing keys is infinite.
             let seconds = got.map_or(f64::INFINITY, |got| got.elapsed().as_secs_f64());
             let gauge = self.ages.with_label_values(&[&age.issuer]);
             gauge.set(seconds);
@@ -115,13 +117,13 @@ impl Auth {
 }
 
 impl Issuer {
-    /// The keys are those that `other` got.
+    /// Takes the age of the keys over from `other`.
     pub fn inherit(&self, other: &Self) {
         let got = *other.age.got.lock().unwrap_or_else(PoisonError::into_inner);
         *self.age.got.lock().unwrap_or_else(PoisonError::into_inner) = got;
     }
 
-    /// New keys came, or did not.
+    /// Counts a refresh of the keys, and restarts their age if it succeeded.
     pub fn refreshed(&self, success: bool) {
         if success {
             self.succeeded.inc();
@@ -132,7 +134,7 @@ impl Issuer {
         }
     }
 
-    /// There is none to verify with.
+    /// Records that there are no keys to verify tokens with.
     pub fn without_keys(&self) {
         *self.age.got.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

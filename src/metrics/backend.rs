@@ -1,4 +1,4 @@
-//! What is counted for one backend.
+//! The counters of one backend.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,31 +36,31 @@ impl Backend {
         }
     }
 
-    /// Its name in the configuration.
+    /// Returns the backend's name in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Whether at least one of its addresses serves, and how many are not asked because they failed. To be told before
-    /// the metrics are rendered, of the backend that is in use: others of its name may still be at work.
+    /// Sets whether at least one address of the backend serves, and how many breakers are open. Must be called before
+    /// the metrics are rendered, for the backend that is in use: others with the same name may still be at work.
     pub fn stands(&self, up: bool, breakers_open: usize) {
         self.up.set(up.into());
         let open = i64::try_from(breakers_open).unwrap_or(i64::MAX);
         self.breaker_open.set(open);
     }
 
-    /// A request was sent once more.
+    /// Counts a retry.
     pub fn retried(&self) {
         self.retries.inc();
     }
 
-    /// A request was sent, and this is how long the response's headers took (or their absence showed).
+    /// Records the time from sending a request to the response's headers, or to the failure.
     pub fn asked(&self, operation: Operation, took: Duration) {
         let took = took.as_secs_f64();
         lock(self.timings.own().0).add(Some(operation), took, &self.upstream, &[&self.name]);
     }
 
-    /// Puts together what the threads have counted.
+    /// Adds up the counts of all threads.
     pub(super) fn gather(&self) {
         for timings in self.timings.all() {
             lock(timings).flush();

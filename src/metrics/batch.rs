@@ -1,4 +1,4 @@
-//! What is counted about batches.
+//! The counters of batches.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::families::Families;
 
-/// The counters of batches. Clones count together.
+/// The counters of batches. Clones share them.
 #[derive(Clone)]
 pub struct Batch {
     committed: IntCounter,
@@ -23,33 +23,33 @@ pub struct Batch {
     late_creates: IntCounter,
 }
 
-/// Where a batch stands that has a durable intent and no durable end.
+/// The state of a batch that has a durable intent and no durable end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BatchState {
-    /// It has no decision.
+    /// The batch has no decision.
     Undecided,
-    /// COMMIT is durable; what it removes is being removed.
+    /// COMMIT is durable; entries that the batch removes are being removed.
     Committed,
-    /// ABORT is durable; what it made is being undone.
+    /// ABORT is durable; versions and names that the batch created are being undone.
     Undoing,
-    /// Something of it waits for a person.
+    /// A change of the batch waits for an operator.
     Hazard,
-    /// It is undone; a create that got no answer may still land.
+    /// The batch is undone; a create that got no answer may still arrive.
     Watching,
-    /// It has entries in a backend that is not configured any more.
+    /// The batch has entries in a backend that is no longer configured.
     Stranded,
 }
 
-/// The open batches, counted.
+/// The open batches, counted by state.
 #[derive(Clone, Debug, Default)]
 pub struct BatchCounts {
-    /// How many, and since when the oldest.
+    /// The number of batches in each state, and the age of the oldest.
     standing: [(u32, Duration); BatchState::ALL.len()],
     hazards: u32,
 }
 
-/// The phases that `nsgate_batch_duration_seconds` tells apart.
+/// The phases that `nsgate_batch_duration_seconds` distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the steps of a batch, in their order")]
 pub enum Phase {
@@ -58,21 +58,21 @@ pub enum Phase {
     Prepare,
     Decide,
     Undo,
-    /// From the request to its answer.
+    /// The whole time from the request to its answer.
     Total,
 }
 
 const PHASES: [&str; 6] = ["lock", "validate", "prepare", "decide", "undo", "total"];
 
 impl Phase {
-    /// Its name in the label `phase`.
+    /// Returns the phase's name in the label `phase`.
     pub fn as_str(self) -> &'static str {
         PHASES[self as usize]
     }
 }
 
 impl BatchState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 6] = [
         Self::Undecided,
         Self::Committed,
@@ -82,7 +82,7 @@ impl BatchState {
         Self::Stranded,
     ];
 
-    /// Its name on `/batches` and in the label `state`.
+    /// Returns the state's name on `/batches` and in the label `state`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
@@ -96,7 +96,7 @@ impl BatchState {
 }
 
 impl BatchCounts {
-    /// One more batch, which began `age` ago; `hazards`: changes of it that wait for a person.
+    /// Adds one batch that began `age` ago, with `hazards` changes that wait for an operator.
     pub fn add(&mut self, standing: BatchState, age: Duration, hazards: usize) {
         let (batches, oldest) = &mut self.standing[standing as usize];
         *batches += 1;
@@ -130,42 +130,42 @@ impl Batch {
         }
     }
 
-    /// All versions of a batch became visible.
+    /// Counts a batch whose versions all became visible.
     pub fn committed(&self) {
         self.committed.inc();
     }
 
-    /// A batch failed after its intent was durable, and is undone.
+    /// Counts a batch that failed after its intent was durable, and is undone.
     pub fn aborted(&self) {
         self.aborted.inc();
     }
 
-    /// A batch failed before anything was written anywhere.
+    /// Counts a batch that failed before anything was written anywhere.
     pub fn refused(&self) {
         self.refused.inc();
     }
 
-    /// A batch whose answer could not say what became of it.
+    /// Counts a batch whose answer could not say whether it was committed.
     pub fn unknown(&self) {
         self.unknown.inc();
     }
 
-    /// A phase took so long.
+    /// Records the duration of a phase.
     pub fn phase(&self, phase: Phase, took: Duration) {
         self.phases[phase as usize].observe(took.as_secs_f64());
     }
 
-    /// A batch of so many entries was begun.
+    /// Records the number of entries of a batch that begins.
     pub fn entries(&self, count: usize) {
         self.entries.observe(count as f64);
     }
 
-    /// A create landed after its batch was aborted.
+    /// Counts a create that arrived after its batch was aborted.
     pub fn late_create(&self) {
         self.late_creates.inc();
     }
 
-    /// How many batches are open now. To be told before the metrics are rendered.
+    /// Sets the numbers of open batches. Must be called before the metrics are rendered.
     pub fn open(&self, census: &BatchCounts) {
         for ((batches, oldest), (number, age)) in self.standing.iter().zip(&census.standing) {
             batches.set((*number).into());

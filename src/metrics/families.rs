@@ -1,5 +1,5 @@
-//! The families: name, help, labels, buckets. Registered all at once, so that none is missing from a scrape
-//! only because nothing happened yet.
+//! The metric families: name, help, labels, buckets. All are registered at once, so that none is missing
+//! from a scrape only because nothing has been counted yet.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use prometheus::{
     IntGaugeVec, Opts, Registry,
 };
 
-/// From a cached answer on the same machine to a scan of minutes.
+/// The buckets of durations, from a cached answer on the same machine to a scan of minutes.
 const SECONDS: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 600.0,
@@ -198,7 +198,7 @@ impl Families {
     }
 }
 
-/// Registers, and notes the names.
+/// A registry that also records the names of the families.
 struct Register<'a>(&'a Registry, RefCell<Vec<String>>);
 
 impl Register<'_> {

@@ -1,23 +1,24 @@
-//! The operations that are told apart.
+//! The operations that the metrics distinguish.
 
 use crate::protocol::operation::{Kind, Operation};
 
-/// The listed operations, the unlisted ones, and requests that are no operation.
+/// The number of distinguished operations: the listed ones, the unlisted ones together, and
+/// requests without an operation.
 pub(super) const OPERATIONS: usize = Operation::LISTED.len() + 2;
 const NO_OPERATION: &str = "unrecognized";
 
-/// The place of an operation among all that are told apart.
+/// Returns the index of an operation among those that are distinguished.
 pub(super) fn number(operation: Option<Operation>) -> usize {
     operation.map_or(OPERATIONS - 1, Operation::number)
 }
 
-/// By their number.
+/// Returns the names of the operations, by their index.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let listed = Operation::LISTED.iter().map(|operation| operation.name());
     listed.chain([Operation::Unlisted(Kind::Table).name(), NO_OPERATION])
 }
 
-/// What it is called.
+/// Returns the name of an operation in labels.
 pub(super) fn name(operation: Option<Operation>) -> &'static str {
     operation.map_or(NO_OPERATION, Operation::name)
 }

@@ -1,4 +1,4 @@
-//! What is counted for every request.
+//! The counters of requests.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::share::BackendCounters;
 use super::timings::Timings;
 use crate::protocol::operation::Operation;
 
-/// The label of an answer that no catalog had a part in.
+/// The label for answers to which no catalog contributed.
 const NO_BACKEND: &str = "none";
 
 /// The counters of requests.
@@ -24,30 +24,30 @@ pub struct Requests {
     alone: BackendCounters,
 }
 
-/// What one thread counts.
+/// The counts of one thread.
 #[derive(Default)]
 struct Tally {
-    /// Those that began here, wherever they ended.
+    /// The requests that began on this thread, whichever thread they ended on.
     begun: Count,
-    /// Those that ended here.
+    /// The requests that ended on this thread.
     ended: Count,
     durations: Mutex<Timings>,
 }
 
-/// One request, once it is over.
+/// One completed request.
 #[derive(Clone, Copy)]
 pub struct CompletedRequest<'a> {
-    /// What was asked; `None` if it was no operation.
+    /// The operation; `None` if the request was no operation.
     pub operation: Option<Operation>,
-    /// Who answered; `None`: the gateway alone.
+    /// The backend that answered; `None` if the gateway answered alone.
     pub backend: Option<&'a Backend>,
-    /// The answer's status; `None` if the client went away before there was one.
+    /// The status of the answer; `None` if the client disconnected before there was one.
     pub status: Option<StatusCode>,
-    /// From its headers to the end of the response.
+    /// The time from the request's headers to the end of the response.
     pub took: Duration,
-    /// The length of its body, as far as it was read.
+    /// The length of the request's body in bytes, as far as it was read.
     pub request_bytes: u64,
-    /// The length of the response's body, as far as it was sent.
+    /// The length of the response's body in bytes, as far as it was sent.
     pub response_bytes: u64,
 }
 
@@ -61,13 +61,13 @@ impl Requests {
         }
     }
 
-    /// A request came in. [`Requests::ended`] takes it off again.
+    /// Counts a request that begins. [`Requests::ended`] counts its end.
     pub fn began(&self) {
         let (tally, writer) = self.tallies.own();
         tally.begun.add(1, writer);
     }
 
-    /// It is over.
+    /// Counts a completed request.
     pub fn ended(&self, request: CompletedRequest<'_>) {
         let (tally, writer) = self.tallies.own();
         tally.ended.add(1, writer);
@@ -80,13 +80,14 @@ impl Requests {
         share.count(request.operation, request.status, bytes);
     }
 
-    /// Puts together what the threads have counted.
+    /// Adds up the counts of all threads.
     pub(super) fn gather(&self) {
         let sum = |count: fn(&Tally) -> &Count| {
             let parts = self.tallies.all().map(|tally| count(tally).all());
             parts.sum::<u64>()
         };
-        // The ends first: what ends meanwhile would not be one of those that began.
+        // Reads the ended requests first: otherwise one that ends during the sum could be counted
+        // as ended but not as begun.
         let ended = sum(|tally| &tally.ended);
         let begun = sum(|tally| &tally.begun);
         self.in_flight

@@ -1,37 +1,37 @@
-//! What every request counts, once for each thread that counts, so that cores do not take it from each other.
+//! Counters with one part for each thread, so that cores do not contend for them.
 //!
-//! Whoever reads the metrics puts the parts together.
+//! A reader of the metrics adds the parts up.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many threads have a part of their own.
+/// The number of threads that have a part of their own.
 const ALONE: usize = 64;
-/// So many parts are shared by the others.
+/// The number of parts that the other threads share.
 const SHARED: usize = 16;
 
-/// A part for each thread.
+/// One part for each thread.
 pub(super) struct Shards<T>(Box<[Shard<T>]>);
 
-/// Alone in its cache lines.
+/// A part on cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard<T>(T);
 
-/// Who counts in a part.
+/// The threads that count in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writer {
     /// One thread.
     Alone,
-    /// Several.
+    /// Several threads.
     Among,
 }
 
-/// What is counted in a part. It only grows.
+/// A counter in a part. It only grows.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     all: AtomicU64,
-    /// How much of it was read.
+    /// The amount that was already read.
     read: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// This thread's, and who counts there.
+    /// Returns the part of the current thread, and which threads count in it.
     pub(super) fn own(&self) -> (&T, Writer) {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static PLACE: usize = place(NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -56,17 +56,18 @@ impl<T> Shards<T> {
         (&self.0[place].0, writer)
     }
 
-    /// Everybody's.
+    /// Returns all parts.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|shard| &shard.0)
     }
 }
 
 impl Count {
-    /// So many more, counted by `writer`.
+    /// Adds `more`, counted by `writer`.
     pub(super) fn add(&self, more: u64, writer: Writer) {
         match writer {
-            // Nobody else writes, so nothing is lost between the two, and nothing need be locked.
+            // No other thread writes, so no count is lost between load and store, and no atomic addition is
+            // needed.
             Writer::Alone => {
                 let before = self.all.load(Ordering::Relaxed);
                 self.all.store(before + more, Ordering::Relaxed);
@@ -77,24 +78,24 @@ impl Count {
         }
     }
 
-    /// All that was counted.
+    /// Returns the total.
     pub(super) fn all(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// What came since this was last asked, whoever asked.
+    /// Returns the amount that was added since the last call, from whichever thread.
     pub(super) fn unread(&self) -> u64 {
         let all = self.all();
         all.saturating_sub(self.read.fetch_max(all, Ordering::Relaxed))
     }
 }
 
-/// What is counted in a part under a lock: nothing that a panic could leave half done.
+/// Locks a part. Ignores poisoning: a panic cannot leave the counters half updated.
 pub(super) fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The part of the thread that came so many others later.
+/// Returns the index of the part for a thread, which is the number of threads that counted before it.
 fn place(thread: usize) -> usize {
     if thread < ALONE {
         thread

@@ -1,4 +1,4 @@
-//! What is counted for the requests that one backend has answered, or none.
+//! The counters of the requests that one backend has answered, or the gateway alone.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,13 +10,13 @@ use super::operations::{OPERATIONS, name, names, number};
 use super::shards::{Count, Shards};
 use crate::protocol::operation::Operation;
 
-/// The statuses that are counted without their text, the most frequent first.
+/// The statuses with an array place instead of a label look-up, the most frequent first.
 const USUAL: [u16; 20] = [
     200, 201, 202, 204, 400, 401, 403, 404, 405, 406, 409, 413, 422, 429, 500, 501, 502, 503, 504,
     431,
 ];
 
-/// One backend's share of the requests.
+/// The request counters of one backend.
 pub(super) struct BackendCounters {
     backend: Arc<str>,
     requests: IntCounterVec,
@@ -25,10 +25,10 @@ pub(super) struct BackendCounters {
     tallies: Shards<BackendTally>,
 }
 
-/// What one thread counts of it.
+/// The counts of one thread.
 #[derive(Default)]
 struct BackendTally {
-    /// By operation and status, once there is one.
+    /// The counts by operation and status, allocated with the first one.
     requests: OnceLock<Box<[[Count; USUAL.len()]]>>,
     request_bytes: Count,
     response_bytes: Count,
@@ -45,7 +45,8 @@ impl BackendCounters {
         }
     }
 
-    /// A request is over: its answer's status, and the bytes of its body and of the answer's.
+    /// Counts a completed request: the status of its answer, and the bytes of the request's and the
+    /// answer's body.
     pub(super) fn count(
         &self,
         operation: Option<Operation>,
@@ -55,7 +56,7 @@ impl BackendCounters {
         let (tally, writer) = self.tallies.own();
         tally.request_bytes.add(request_bytes, writer);
         tally.response_bytes.add(response_bytes, writer);
-        // 499 is what proxies write where the client left before there was an answer.
+        // 499 is the status that proxies log if the client disconnected before there was an answer.
         let status = status.map_or(499, |status| status.as_u16());
         let Some(place) = USUAL.iter().position(|&usual| usual == status) else {
             self.counter(name(operation), status).inc();
@@ -72,7 +73,7 @@ impl BackendCounters {
             .with_label_values(&[operation, &*self.backend, &code])
     }
 
-    /// Puts together what the threads have counted.
+    /// Adds up the counts of all threads.
     pub(super) fn gather(&self) {
         for tally in self.tallies.all() {
             for (row, name) in tally.requests.get().into_iter().flatten().zip(names()) {
@@ -89,7 +90,7 @@ impl BackendCounters {
     }
 }
 
-/// What was counted for a backend that is not configured any more.
+/// Keeps the counts of a backend that is no longer configured.
 impl Drop for BackendCounters {
     fn drop(&mut self) {
         self.gather();

@@ -6,7 +6,7 @@ use http::StatusCode;
 use super::*;
 use crate::protocol::operation::Operation;
 
-/// The names that dashboards and alerts are built on.
+/// The names that dashboards and alerts depend on.
 const NAMES: [&str; 29] = [
     "nsgate_requests_total",
     "nsgate_request_duration_seconds",
@@ -139,7 +139,7 @@ fn what_many_threads_count_is_one_count() {
         metrics.auth().looked_up(CacheLookup::Hit);
         metrics.auth().looked_up(CacheLookup::Miss);
     };
-    // More than there are parts; what was put together before is not counted again.
+    // The second round shows that counts that were added up before are not counted again.
     for round in 1..=2 {
         std::thread::scope(|scope| {
             for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! How long operations took, as one thread counts it.
+//! The durations of operations, as one thread counts them.
 
 use prometheus::HistogramVec;
 use prometheus::local::LocalHistogram;
@@ -6,12 +6,12 @@ use prometheus::local::LocalHistogram;
 use super::operations::{OPERATIONS, name, number};
 use crate::protocol::operation::Operation;
 
-/// A histogram for each operation that there was. What is left when it is dropped is not lost.
+/// One histogram for each operation that occurred. Unflushed values are flushed when it is dropped.
 #[derive(Default)]
 pub(super) struct Timings(Vec<Option<LocalHistogram>>);
 
 impl Timings {
-    /// One took so many seconds; `labels` come after the operation's.
+    /// Adds one duration in seconds; `labels` follow the operation's label.
     pub(super) fn add(
         &mut self,
         operation: Option<Operation>,
@@ -29,7 +29,7 @@ impl Timings {
         histogram.observe(seconds);
     }
 
-    /// Hands over what was counted.
+    /// Adds the local values to the shared histograms.
     pub(super) fn flush(&self) {
         for histogram in self.0.iter().flatten() {
             histogram.flush();

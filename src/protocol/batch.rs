@@ -1,4 +1,4 @@
-//! The request of a batch: table versions to create, all or none.
+//! The request of a batch: table versions that are created together or not at all.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 /// A `batch-create` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRequest {
-    /// Its entries in order; at least one.
+    /// The entries in order; at least one.
     pub entries: Vec<BatchEntry>,
 }
 
@@ -21,22 +21,22 @@ pub struct BatchEntry {
     pub id: Identifier,
     /// The version's number: at most `i64::MAX`, as in the contract.
     pub version: u64,
-    /// Where the staged manifest is. Not empty.
+    /// The location of the staged manifest. Not empty.
     pub manifest_path: String,
     /// The manifest's size in bytes.
     pub manifest_size: Option<i64>,
     /// The object store's tag of the manifest.
     pub e_tag: Option<String>,
-    /// How manifest files are named.
+    /// The naming scheme of manifest files.
     pub naming_scheme: Option<String>,
-    /// The branch; `None` is the main one.
+    /// The branch; `None` for the main one.
     pub branch: Option<String>,
     /// The entry's own bytes, without `identity` and `context`.
     raw: Bytes,
 }
 
-/// Reads a batch. 400, code 13, naming the entry and its field, e.g. `entries[2].version`;
-/// also for more than `max_entries`.
+/// Reads a batch. 400, code 13, with the entry and its field in the message, e.g.
+/// `entries[2].version`; also for more than `max_entries`.
 pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
     let document = Document::new(body)?;
     let mut list = None;
@@ -70,13 +70,13 @@ pub fn parse(body: &[u8], max_entries: usize) -> Result<BatchRequest, Error> {
 }
 
 impl BatchEntry {
-    /// The entry's own bytes with another identifier: the body of a single create.
+    /// Returns the entry's own bytes with another identifier: the body of a single create.
     pub fn body_for(&self, table: &Identifier) -> Bytes {
         renamed(&self.raw, table)
     }
 }
 
-/// What has been read of an entry so far.
+/// The fields of an entry that have been read so far.
 #[derive(Default)]
 struct Draft {
     version: Option<u64>,
@@ -87,7 +87,7 @@ struct Draft {
     branch: Option<String>,
 }
 
-/// Reads one version to create; `at` says where it stands in the request.
+/// Reads one version to create; `at` is the entry's position in the request, for messages.
 pub(super) fn entry(raw: &str, at: &str) -> Result<BatchEntry, Error> {
     let path = format!("{at}.");
     let mut draft = Draft::default();
@@ -160,7 +160,7 @@ impl Draft {
     }
 }
 
-/// A version's number, exact: JSON has no other spelling of a whole number than its digits.
+/// Reads a version's number exactly: JSON can spell a whole number only by its digits.
 pub(super) fn version(raw: &str) -> Option<u64> {
     let digits = raw.bytes().all(|byte| byte.is_ascii_digit());
     let number: i64 = raw.parse().ok().filter(|_| digits)?;

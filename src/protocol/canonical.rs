@@ -1,14 +1,15 @@
 //! One spelling for all spellings of the same JSON: without white space, members sorted, strings and numbers written in
-//! one way. It is for comparing; nobody reads it.
+//! one way. It is used for comparison only.
 
 use std::borrow::Cow;
 
 use super::json::{Document, string};
 
-/// Values that are nested deeper stay as they are spelled: each level is read once more. No request has so many.
+/// The depth of nesting below which values keep their spelling, because each level is read once more. No request is
+/// nested so deeply.
 const DEPTH: usize = 16;
 
-/// Appends the canonical spelling of a JSON value. What is no JSON is appended as it is.
+/// Appends the canonical spelling of a JSON value. Appends text that is not JSON unchanged.
 pub fn write(json: &str, to: &mut Vec<u8>) {
     value(json, DEPTH, to);
 }
@@ -29,12 +30,12 @@ fn value(json: &str, depth: usize, to: &mut Vec<u8>) {
     }
 }
 
-/// Members of one name stay in their order: which of them counts is for the reader to say.
+/// Writes an object. Members of the same name stay in their order: the reader decides which of them counts.
 fn object(json: &str, depth: usize, to: &mut Vec<u8>) -> Option<()> {
     let mut members = Vec::new();
     let document = Document { text: json };
     let read = document.members(json, "a value", &mut |member| {
-        // A name that has escapes and was not decoded cannot be: it is another one than that of the same letters.
+        // A name with escapes that could not be decoded differs from the name with the same letters.
         let undecoded = member.escaped && matches!(member.name, Cow::Borrowed(_));
         members.push((undecoded, member.name, member.value));
         Ok(())
@@ -71,7 +72,7 @@ fn quoted(text: &str, to: &mut Vec<u8>) {
     serde_json::to_writer(to, text).expect("a string is always JSON, and memory takes all of it");
 }
 
-/// Digits without zeros at either end, and the power of ten that they are multiplied by.
+/// Writes a number as its digits, without zeros at either end, and the power of ten that they are multiplied by.
 fn number(json: &str, to: &mut Vec<u8>) -> Option<()> {
     let (sign, rest) = match json.strip_prefix('-') {
         Some(rest) => ("-", rest),

@@ -1,6 +1,6 @@
-//! A caller's claims: kept as they came, and looked at when somebody asks.
+//! A caller's claims: stored as they arrived, and parsed when they are needed.
 //!
-//! Most requests are decided without any, and a text is smaller than what is read from it.
+//! Most requests are decided without claims, and the text takes less memory than the parsed claims.
 
 use std::sync::OnceLock;
 
@@ -8,22 +8,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// What stands among a caller's claims for the subject of its client certificate. A token's own claim of this name is
-/// dropped: whoever issues tokens has not seen the certificate.
+/// The name under which a caller's claims contain the subject of its client certificate. A token's own claim of this
+/// name is dropped: the issuer of the token has not seen the certificate.
 pub const TLS_SUBJECT: &str = "tls.subject";
 
-/// Every claim of a token, and [`TLS_SUBJECT`]. What it is made of lets in whoever shows it, so that nothing prints it.
+/// Every claim of a token, and [`TLS_SUBJECT`]. Never printed: it contains the token, which grants access to anyone who
+/// has it.
 #[derive(Default)]
 pub struct Claims {
-    /// As it came; empty where there is none.
+    /// The token as it arrived; empty if there is none.
     token: Box<str>,
     certificate: Option<Box<str>>,
     read: OnceLock<Map<String, Value>>,
 }
 
 impl Claims {
-    /// The claims of a token that was read and verified, or of none, with the subject of the certificate that it came
-    /// with.
+    /// Returns the claims of a token that was verified (or of no token), with the subject of the certificate that came
+    /// with it.
     pub fn new(token: &str, certificate: Option<&str>) -> Self {
         Self {
             token: token.into(),
@@ -32,20 +33,20 @@ impl Claims {
         }
     }
 
-    /// The token, as it came; empty where there is none.
+    /// Returns the token as it arrived; empty if there is none.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The subject of the certificate that it came with.
+    /// Returns the subject of the certificate that came with the token.
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
-    /// All of them. A token's own claim by the name of [`TLS_SUBJECT`] is none.
+    /// Returns all claims. A token's own claim with the name [`TLS_SUBJECT`] is not among them.
     pub fn all(&self) -> &Map<String, Value> {
         self.read.get_or_init(|| {
-            // Without a token there is nothing to read, and nothing is claimed.
+            // Without a token the claims are empty.
             let payload = self.token.split('.').nth(1).unwrap_or_default();
             let payload = URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();
             let claims = serde_json::from_slice(&payload).unwrap_or_default();
@@ -54,7 +55,7 @@ impl Claims {
     }
 }
 
-/// The claims with the connection's word on [`TLS_SUBJECT`], and no other.
+/// Returns the claims with [`TLS_SUBJECT`] from the connection's certificate, and never from the token.
 pub fn with_certificate(
     mut claims: Map<String, Value>,
     certificate: Option<&str>,

@@ -1,4 +1,5 @@
-//! The request of a mixed batch: tables to declare, versions to create or to delete, tables to deregister; all or none.
+//! The request of a mixed batch: tables to declare, versions to create or delete, tables to deregister, together or not
+//! at all.
 
 use bytes::Bytes;
 
@@ -15,7 +16,7 @@ const KINDS: &str = "declare_table, create_table_version, delete_table_versions,
 /// A `batch-commit` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRequest {
-    /// Its operations in order; at least one.
+    /// The operations in order; at least one.
     pub operations: Vec<CommitOperation>,
 }
 
@@ -37,7 +38,7 @@ pub enum CommitOperation {
 pub struct DeclareTable {
     /// The table, as the client spells it. Not the root.
     pub id: Identifier,
-    /// Where its data are to be; `None` leaves it to the catalog.
+    /// The location of its data; `None` if the catalog chooses it.
     pub location: Option<String>,
     /// The operation's own bytes, without `identity` and `context`.
     raw: Bytes,
@@ -48,7 +49,7 @@ pub struct DeclareTable {
 pub struct DeleteTableVersions {
     /// The table, as the client spells it. Not the root.
     pub id: Identifier,
-    /// The branch; `None` is the main one.
+    /// The branch; `None` for the main one.
     pub branch: Option<String>,
     /// The versions; at least one range.
     pub ranges: Vec<VersionRange>,
@@ -56,16 +57,16 @@ pub struct DeleteTableVersions {
     raw: Bytes,
 }
 
-/// Versions that follow one another: at least one.
+/// Consecutive versions, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRange {
-    /// The first.
+    /// The first version.
     pub start: u64,
-    /// The one after the last; `None` reaches to the latest, and includes it.
+    /// The version after the last one; `None` for all versions up to and including the latest.
     pub end: Option<u64>,
 }
 
-/// A table to deregister: its name goes, its data stay.
+/// A table to deregister: its name is removed, its data remain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeregisterTable {
     /// The table, as the client spells it. Not the root.
@@ -74,8 +75,8 @@ pub struct DeregisterTable {
     raw: Bytes,
 }
 
-/// Reads a commit. 400, code 13, naming the operation and its field, e.g. `operations[2].declare_table.id`; also for
-/// more than `max_operations`, or as many ranges in one of them.
+/// Reads a commit. 400, code 13, with the operation and its field in the message, e.g.
+/// `operations[2].declare_table.id`; also for more than `max_operations` operations, or as many ranges in one of them.
 pub fn parse(body: &[u8], max_operations: usize) -> Result<CommitRequest, Error> {
     let document = Document::new(body)?;
     let mut list = None;
@@ -109,7 +110,7 @@ pub fn parse(body: &[u8], max_operations: usize) -> Result<CommitRequest, Error>
 }
 
 impl CommitOperation {
-    /// The contract's name of its kind.
+    /// Returns the contract's name of the operation's kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::DeclareTable(_) => "declare_table",
@@ -119,7 +120,7 @@ impl CommitOperation {
         }
     }
 
-    /// The table, as the client spells it.
+    /// Returns the table, as the client spells it.
     pub fn id(&self) -> &Identifier {
         match self {
             Self::DeclareTable(declare) => &declare.id,
@@ -129,7 +130,7 @@ impl CommitOperation {
         }
     }
 
-    /// The operation's own bytes with another identifier: the body of a single operation of its kind.
+    /// Returns the operation's own bytes with another identifier: the body of a single operation of its kind.
     pub fn body_for(&self, table: &Identifier) -> Bytes {
         match self {
             Self::DeclareTable(declare) => renamed(&declare.raw, table),
@@ -140,8 +141,8 @@ impl CommitOperation {
     }
 }
 
-/// Exactly one member says what is to be done. An unknown one is refused, not passed over: all of a batch is done, or
-/// nothing.
+/// Reads one operation. Exactly one member names its kind. An unknown member is refused and not ignored, because the
+/// batch must be carried out completely or not at all.
 fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperation, Error> {
     let at = format!("operations[{index}]");
     let document = Document { text: raw };
@@ -184,8 +185,8 @@ const VERSION_MEMBERS: [&str; 8] = [
     "naming_scheme",
 ];
 
-/// The bytes of a `create_table_version` object with those members alone that the gateway understands. A catalog that
-/// creates several versions at once learns from them alone what it is to act on.
+/// Returns the bytes of a `create_table_version` object with only the members that the gateway understands, so that a
+/// catalog that creates several versions at once acts on nothing else.
 pub fn understood(raw: &Bytes) -> Bytes {
     let Ok(document) = Document::new(raw) else {
         return raw.clone();

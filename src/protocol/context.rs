@@ -1,8 +1,8 @@
-//! String pairs that accompany a request, each from the best source that named its key:
-//! a claim of the token, else a header, else the body.
+//! String pairs that accompany a request, each from the best source that contains its key: a claim of the token, else
+//! a header, else the body.
 //!
-//! An entry that exists can travel as a header: its key is a lower-case token (RFC 9110, section 5.1),
-//! its value UTF-8 without control characters and without spaces around it.
+//! An entry can always be sent as a header: its key is a lower-case token (RFC 9110, section 5.1), its value UTF-8
+//! without control characters and without spaces around it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,15 +15,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::error::Error;
 use crate::error::code::Code;
 
-/// What a value neither begins nor ends with.
+/// The characters that a value must not begin or end with.
 const SPACES: [char; 2] = [' ', '\t'];
-/// What a key of a body's `context` begins with that stands for a header of the request. Clients send that header, and
+/// The prefix of keys of a body's `context` that represent headers of the request. Clients send that header, and also
 /// leave the entry in the body.
 const OF_HEADERS: &[u8] = b"header.";
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 256;
 
-/// Which headers are context, and how much of it a client may send.
+/// The rules for the headers that are context, and the limits for what a client may send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextRules {
     prefixes: Vec<String>,
@@ -31,14 +31,14 @@ pub struct ContextRules {
     shown: LoggedKeys,
 }
 
-/// How much a client may send.
+/// The limits for what a client may send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ContextLimits {
     entries: usize,
     bytes: usize,
 }
 
-/// The keys whose entries appear in the access log. `None`: there are none, and no request need look.
+/// The keys whose entries appear in the access log; `None` if there are none, so that no request needs to look.
 type LoggedKeys = Option<Arc<[String]>>;
 
 /// The context of one request. The default has no entries, and none can be added to it.
@@ -60,37 +60,37 @@ pub struct Entry {
     source: Source,
 }
 
-/// Who named an entry.
+/// The source of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The issuer, through a claim.
+    /// A claim that the issuer set.
     Claim,
-    /// The client, in a header.
+    /// A header from the client.
     Header,
-    /// The client, in the body's `context`.
+    /// The body's `context`, from the client.
     Body,
 }
 
-/// What the claims of a token say about the context. Made once for a token, shared by its requests.
+/// The context entries from the claims of a token. Created once for a token and shared by its requests.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimEntries(Option<Arc<GovernedEntries>>);
 
 #[derive(Debug, Default)]
 struct GovernedEntries {
     entries: Vec<Entry>,
-    /// GovernedEntries keys whose claim the token does not have: nobody sets them.
+    /// The governed keys whose claim the token does not have: no source may set them.
     absent: Vec<HeaderName>,
 }
 
-/// Why a context is refused: always 400, code 13.
+/// The reason for which a context is refused: always 400, code 13.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// A header that is a prefix and nothing more, or a key that no header name may have.
+    /// A header that consists of a prefix only, or a key that is not allowed in a header name.
     #[error(
         "the context key `{0}` is not valid: use letters, digits, `-`, `_` and `.`, at most {MAX_KEY} bytes"
     )]
     Key(String),
-    /// The value of this key cannot be carried.
+    /// The value of this key cannot be sent in a header.
     #[error(
         "the context entry `{0}` has a value with control characters, with spaces around it, or that is not UTF-8"
     )]
@@ -98,18 +98,18 @@ pub enum ContextError {
     /// One key twice, in two headers or within the body.
     #[error("the context entry `{0}` is given more than once")]
     Repeated(String),
-    /// More entries than allowed.
+    /// The number of entries exceeds the limit.
     #[error("the request carries more than {0} context entries")]
     TooMany(usize),
-    /// More bytes than allowed.
+    /// The size of all entries exceeds the limit.
     #[error("the context entries of the request take more than {0} bytes")]
     TooLarge(usize),
 }
 
 impl ContextRules {
-    /// `prefixes` in lower case; `max_bytes` counts keys and values.
+    /// Returns the rules. `prefixes` are in lower case; `max_bytes` limits the sum of keys and values.
     pub fn new(mut prefixes: Vec<String>, max_entries: usize, max_bytes: usize) -> Self {
-        // The longest prefix decides where a key begins, should one be the beginning of another.
+        // The longest prefix comes first: one prefix may be the beginning of another.
         prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
         Self {
             prefixes,
@@ -121,14 +121,14 @@ impl ContextRules {
         }
     }
 
-    /// The keys, in lower case, whose entries appear in the access log.
+    /// Sets the keys, in lower case, whose entries appear in the access log.
     #[must_use]
     pub fn showing(mut self, keys: Vec<String>) -> Self {
         self.shown = (!keys.is_empty()).then(|| keys.into());
         self
     }
 
-    /// The length of the prefix that makes this header context.
+    /// Returns the length of the prefix that makes this header a context header; `None` if it is none.
     pub fn prefix_of(&self, name: &HeaderName) -> Option<usize> {
         let name = name.as_str().as_bytes();
         let mut prefixes = self.prefixes.iter();
@@ -139,13 +139,14 @@ impl ContextRules {
 }
 
 impl Context {
-    /// Takes the context headers out of `headers`, whatever becomes of them.
+    /// Removes the context headers from `headers`, also if the result is an error, and returns the context.
     ///
-    /// A header for a key that `claims` govern is dropped before anything else is asked of it:
-    /// it cannot be too much, repeated or malformed.
+    /// A header for a key that `claims` govern is dropped before it is checked: it cannot exceed limits, be repeated
+    /// or be malformed.
     ///
     /// # Errors
-    /// A key or value that cannot be carried, a key given twice (also by way of two prefixes), too much.
+    /// A key or value that cannot be sent in a header, a repeated key (also through two prefixes), a limit that is
+    /// exceeded.
     pub fn take(
         headers: &mut HeaderMap,
         rules: &ContextRules,
@@ -158,7 +159,7 @@ impl Context {
             most: rules.most,
             shown: rules.shown.clone(),
         };
-        // Memory for those that follow a first one only where there are any.
+        // Allocates only if there is more than one context header.
         let (mut first, mut others) = (None, Vec::new());
         for name in headers.keys() {
             let Some(prefix) = rules.prefix_of(name) else {
@@ -192,14 +193,14 @@ impl Context {
         Ok(context)
     }
 
-    /// Adds a pair of the body's `context`; `false` when a claim or a header has its key,
-    /// and the pair must not reach a catalog.
+    /// Adds a pair of the body's `context`. Returns false if the pair must not reach a catalog, because a claim or a
+    /// header has its key.
     ///
-    /// One that stands for a header is none: what becomes of the header is decided where headers are. Left in the body
-    /// it could be the caller's token, or context that only the issuer may set, to a catalog that asks another one.
+    /// Also returns false for a key that represents a header, because headers have rules of their own. In the body it
+    /// could carry the caller's token, or context that only the issuer may set, to a catalog that should not get it.
     ///
     /// # Errors
-    /// As [`Context::take`]; keys that differ only in case are one key.
+    /// Those of [`Context::take`]; keys that differ only in case are one key.
     pub fn add_body(&mut self, key: &str, value: &str) -> Result<bool, ContextError> {
         let begin = key.as_bytes().get(..OF_HEADERS.len());
         if begin.is_some_and(|begin| begin.eq_ignore_ascii_case(OF_HEADERS)) {
@@ -221,19 +222,19 @@ impl Context {
         Ok(true)
     }
 
-    /// Every entry, each key once: those of claims, then those of headers, then those of the body.
+    /// Returns every entry, each key once: those of claims, then those of headers, then those of the body.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.claims.iter().chain(&self.client)
     }
 
-    /// The value of a key in lower case.
+    /// Returns the value of a key, which is in lower case.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter()
             .find(|entry| entry.key() == key)
             .map(Entry::value)
     }
 
-    /// The entries from one source that appear in the access log.
+    /// Returns the entries from one source that appear in the access log.
     pub fn shown(&self, source: Source) -> impl Iterator<Item = (String, String)> {
         let keys = self.shown.as_deref().unwrap_or_default();
         let shown = move |entry: &&Entry| keys.iter().any(|key| key == entry.key());
@@ -242,12 +243,12 @@ impl Context {
         of_source.filter(shown).map(pair)
     }
 
-    /// Whether any entry may appear in the access log.
+    /// True if any entry may appear in the access log.
     pub fn shows(&self) -> bool {
         self.shown.is_some()
     }
 
-    /// Whether there is no entry.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -292,22 +293,22 @@ impl Entry {
         })
     }
 
-    /// The key, in lower case.
+    /// Returns the key, in lower case.
     pub fn key(&self) -> &str {
         &self.name.as_str()[self.prefix..]
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> &str {
         std::str::from_utf8(self.value.as_bytes()).expect("checked when the entry was made")
     }
 
-    /// The value as it goes into a header; a clone shares the bytes.
+    /// Returns the value in the form for a header; a clone shares the bytes.
     pub fn header_value(&self) -> &HeaderValue {
         &self.value
     }
 
-    /// The header that carries this entry to a catalog with this context prefix (lower case).
+    /// Returns the name of the header that carries this entry to a catalog with this context prefix (in lower case).
     ///
     /// # Errors
     /// `prefix` cannot begin a header name.
@@ -318,17 +319,17 @@ impl Entry {
         HeaderName::try_from([prefix, self.key()].concat()).map(Cow::Owned)
     }
 
-    /// Who named it.
+    /// Returns the source of the entry.
     pub fn source(&self) -> Source {
         self.source
     }
 }
 
 impl ClaimEntries {
-    /// What claims set: context key to the claim's value, `None` where the token has no such claim.
+    /// Returns the entries for pairs of a context key and the claim's value; `None` if the token has no such claim.
     ///
     /// # Errors
-    /// A key or a value that cannot be carried.
+    /// A key or a value that cannot be sent in a header.
     pub fn new<'a>(
         governed: impl IntoIterator<Item = (&'a str, Option<String>)>,
     ) -> Result<Self, ContextError> {
@@ -348,7 +349,7 @@ impl ClaimEntries {
         Ok(Self((!none).then(|| Arc::new(all))))
     }
 
-    /// Whether only the issuer may set this key (in lower case).
+    /// True if only the issuer may set this key (in lower case).
     pub fn governs(&self, key: &str) -> bool {
         self.0.as_deref().is_some_and(|all| {
             all.entries.iter().any(|entry| entry.key() == key)
@@ -356,13 +357,13 @@ impl ClaimEntries {
         })
     }
 
-    /// What the token's claims set.
+    /// Returns the entries that the token's claims set.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
         self.0.iter().flat_map(|all| &all.entries)
     }
 }
 
-/// Whether `name` begins with `prefix`. ContextLimits differ at once, which costs less to see than to compare.
+/// True if `name` begins with `prefix`. Most headers differ in the first byte, so that it is compared first.
 #[inline]
 fn begins(name: &[u8], prefix: &[u8]) -> bool {
     match (name, prefix) {
@@ -371,7 +372,7 @@ fn begins(name: &[u8], prefix: &[u8]) -> bool {
     }
 }
 
-/// The beginning of a key that is not legal, for a message.
+/// Returns the beginning of an illegal key, for a message.
 fn shown(key: &str) -> String {
     key.chars().filter(|c| !c.is_control()).take(64).collect()
 }

@@ -1,4 +1,4 @@
-//! Identifiers: paths of names, as `["prod","eu","t1"]`.
+//! Identifiers: paths of names, such as `["prod","eu","t1"]`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,20 +13,20 @@ pub use reading::{PathReading, is_ambiguous};
 pub(super) use spelling::RESERVED;
 pub use spelling::decode_segment;
 
-/// More names than this are no identifier.
+/// The largest number of names in an identifier.
 pub const MAX_NAMES: usize = 64;
-/// More bytes than this, over all names, are no identifier.
+/// The largest size of all names of an identifier together, in bytes.
 pub const MAX_BYTES: usize = 8 << 10;
-/// A path of names. None is empty, none contains NUL; no names at all is the root.
+/// A path of names. No name is empty or contains NUL; the root has no names.
 ///
 /// Cheap to clone and to compare. The order is that of the paths, name by name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identifier {
-    /// The names with a NUL between them: it sorts before every other character.
+    /// The names, separated by NUL, which sorts before every other character.
     joined: Arc<str>,
 }
 
-/// Why something is not an identifier, or cannot be spelled with a delimiter.
+/// The reason for which a text is not an identifier, or an identifier cannot be spelled with a delimiter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifierError {
     /// A `%` without two hexadecimal digits.
@@ -35,16 +35,16 @@ pub enum IdentifierError {
     /// Bytes that are not UTF-8.
     #[error("an identifier is not UTF-8")]
     Utf8,
-    /// `a$$b`, `$a`, `a$`, or nothing at all.
+    /// An empty name, as in `a$$b`, `$a`, `a$` or an empty text.
     #[error("an identifier has an empty name")]
     EmptyName,
     /// A name with a NUL.
     #[error("a name in an identifier contains NUL")]
     Nul,
-    /// More than [`MAX_NAMES`] or [`MAX_BYTES`].
+    /// An identifier with more than [`MAX_NAMES`] names or [`MAX_BYTES`] bytes.
     #[error("an identifier has more than {MAX_NAMES} names or {MAX_BYTES} bytes")]
     TooLong,
-    /// Joined with this delimiter it would be split differently.
+    /// An identifier that would be split differently if it were joined with this delimiter.
     #[error("the identifier {0} cannot be spelled with the delimiter {1:?}: use another one")]
     Delimiter(String, String),
     /// A name that decodes to another path, or to another name.
@@ -52,14 +52,14 @@ pub enum IdentifierError {
         "the name {0:?} reads as another path, or as another name, once it is decoded again: use one without `/`, `\\`, `?`, `#`, `;`, control characters and `%` before two hexadecimal digits, or have the operator set `raw_path` for a catalog that routes on the path as it is sent"
     )]
     Ambiguous(String),
-    /// A name that a catalog's own delimiter would cut.
+    /// A name that a catalog would cut at its own delimiter.
     #[error(
         "the name {0:?} holds `$`, which a catalog may read as a delimiter: use another name, or have the operator set `delimiters: any` for a catalog that honours `delimiter`"
     )]
     HoldsDelimiter(String),
 }
 
-/// An identifier in the making.
+/// An identifier that is being built.
 #[derive(Default)]
 pub(super) struct Names {
     joined: String,
@@ -67,7 +67,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Adds a name at its end.
+    /// Appends a name.
     pub(super) fn push(&mut self, name: &str) -> Result<(), IdentifierError> {
         if name.is_empty() {
             return Err(IdentifierError::EmptyName);
@@ -95,14 +95,14 @@ impl From<Names> for Identifier {
 }
 
 impl Identifier {
-    /// The root: no names.
+    /// Returns the root, which has no names.
     pub fn root() -> Self {
         Self {
             joined: Arc::from(""),
         }
     }
 
-    /// From names in order.
+    /// Builds an identifier from names in order.
     pub fn from_names<N: AsRef<str>>(
         names: impl IntoIterator<Item = N>,
     ) -> Result<Self, IdentifierError> {
@@ -113,24 +113,24 @@ impl Identifier {
         Ok(all.into())
     }
 
-    /// The names in order; none for the root.
+    /// Returns the names in order; none for the root.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         // Splitting an empty string yields one empty name, which no identifier has.
         self.joined.split('\0').filter(|name| !name.is_empty())
     }
 
-    /// The names with a NUL between them; empty for the root.
+    /// Returns the names, separated by NUL; empty for the root.
     pub(super) fn joined(&self) -> &str {
         &self.joined
     }
 
-    /// The same for the [`Identifier::parent`]; empty also where there is none.
+    /// Returns the names of the [`Identifier::parent`], separated by NUL; empty also if there is no parent.
     pub(super) fn joined_parent(&self) -> &str {
         let end = memchr::memrchr(0, self.joined.as_bytes()).unwrap_or(0);
         &self.joined[..end]
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     #[expect(
         clippy::len_without_is_empty,
         reason = "no names is the root: `is_root`"
@@ -143,17 +143,17 @@ impl Identifier {
         }
     }
 
-    /// Whether this is the root.
+    /// True if this is the root.
     pub fn is_root(&self) -> bool {
         self.joined.is_empty()
     }
 
-    /// The name at a place, counted from 0.
+    /// Returns the name at an index, counted from 0.
     pub fn get(&self, place: usize) -> Option<&str> {
         self.names().nth(place)
     }
 
-    /// The last name.
+    /// Returns the last name.
     pub fn last(&self) -> Option<&str> {
         self.joined
             .rsplit('\0')
@@ -161,12 +161,12 @@ impl Identifier {
             .filter(|name| !name.is_empty())
     }
 
-    /// Whether `prefix` is this identifier or above it, by names and not by characters.
+    /// True if `prefix` is this identifier or above it, compared by names and not by characters.
     pub fn starts_with(&self, prefix: &Self) -> bool {
         self.tail(prefix).is_some()
     }
 
-    /// The identifier one name shorter; `None` for the root.
+    /// Returns the identifier without its last name; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -177,13 +177,14 @@ impl Identifier {
         })
     }
 
-    /// The names below `prefix`, if this identifier is it or is below it.
+    /// Returns the names below `prefix`; `None` if this identifier is neither `prefix` nor below it.
     pub fn below<'a>(&'a self, prefix: &Self) -> Option<impl Iterator<Item = &'a str> + Clone> {
         let tail = self.tail(prefix)?;
         Some(tail.split('\0').filter(|name| !name.is_empty()))
     }
 
-    /// This identifier with `from` at its start replaced by `to`; `None` also where that would be too long for one.
+    /// Returns this identifier with `from` at its start replaced by `to`; `None` if it does not start with `from`, or
+    /// if the result would be too long.
     pub fn rebase(&self, from: &Self, to: &Self) -> Option<Self> {
         let parts = self.rebased(from, to)?;
         let mut joined = String::with_capacity(parts.iter().map(|part| part.len()).sum());
@@ -193,7 +194,7 @@ impl Identifier {
         })
     }
 
-    /// Whether there is such a [`Identifier::rebase`].
+    /// True if [`Identifier::rebase`] would return an identifier.
     pub fn can_rebase(&self, from: &Self, to: &Self) -> bool {
         self.rebased(from, to).is_some()
     }
@@ -206,23 +207,24 @@ impl Identifier {
             "\0"
         };
         let parts = [&to.joined, between, tail];
-        // So short, it has not too many names, for each has a byte and a NUL behind it.
+        // An identifier as short as this cannot have too many names, because each takes a byte and a NUL.
         if to.joined.len() + tail.len() < MAX_NAMES {
             return Some(parts);
         }
         let names = self.len() - from.len() + to.len();
-        // As `from_names` counts: without the last NUL.
+        // Counts like `from_names`, which does not count the NUL before the last name.
         let bytes = to.joined.len() + tail.len() - usize::from(between.is_empty() && names > 1);
         (names <= MAX_NAMES && bytes <= MAX_BYTES).then_some(parts)
     }
 
-    /// The identifier with one more name.
+    /// Returns the identifier with one more name.
     pub fn join(&self, name: &str) -> Result<Self, IdentifierError> {
         Self::from_names(self.names().chain([name]))
     }
 
-    /// What this identifier, which is below `prefix`, is to whoever keeps the names of one joined by `delimiter`: those
-    /// that hold it are several, which may be more than [`MAX_NAMES`]. `None` where none below `prefix` does.
+    /// Returns this identifier as a reader sees it that joins and splits names by `delimiter`: a name below `prefix`
+    /// that contains the delimiter becomes several, and there may be more than [`MAX_NAMES`] of them. `None` if this
+    /// identifier is not below `prefix`, or if none of its names below it contains the delimiter.
     pub fn split_below(&self, prefix: &Self, delimiter: &str) -> Option<Self> {
         let tail = self.tail(prefix)?;
         if !tail.contains(delimiter) {
@@ -235,8 +237,9 @@ impl Identifier {
         })
     }
 
-    /// The names with a NUL between them and in place of each `delimiter` that they hold: identifiers that are the same
-    /// once they are joined by it have it in common, and their order is that of the paths.
+    /// Returns the names, separated by NUL, with a NUL also in place of each `delimiter` inside a name. Identifiers
+    /// that are equal once they are joined by the delimiter have equal results, and the order of the results is that of
+    /// the paths.
     pub fn split(&self, delimiter: &str) -> Cow<'_, str> {
         if self.joined.contains(delimiter) {
             self.joined.replace(delimiter, "\0").into()
@@ -255,7 +258,7 @@ impl Identifier {
 }
 
 impl fmt::Display for Identifier {
-    /// The names joined by `$`, for people.
+    /// Writes the names joined by `$`, for messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {
             return f.write_str("$");

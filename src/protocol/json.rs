@@ -1,7 +1,7 @@
-//! JSON as bytes with places: what is looked at is found by its span, all else is left as it is.
+//! JSON as bytes with positions: needed values are found by their spans, all others stay as they are.
 //!
-//! Values that nobody asked for are skipped without building them and without recursion, so
-//! neither a deep nor a wide document costs more than its own size.
+//! Unneeded values are skipped without building them and without recursion, so that neither a deep nor a wide document
+//! costs more than its own size.
 
 mod edit;
 mod names;
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub(super) use edit::Edits;
 pub(super) use names::{Agreement, agreement, is_spelled, names, spell};
 
-/// A JSON text that is or has been UTF-8, whose slices know where they stand in it.
+/// A JSON text in UTF-8, whose slices know their position in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
@@ -30,27 +30,28 @@ pub(super) struct Document<'a> {
 pub(super) struct Member<'a> {
     /// The key, decoded.
     pub(super) name: Cow<'a, str>,
-    /// Whether the key is spelled with escapes.
+    /// True if the key is spelled with escapes.
     pub(super) escaped: bool,
     /// The value as it is spelled.
     pub(super) value: &'a str,
-    /// From the key's first quote to the value's end.
+    /// The range from the key's first quote to the value's end.
     pub(super) span: Range<usize>,
-    /// How many members come before it.
+    /// The number of members before it.
     pub(super) place: usize,
 }
 
 impl<'a> Document<'a> {
-    /// A request's body; 400 if it is not UTF-8 (RFC 8259, section 8.1).
+    /// Reads a request's body; 400 if it is not UTF-8 (RFC 8259, section 8.1).
     pub(super) fn new(body: &'a [u8]) -> Result<Self, Error> {
         std::str::from_utf8(body)
             .map(|text| Self { text })
             .map_err(|_| Error::invalid("the body is not UTF-8"))
     }
 
-    /// Whether there is nothing in it: no bytes, or `null`, which clients send where a body has no meaning.
+    /// True if there is nothing in the document: no bytes, or `null`, which clients send with operations that need no
+    /// body.
     pub(super) fn is_nothing(self) -> bool {
-        // What is something begins so, as a rule.
+        // Most bodies are objects and need no further look.
         if self.text.starts_with('{') {
             return false;
         }
@@ -58,14 +59,14 @@ impl<'a> Document<'a> {
         text.is_empty() || text == "null"
     }
 
-    /// Where a slice of this document stands in it.
+    /// Returns the position of a slice of this document.
     pub(super) fn span(self, part: &'a str) -> Range<usize> {
         let start = part.as_ptr().addr() - self.text.as_ptr().addr();
         start..start + part.len()
     }
 
-    /// Shows each member of the object `part`, which is this document or a slice of it.
-    /// `what` names it in the error for anything that is not an object.
+    /// Calls `see` with each member of the object `part`, which is this document or a slice of it. `what` names the
+    /// object in the error for a value that is not an object.
     pub(super) fn members(
         self,
         part: &'a str,
@@ -75,8 +76,8 @@ impl<'a> Document<'a> {
         self.members_where(part, what, &|_| true, see).map(drop)
     }
 
-    /// The same for those members whose names are `wanted`; the others' values are skipped. Answers with how many there
-    /// are of both.
+    /// Does the same for the members whose names are `wanted`, and skips the values of the others. Returns the number
+    /// of all members.
     pub(super) fn members_where(
         self,
         part: &'a str,
@@ -99,7 +100,7 @@ impl<'a> Document<'a> {
         outcome.map_err(|why| refused(&why, refusal, part, what, "an object"))
     }
 
-    /// Shows each element of the array `part` with its index.
+    /// Calls `see` with each element of the array `part` and its index.
     pub(super) fn elements(
         self,
         part: &'a str,
@@ -122,7 +123,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// A key's text and whether it has escapes. A key that cannot be decoded names nothing we know.
+/// Returns a key's text, and true if it has escapes. A key that cannot be decoded matches no known name.
 fn decode_key(raw: &str) -> (Cow<'_, str>, bool) {
     let inner = raw
         .strip_prefix('"')
@@ -135,7 +136,7 @@ fn decode_key(raw: &str) -> (Cow<'_, str>, bool) {
     (decoded, true)
 }
 
-/// The error for what cannot be read, or that was `refused` while it was.
+/// Returns the error for a value that cannot be read, or `refusal`, the error of a callback that stopped the reading.
 fn refused(
     why: &serde_json::Error,
     refusal: Option<Error>,
@@ -161,7 +162,7 @@ fn refused(
     }
 }
 
-/// Our own error, kept aside, for it would lose its kind inside of the reader's.
+/// Stores an error of the gateway aside, because it would lose its kind inside the reader's error.
 fn keep<E: serde::de::Error>(aside: &mut Option<Error>, refusal: Error) -> E {
     *aside = Some(refusal);
     E::custom("refused")
@@ -169,7 +170,7 @@ fn keep<E: serde::de::Error>(aside: &mut Option<Error>, refusal: Error) -> E {
 
 struct Members<'w, 'a> {
     document: Document<'a>,
-    /// Whether a key of it may be spelled with escapes.
+    /// True if a key may be spelled with escapes.
     has_escapes: bool,
     wanted: &'w dyn Fn(&str) -> bool,
     see: &'w mut dyn FnMut(Member<'a>) -> Result<(), Error>,
@@ -202,9 +203,9 @@ impl<'a> Members<'_, 'a> {
 /// A key, decoded.
 struct Key<'a> {
     name: Cow<'a, str>,
-    /// Whether it is spelled with escapes.
+    /// True if it is spelled with escapes.
     escaped: bool,
-    /// Where its first quote is.
+    /// The position of its first quote.
     start: usize,
 }
 
@@ -237,7 +238,7 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
     }
 }
 
-/// Calls `step` for each element.
+/// A visitor that calls `step` for each element.
 struct Elements<'w, 'a> {
     step: &'w mut dyn FnMut(&'a str) -> Result<(), Error>,
     refusal: &'w mut Option<Error>,
@@ -258,7 +259,7 @@ impl<'a> Visitor<'a> for Elements<'_, 'a> {
     }
 }
 
-/// Reads a string value, borrowed where it has no escapes; `None` if it is not a string.
+/// Reads a string value, borrowed if it has no escapes; `None` if it is not a string.
 pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
     struct Text;
     impl<'a> Visitor<'a> for Text {
@@ -292,7 +293,7 @@ pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
     Some(text)
 }
 
-/// A name from a body for use in a message, cut where it is long.
+/// Returns a name from a body for a message, cut if it is long.
 pub(super) fn brief(name: &str) -> &str {
     &name[..name.floor_char_boundary(64)]
 }

@@ -1,9 +1,10 @@
-//! The request of a name for a place in storage: where that is.
+//! The location in a request that gives a name to a place in storage.
 
 use super::json::{Document, string};
 use crate::error::Error;
 
-/// All that a catalog may take for the `location` of a register or a declare: some do not look at capitals.
+/// Returns all values that a catalog may read as the `location` of a register or a declare: some catalogs
+/// ignore the case of the key.
 pub fn locations(body: &[u8]) -> Result<Vec<String>, Error> {
     let mut locations = Vec::new();
     let document = Document::new(body)?;

@@ -1,8 +1,8 @@
-//! The contract's operations: one table of facts, and what each request line asks for.
+//! The contract's operations: one table of facts, and the recognition of request lines.
 //!
-//! Recognising a request allocates nothing. A path that could mean different things to different
-//! servers (dot segments, empty segments, `;`, `\`) is refused, never interpreted: the gateway
-//! must not authorize one operation while a catalog performs another.
+//! Recognizing a request allocates nothing. A path that could mean different things to different
+//! servers (dot segments, empty segments, `;`, `\`) is refused, never interpreted: the gateway must
+//! not authorize one operation while a catalog performs another.
 
 mod recognize;
 mod table;
@@ -10,7 +10,7 @@ mod table;
 pub use recognize::{Target, Unrecognized, recognize};
 pub use table::Operation;
 
-/// What the `{id}` of a path names.
+/// The kind of object that the `{id}` of a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A namespace, which has tables and namespaces below it.
@@ -19,12 +19,12 @@ pub enum Kind {
     Table,
     /// A materialized view.
     MaterializedView,
-    /// A transaction. Some catalogs name it below its table, others alone.
+    /// A transaction. Some catalogs name it below its table, others by a name of its own.
     Transaction,
 }
 
 impl Kind {
-    /// Each of them, in their order.
+    /// All kinds, in their order.
     pub(crate) const ALL: [Self; 4] = [
         Self::Namespace,
         Self::Table,
@@ -33,19 +33,19 @@ impl Kind {
     ];
 }
 
-/// Whether an operation may be asked again without harm.
+/// The effect of an operation: only reads may be repeated without harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Changes nothing.
+    /// The operation changes nothing.
     Read,
-    /// May change something.
+    /// The operation may change something.
     Write,
 }
 
-/// What a body is.
+/// The type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Payload {
-    /// Nothing (some clients send `null` all the same).
+    /// No body (some clients send `null` nevertheless).
     None,
     /// One JSON value.
     Json,
@@ -55,18 +55,20 @@ pub enum Payload {
     ArrowFile,
 }
 
-/// What an operation must hold while the catalog works on it, so that no batch is seen half done.
+/// The lock that an operation must hold while the catalog works on it, so that no batch is seen
+/// half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lock {
-    /// No version can change its answer.
+    /// No lock: no version can change the answer.
     None,
-    /// Changes a table, or lets the catalog pick the table's latest version.
+    /// A shared lock: the operation changes a table, or lets the catalog pick the table's latest
+    /// version.
     Shared,
-    /// Answers with versions: no lock, but the answer is filtered.
+    /// No lock, but the answer contains versions and is filtered.
     Versions,
-    /// Removes a namespace: waits for every table below it.
+    /// A lock for the removal of a namespace, which waits for every table below it.
     Namespace,
-    /// Is a batch and takes its own locks.
+    /// No lock here: a batch takes its own.
     Batch,
 }
 

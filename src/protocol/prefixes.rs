@@ -1,34 +1,34 @@
-//! What stands at prefixes of names, found by the longest one: mounts, and rules of who may do what.
+//! Values at prefixes of names, found by the longest prefix: mounts and access rules.
 //!
-//! Finding reads each name once and allocates nothing. It probes once for each length that some prefix has, at most,
-//! and compares names only where a hash agrees: what it costs does not depend on how many prefixes there are. Who picks
-//! names so that their hashes collide gains nothing, for what is looked up is not kept.
+//! A look-up reads each name once and allocates nothing. It probes at most once for each length that some prefix has,
+//! and compares names only if a hash agrees: its cost does not depend on the number of prefixes. A client that picks
+//! names with colliding hashes gains nothing, because names that are looked up are not stored.
 
 mod index;
 
 use super::identifier::Identifier;
 use index::Index;
 
-/// Something that stands at a prefix of names.
+/// A value with a prefix of names.
 pub trait PrefixEntry {
-    /// The names.
+    /// Returns the prefix.
     fn prefix(&self) -> &Identifier;
 }
 
-/// Things by their prefixes. Immutable.
+/// Values by their prefixes. Immutable.
 #[derive(Clone, Debug)]
 pub struct Prefixes<T> {
-    /// Sorted by prefix, so that what is below a name is one slice.
+    /// The values, sorted by prefix, so that those below a name are one slice.
     all: Vec<T>,
-    /// Where what is below each of them ends.
+    /// The end of the slice of values below each value, by the value's index.
     ends: Vec<usize>,
     index: Index,
-    /// Bit `n` says that some prefix has `n + 1` names.
+    /// A bit set: bit `n` is set if some prefix has `n + 1` names.
     lengths: u64,
 }
 
 impl<T: PrefixEntry> Prefixes<T> {
-    /// The table of `all`. Of two with the same prefix, one is lost.
+    /// Returns the table of `all`. Of two values with the same prefix, one is lost.
     pub fn new(mut all: Vec<T>) -> Self {
         all.sort_by(|a, b| a.prefix().cmp(b.prefix()));
         all.dedup_by(|a, b| a.prefix() == b.prefix());
@@ -42,17 +42,17 @@ impl<T: PrefixEntry> Prefixes<T> {
         }
     }
 
-    /// All of them, sorted by prefix.
+    /// Returns all values, sorted by prefix.
     pub fn all(&self) -> &[T] {
         &self.all
     }
 
-    /// What has the longest prefix of `id`.
+    /// Returns the value with the longest prefix of `id`.
     pub fn find(&self, id: &Identifier) -> Option<&T> {
         self.place(id).map(|place| &self.all[place])
     }
 
-    /// What is strictly below `id`, sorted by prefix.
+    /// Returns the values strictly below `id`, sorted by prefix.
     pub fn below(&self, id: &Identifier) -> &[T] {
         let around = match self.place(id) {
             Some(place) => &self.all[place + 1..self.ends[place]],
@@ -96,7 +96,7 @@ impl<T> Default for Prefixes<T> {
     }
 }
 
-/// Where what is below each of `all`, which are sorted, ends.
+/// Returns, for each of the sorted values, the end of the slice of values below it.
 fn ends<T: PrefixEntry>(all: &[T]) -> Vec<usize> {
     let mut ends = vec![all.len(); all.len()];
     let mut open: Vec<usize> = Vec::new();

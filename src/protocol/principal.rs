@@ -1,4 +1,4 @@
-//! Who is calling: what a verified token says.
+//! The caller of a request, as a verified token or certificate describes it.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::context::ClaimEntries;
 #[derive(Clone)]
 pub struct Principal(Arc<Identity>);
 
-/// What there is to know about a caller.
+/// The facts about a caller.
 #[derive(Default)]
 pub struct Identity {
-    /// `iss`; empty for the anonymous caller.
+    /// The `iss` claim; empty for the anonymous caller.
     pub issuer: Arc<str>,
-    /// `sub`, or without a token the subject of the client's certificate; empty where there is neither. Unique within
-    /// its issuer only.
+    /// The `sub` claim, or without a token the subject of the client's certificate; empty if there is neither. Unique
+    /// within its issuer only.
     pub subject: Arc<str>,
     /// Every claim of the token, and [`TLS_SUBJECT`].
     pub claims: Claims,
-    /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`, with spaces between them.
+    /// The words of `scope` (RFC 8693, section 4.2) or the members of `scp`, separated by spaces.
     pub scopes: Box<str>,
-    /// What the claims set in the context of each request.
+    /// The context entries that the claims set in each request.
     pub context: ClaimEntries,
 }
 
 impl Principal {
-    /// The caller that everyone is where no token is asked for.
+    /// Returns the anonymous caller, which every client is if no token is required.
     pub fn anonymous() -> Self {
         Self::new(Identity::default())
     }
 
-    /// A caller without a token whose certificate, with this subject, was verified.
+    /// Returns a caller without a token whose certificate, with this subject, was verified.
     pub fn certified(subject: &str) -> Self {
         Self::new(Identity {
             subject: subject.into(),
@@ -43,43 +43,44 @@ impl Principal {
         })
     }
 
-    /// A caller whose token was verified.
+    /// Returns a caller whose token was verified.
     pub fn new(identity: Identity) -> Self {
         Self(Arc::new(identity))
     }
 
-    /// Whether there was no token and no certificate.
+    /// True if there was no token and no certificate.
     pub fn is_anonymous(&self) -> bool {
         self.0.issuer.is_empty() && self.0.subject.is_empty()
     }
 
-    /// `iss` of the token.
+    /// Returns the `iss` claim of the token.
     pub fn issuer(&self) -> &Arc<str> {
         &self.0.issuer
     }
 
-    /// `sub` of the token, unique within its issuer only; without a token, the certificate's subject.
+    /// Returns the `sub` claim of the token, unique within its issuer only; without a token, the certificate's
+    /// subject.
     pub fn subject(&self) -> &Arc<str> {
         &self.0.subject
     }
 
-    /// What the caller showed: its token, as it came, and the subject of its certificate.
+    /// Returns the caller's credentials: its token, as it arrived, and the subject of its certificate.
     pub fn shown(&self) -> (&str, Option<&str>) {
         (self.0.claims.token(), self.0.claims.certificate())
     }
 
-    /// Every claim of the token, and [`TLS_SUBJECT`].
+    /// Returns every claim of the token, and [`TLS_SUBJECT`].
     pub fn claims(&self) -> &Map<String, Value> {
         self.0.claims.all()
     }
 
-    /// A claim of the token by its exact name or, where the token has none of that name, by the path to it through
+    /// Returns a claim of the token by its exact name or, if the token has no claim of that name, by a path through
     /// objects: `realm_access.roles` is `roles` in the claim `realm_access`.
     pub fn claim(&self, name: &str) -> Option<&Value> {
         if let Some(claim) = self.claims().get(name) {
             return Some(claim);
         }
-        // Of the connection, and never what a token says of itself.
+        // This claim comes from the connection only, never from the token.
         if name == TLS_SUBJECT {
             return None;
         }
@@ -89,26 +90,26 @@ impl Principal {
             .try_fold(first, |claim, name| claim.get(name))
     }
 
-    /// Whether the caller's claim of this name has one of the values, by the rules of [`has_any`].
+    /// True if the caller's claim of this name has one of the values, by the rules of [`has_any`].
     pub fn has_claim(&self, name: &str, accepted: &[String]) -> bool {
         self.claim(name)
             .is_some_and(|claim| has_any(claim, accepted))
     }
 
-    /// Whether the token grants `scope`.
+    /// True if the token grants `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         let mut granted = self.0.scopes.split_ascii_whitespace();
         granted.any(|granted| granted == scope)
     }
 
-    /// What the claims set in the context of each request.
+    /// Returns the context entries that the claims set in each request.
     pub fn context(&self) -> &ClaimEntries {
         &self.0.context
     }
 }
 
-/// Whether a claim has one of the values: as a string, in an array, or as a number or boolean written out. An object
-/// has none, nor has an array in an array.
+/// True if a claim has one of the values: as a string, in an array, or as a number or boolean in its JSON spelling.
+/// Always false for an object, and for an array in an array.
 pub fn has_any(claim: &Value, accepted: &[String]) -> bool {
     match claim {
         Value::String(text) => accepted.iter().any(|value| value == text),
@@ -120,7 +121,7 @@ pub fn has_any(claim: &Value, accepted: &[String]) -> bool {
     }
 }
 
-/// Whether a value is written so in JSON; compared while it is written, without a copy.
+/// True if `text` is the JSON spelling of a value; compares while writing, without a copy.
 fn is_spelled(value: &Value, text: &str) -> bool {
     struct Rest<'a>(&'a str);
     impl fmt::Write for Rest<'_> {
@@ -133,7 +134,7 @@ fn is_spelled(value: &Value, text: &str) -> bool {
     write!(rest, "{value}").is_ok() && rest.0.is_empty()
 }
 
-/// Claims may hold personal data, so only the subject and its issuer are shown.
+/// Prints only the subject and its issuer, because claims may contain personal data.
 impl fmt::Debug for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Principal({:?} of {:?})", self.subject(), self.issuer())

@@ -1,5 +1,5 @@
-//! The query string of a request: read as forms are (`application/x-www-form-urlencoded`), and
-//! changed without touching the bytes of other parameters.
+//! The query string of a request: read like a form (`application/x-www-form-urlencoded`), and changed without touching
+//! the bytes of other parameters.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use percent_encoding::{percent_decode, utf8_percent_encode};
 use super::identifier::RESERVED;
 use crate::error::Error;
 
-/// The delimiter where the query names none.
+/// The delimiter if the query has none.
 pub const DEFAULT_DELIMITER: &str = "$";
-/// A longer delimiter is refused.
+/// The longest delimiter, in bytes.
 pub const MAX_DELIMITER_BYTES: usize = 64;
 
 /// A raw query string, without its `?`.
@@ -19,16 +19,16 @@ pub struct Query<'a> {
     raw: &'a str,
 }
 
-/// Why a parameter cannot be read.
+/// The reason for which a parameter cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// Two servers could pick different ones.
+    /// A repeated parameter: two servers could pick different values.
     #[error("the query parameter `{0}` is given more than once")]
     Repeated(&'static str),
-    /// Its bytes are not UTF-8 once decoded.
+    /// A value that is not UTF-8 once it is decoded.
     #[error("the query parameter `{0}` is not UTF-8")]
     Utf8(&'static str),
-    /// Empty, longer than [`MAX_DELIMITER_BYTES`], or with a NUL.
+    /// A delimiter that is empty, longer than [`MAX_DELIMITER_BYTES`], or contains a NUL.
     #[error(
         "the query parameter `delimiter` must have 1 to {MAX_DELIMITER_BYTES} bytes and no NUL"
     )]
@@ -43,7 +43,7 @@ pub enum QueryError {
     Misspelled(String, &'static str),
 }
 
-/// The parameters that mean something to an operation of the contract.
+/// The parameters that operations of the contract use.
 const KNOWN: [&str; 20] = [
     "delimiter",
     "page_token",
@@ -68,15 +68,15 @@ const KNOWN: [&str; 20] = [
 ];
 
 impl<'a> Query<'a> {
-    /// Reads a raw query; nothing is checked yet.
+    /// Wraps a raw query; checks nothing yet.
     pub fn new(raw: Option<&'a str>) -> Self {
         Self {
             raw: raw.unwrap_or(""),
         }
     }
 
-    /// Refuses a query in which other servers could find other parameters than these, or other values. Answers with the
-    /// delimiter as it is spelled, if it is not the usual one, for [`read_delimiter`].
+    /// Refuses a query in which other servers could find other parameters, or other values. Returns the delimiter as it
+    /// is spelled, for [`read_delimiter`]; `None` if it is the default in its usual spelling, or missing.
     pub fn check(&self) -> Result<Option<&'a str>, QueryError> {
         if self.is_usual() {
             return Ok(None);
@@ -86,14 +86,14 @@ impl<'a> Query<'a> {
         }
         let (mut seen, mut delimiter) = (0_u32, None);
         for pair in self.pairs() {
-            // To look for escapes once is enough.
+            // Checks for escapes only once.
             let place = if is_encoded(pair.name) {
                 KNOWN.iter().position(|known| pair.is(known))
             } else {
                 KNOWN.iter().position(|known| pair.name == *known)
             };
             if let Some(place) = place {
-                // Several columns may be given to match on.
+                // `on` may be repeated, to match on several columns.
                 if seen & 1 << place != 0 && KNOWN[place] != "on" {
                     return Err(QueryError::Repeated(KNOWN[place]));
                 }
@@ -109,7 +109,7 @@ impl<'a> Query<'a> {
         Ok(delimiter)
     }
 
-    /// The request's delimiter, `$` if it names none.
+    /// Returns the request's delimiter; `$` if it has none.
     pub fn delimiter(&self) -> Result<Cow<'a, str>, QueryError> {
         if self.is_usual() {
             return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
         read_delimiter(self.once("delimiter")?)
     }
 
-    /// Whether the delimiter is the one that catalogs have by themselves, however it is spelled.
+    /// True if the delimiter is the default of catalogs, however it is spelled.
     pub fn is_default_delimiter(&self) -> bool {
         if self.is_usual() {
             return true;
@@ -126,12 +126,12 @@ impl<'a> Query<'a> {
         delimiter.is_ok_and(|delimiter| delimiter == DEFAULT_DELIMITER)
     }
 
-    /// Whether it is what clients send as a rule.
+    /// True if the query is one that most clients send.
     fn is_usual(&self) -> bool {
         matches!(self.raw, "" | "delimiter=%24")
     }
 
-    /// The decoded value of a parameter that may be given once.
+    /// Returns the decoded value of a parameter that may be given once.
     pub fn get(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryError> {
         let value = self.once(name)?.map(decode_form);
         value
@@ -139,7 +139,7 @@ impl<'a> Query<'a> {
             .transpose()
     }
 
-    /// The value of such a parameter, as it is spelled.
+    /// Returns the value of such a parameter, as it is spelled.
     fn once(&self, name: &'static str) -> Result<Option<&'a str>, QueryError> {
         let mut values = self.pairs().filter(|pair| pair.is(name));
         let first = values.next();
@@ -149,7 +149,7 @@ impl<'a> Query<'a> {
         Ok(first.map(|pair| pair.value))
     }
 
-    /// The decoded values of a parameter that may be given more than once, in order.
+    /// Returns the decoded values of a parameter that may be given more than once, in order.
     pub fn all(
         &self,
         name: &'static str,
@@ -158,7 +158,7 @@ impl<'a> Query<'a> {
         values.map(move |pair| decode_form(pair.value).ok_or(QueryError::Utf8(name)))
     }
 
-    /// The query with one parameter set; all others keep their bytes and their order.
+    /// Returns the query with one parameter set; all others keep their bytes and their order.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> String {
         let mut query = self.without(name);
@@ -171,7 +171,7 @@ impl<'a> Query<'a> {
         query
     }
 
-    /// The query without one parameter; all others keep their bytes and their order.
+    /// Returns the query without one parameter; all others keep their bytes and their order.
     #[must_use]
     pub fn without(&self, name: &str) -> String {
         let mut query = String::with_capacity(self.raw.len());
@@ -201,7 +201,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The delimiter that is spelled so in a query; `None`: it names none.
+/// Decodes the spelling of a delimiter in a query; the default delimiter for `None`.
 pub fn read_delimiter(spelled: Option<&str>) -> Result<Cow<'_, str>, QueryError> {
     let Some(spelled) = spelled else {
         return Ok(Cow::Borrowed(DEFAULT_DELIMITER));
@@ -222,15 +222,15 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether a server that decodes names would take this pair for `name`.
+    /// True if a server that decodes names would take this pair for `name`.
     fn is(&self, name: &str) -> bool {
         self.name == name
             || is_encoded(self.name)
                 && decode_form(self.name).is_some_and(|decoded| decoded == name)
     }
 
-    /// The known parameter that a lenient server could take this one for: in another case, with a `[]` behind it, with
-    /// other characters in it or around it, or encoded twice.
+    /// Returns the known parameter that a lenient server could take this one for: in another case, followed by `[]`,
+    /// with other characters in it or around it, or encoded twice.
     fn resembles(&self) -> Option<&'static str> {
         let once = percent_decode(self.name.as_bytes());
         let twice: Vec<u8> = percent_decode(&Cow::from(once)).collect();
@@ -244,7 +244,7 @@ impl Pair<'_> {
     }
 }
 
-/// What is before the first `byte`, which is ASCII, and what is after it.
+/// Returns the parts before and after the first `byte`, which is ASCII.
 fn cut(text: &str, byte: u8) -> (&str, &str) {
     match memchr::memchr(byte, text.as_bytes()) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -260,7 +260,7 @@ fn decode_form(raw: &str) -> Option<Cow<'_, str>> {
     if !is_encoded(raw) {
         return Some(Cow::Borrowed(raw));
     }
-    // What most clients make of the delimiter that most of them use.
+    // Most clients encode the default delimiter like this.
     if raw == "%24" {
         return Some(Cow::Borrowed("$"));
     }

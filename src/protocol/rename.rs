@@ -1,11 +1,12 @@
-//! The request of a rename: where a table is to go.
+//! The request of a rename: the new name of a table.
 
 use super::identifier::Identifier;
 use super::json::{Document, names, string};
 use super::shape::{Fields, require};
 use crate::error::Error;
 
-/// The name that `table` is to have. 400, code 13, naming the field that is missing or has another shape.
+/// Returns the new name of `table`. 400, code 13, with the field in the message if it is missing or has
+/// another shape.
 pub fn destination(table: &Identifier, body: &[u8]) -> Result<Identifier, Error> {
     let document = Document::new(body)?;
     let (mut namespace, mut name) = (None, None);

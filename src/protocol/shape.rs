@@ -1,7 +1,7 @@
-//! The shapes of requests that are checked at the door, so that a refusal names the field.
+//! The shapes of requests that the gateway checks itself, so that a refusal names the field.
 //!
-//! Fields that are not named here pass: a newer contract works without a newer gateway. The
-//! entries of a batch are checked where they are read, in [`super::batch`] and [`super::commit`].
+//! Fields that are not named here pass: a newer contract works without a newer gateway. The entries of a batch are
+//! checked where they are read, in [`super::batch`] and [`super::commit`].
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::identifier::Identifier;
 use super::json::{Document, Edits, Member, brief, names, string};
 use super::operation::Operation;
 
-/// Checks the body of a request whose shape is checked; 400, code 13, naming the field.
+/// Checks the body of a request if its shape is checked; 400, code 13, with the field in the message.
 pub fn check(operation: Operation, body: &[u8]) -> Result<(), Error> {
     match operation {
         Operation::DeclareTable => declare(Document::new(body)?),
@@ -98,8 +98,8 @@ pub(super) fn require(fits: bool, field: &str, shape: &str) -> Result<(), Error>
     }
 }
 
-/// Reads an object inside of a request that names a table of its own, and answers with that table, which is not the
-/// root, and the object's own bytes without `identity` and `context`. `see` is shown every other member.
+/// Reads an object inside of a request that names a table of its own. Returns that table, which is not the root,
+/// and the object's own bytes without `identity` and `context`. Calls `see` with every other member.
 pub(super) fn named<'a>(
     raw: &'a str,
     at: &str,
@@ -128,7 +128,7 @@ pub(super) fn named<'a>(
     Ok((id, edits.apply(Bytes::copy_from_slice(raw.as_bytes()))))
 }
 
-/// The bytes of an object that [`named`] has read, with another identifier.
+/// Returns the bytes of an object that [`named`] has read, with another identifier.
 pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
     let Ok(document) = Document::new(raw) else {
         return raw.clone();
@@ -144,14 +144,14 @@ pub(super) fn renamed(raw: &Bytes, table: &Identifier) -> Bytes {
     edits.apply(raw.clone())
 }
 
-/// The checked fields of one object, each of which may be there once, plainly spelled.
+/// The checked fields of one object. Each may occur once, and without escapes in its name.
 #[derive(Default)]
 pub(super) struct Fields {
     seen: HashSet<String>,
 }
 
 impl Fields {
-    /// Notes a member whose value is looked at; `path` is that of its object, with a dot at its end.
+    /// Records a member whose value is checked; `path` is that of its object, with a dot at its end.
     pub(super) fn once(&mut self, member: &Member<'_>, path: &str) -> Result<(), Error> {
         let why = match (member.escaped, self.seen.insert(member.name.to_string())) {
             (false, true) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Where in a distributed trace a request is: the `traceparent` header of W3C Trace Context, level 2.
+//! The position of a request in a distributed trace: the `traceparent` header of W3C Trace Context, level 2.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use fastrand::Rng;
 use http::{HeaderName, HeaderValue};
 
-/// The id of a request, from the caller, to the catalog and back.
+/// The header with the id of a request, from the caller to the catalog and back.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Sections 3.2 and 3.3.
+/// The `traceparent` header, sections 3.2 and 3.3.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// What else the systems on the way note of a trace.
+/// The header with the trace data of other systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// One span of a trace.
@@ -26,19 +26,20 @@ pub struct SpanContext {
 /// A `traceparent`, written once; its parts share the memory.
 pub struct TraceParent(Bytes);
 
-/// `00-` trace `-` span `-` flags.
+/// The length of `00-` trace `-` span `-` flags, in bytes.
 const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
-/// The trace's id is random enough for others to sample by it (level 2, section 3.2.2.5.2).
+/// The flag for a trace id that is random enough for others to sample by it (level 2, section 3.2.2.5.2).
 const RANDOM: u8 = 2;
 
 impl SpanContext {
-    /// Reads a header. `None` if it is to be ignored (section 3.2.2): all lower case, no zero ids, no version `ff`.
+    /// Reads a header. `None` if it must be ignored (section 3.2.2): it has upper-case digits, a zero id, or the
+    /// version `ff`.
     pub fn parse(value: &HeaderValue) -> Option<Self> {
         let text = value.as_bytes();
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let version = hex(&head[..2])?;
-        // A later version may go on after what this one knows.
+        // The header of a later version may have further fields.
         let ends = match version {
             0 => rest.is_empty(),
             0xff => false,
@@ -56,7 +57,7 @@ impl SpanContext {
         (parent.trace != 0 && parent.span != 0).then_some(parent)
     }
 
-    /// A new trace.
+    /// Starts a new trace.
     pub fn start() -> Self {
         let trace = u128::from(random()) << 64 | u128::from(random());
         Self {
@@ -66,7 +67,7 @@ impl SpanContext {
         }
     }
 
-    /// A new span below this one.
+    /// Starts a new span below this one.
     pub fn child(self) -> Self {
         Self {
             span: random().max(1),
@@ -76,27 +77,27 @@ impl SpanContext {
         }
     }
 
-    /// The trace that it belongs to.
+    /// Returns the id of the trace.
     pub fn trace(self) -> u128 {
         self.trace
     }
 
-    /// Its own id.
+    /// Returns the id of the span.
     pub fn span(self) -> u64 {
         self.span
     }
 
-    /// The flags byte.
+    /// Returns the flags byte.
     pub fn flags(self) -> u8 {
         self.flags
     }
 
-    /// Whether those before it record the trace, so that those after it should.
+    /// True if the callers record the trace, so that their callees should record it too.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// As it is sent.
+    /// Returns the header's text.
     pub fn header(self) -> TraceParent {
         let mut text = [b'-'; LENGTH];
         text[..2].fill(b'0');
@@ -106,18 +107,18 @@ impl SpanContext {
             text[place + 8..place + 16].copy_from_slice(&digits(number as u32));
         }
         text[53..].copy_from_slice(&digits(u32::from(self.flags))[6..]);
-        // Made to be shared: a copy of a slice would have to become so, by another allocation.
+        // Shared from the start: sharing a copied slice later would need another allocation.
         TraceParent(Bytes::from_owner(text))
     }
 }
 
 impl TraceParent {
-    /// The whole header.
+    /// Returns the whole header.
     pub fn value(self) -> HeaderValue {
         value(self.0)
     }
 
-    /// The trace's id alone.
+    /// Returns the trace's id alone.
     pub fn trace_id(&self) -> HeaderValue {
         value(self.0.slice(3..35))
     }
@@ -127,21 +128,21 @@ fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).expect("hexadecimal digits and dashes")
 }
 
-/// A number in hexadecimal, all digits at once: every request pays for 48 of them.
+/// Returns a number in hexadecimal, all digits at once: every request needs 48 of them.
 fn digits(number: u32) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Each half byte into a byte of its own.
+    // Spreads each half byte into a byte of its own.
     let mut each = u64::from(number);
     each = (each | each << 16) & 0x0000_ffff_0000_ffff;
     each = (each | each << 8) & 0x00ff_00ff_00ff_00ff;
     each = (each | each << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // From 10 on, six more carry into the next half byte: there a letter follows.
+    // Adding six carries into the next half byte for values from 10 on, which are letters.
     let letters = (each + 6 * EACH) >> 4 & EACH;
     let after_nine = u64::from(b'a' - b'9' - 1);
     (each + u64::from(b'0') * EACH + after_nine * letters).to_be_bytes()
 }
 
-/// Lower-case hexadecimal digits only.
+/// Reads lower-case hexadecimal digits only.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number, digit| {
         let digit = match digit {
@@ -153,8 +154,8 @@ fn hex(digits: &[u8]) -> Option<u128> {
     })
 }
 
-/// Different each time, and enough for ids. Each thread draws from a place of its own, which the system chose by way
-/// of the standard library's hash keys.
+/// Returns a different number each time, random enough for ids. Each thread has its own generator, seeded by the
+/// system through the standard library's hash keys.
 fn random() -> u64 {
     thread_local!(static PLACE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish()));
     PLACE.with(|place| {

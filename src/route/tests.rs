@@ -90,7 +90,8 @@ fn names_below_lead_to_mounts_strictly_below() {
     assert_eq!(table.mounts().len(), 5);
 }
 
-/// Found by fuzzing: the batch log refused to be read again with what the gateway itself had made too long.
+/// Found by fuzzing: the batch log could not be read again, because it had an identifier that the gateway
+/// itself had made too long.
 #[test]
 fn what_is_too_long_at_the_catalog_is_served_by_nobody() {
     let mount = Mount {

@@ -1,4 +1,5 @@
-//! Plain requests from many clients at a time through the program, each client its next one at once.
+//! Plain requests from many clients at a time through the program. Each client sends its next
+//! request at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use tokio::task::JoinSet;
 use super::plain::{CLIENTS, Plain};
 use crate::program::{Client, Program};
 
-/// Clients that ask until they are told to stop.
+/// Clients that send requests until they are stopped.
 pub struct Crowd {
     over: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -16,7 +17,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Begins, one connection a client; all kinds in turn.
+    /// Starts the clients, each with one connection; the kinds of requests take turns.
     pub async fn begin(program: &Program) -> Self {
         let mut crowd = Self {
             over: Arc::default(),
@@ -41,12 +42,12 @@ impl Crowd {
         crowd
     }
 
-    /// How many were answered so far.
+    /// Returns the number of answers so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Ends.
+    /// Stops the clients.
     pub async fn end(self) {
         self.over.store(true, Ordering::Relaxed);
         self.clients.join_all().await;

@@ -1,5 +1,5 @@
-//! The instructions of a plain request, counted by callgrind in the thread that asks: they are the same on a busy
-//! machine as on a calm one. Needs valgrind; without it there is no figure.
+//! The instructions of a plain request, counted by callgrind in the thread that sends it: they are the same on a
+//! busy machine as on a calm one. Needs valgrind; without it there is no figure.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use super::{MORE, more};
 use crate::house::House;
 use crate::table::Table;
 
-/// The word that has this program be the one that is counted.
+/// The argument that makes this program the one that is counted.
 pub const WORD: &str = "counted";
-/// Requests between two batches: so many are in the first milliseconds of a second of 200 batches.
+/// The number of requests between two batches: as many as fit in the first milliseconds of a second of 200
+/// batches.
 const BETWEEN: usize = 10;
 const TURNS: usize = 300;
-/// What is counted, as callgrind spells it.
+/// The counted function, as callgrind spells it.
 const COUNTED: &str = "*asked_for_counting*";
 
-/// What goes on beside.
+/// The work that runs beside the plain requests.
 const BESIDE: [(&str, Option<Work>); 3] = [
     ("nothing", None),
     ("versions", Some(Work::Versions([0, 1]))),
@@ -47,7 +48,7 @@ pub fn measure(table: &mut Table) {
     }
 }
 
-/// Instructions of one request, or nothing without valgrind.
+/// Returns the number of instructions of one request; `None` without valgrind.
 fn count(kind: Plain, beside: &str) -> Option<f64> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("callgrind.out");
@@ -74,7 +75,7 @@ fn count(kind: Plain, beside: &str) -> Option<f64> {
     Some(total / (BETWEEN * TURNS) as f64)
 }
 
-/// What valgrind runs.
+/// Runs the measurement itself, under valgrind.
 pub fn counted(words: &[String]) {
     let kind = Plain::ALL
         .into_iter()
@@ -111,14 +112,14 @@ pub fn counted(words: &[String]) {
         }
         asked_for_counting(&own, &house, kind);
     }
-    // Batches came to be, or there is nothing beside.
+    // Waits until batches have run since the last turn, if there are any.
     while work.is_some() && turns.available_permits() > 0 {
         std::thread::yield_now();
     }
     own.block_on(house.close());
 }
 
-/// A function of its own, so that it can be named.
+/// Sends the counted requests. A function of its own, so that callgrind can name it.
 #[inline(never)]
 fn asked_for_counting(own: &Runtime, house: &House, kind: Plain) {
     own.block_on(some(house, kind));

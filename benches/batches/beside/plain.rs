@@ -1,13 +1,13 @@
-//! Requests that are no batches, one of each way in which a table may be held: not at all, shared, by its versions.
+//! Plain requests, one for each way in which a table may be locked: not at all, shared, or by its versions.
 
 use bytes::Bytes;
 
-/// As many as are asked at a time.
+/// The number of requests at a time.
 pub const CLIENTS: usize = 64;
-/// What every table has.
+/// The number of versions of every table.
 pub const VERSIONS: u64 = 3;
 
-/// One of them.
+/// A kind of plain request.
 #[derive(Clone, Copy)]
 pub enum Plain {
     Describe,
@@ -26,7 +26,7 @@ impl Plain {
         }
     }
 
-    /// Its path for a client's table in the first catalog.
+    /// Returns the request's path for a client's table in the first catalog.
     pub fn target(self, client: usize) -> String {
         let what = match self {
             Self::Describe => "describe",
@@ -52,7 +52,7 @@ impl Plain {
     }
 }
 
-/// The table that a client asks about.
+/// Returns the name of a client's table.
 pub fn table(client: usize) -> String {
     format!("plain{client}")
 }

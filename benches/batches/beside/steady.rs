@@ -1,4 +1,4 @@
-//! Batches at a steady rate from many clients, each on a table of its own, until they are told to stop.
+//! Batches at a steady rate from many clients, each on a table of its own, until they are stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,19 +13,20 @@ use super::plain::CLIENTS;
 use crate::catalog::Catalog;
 use crate::house::batch;
 
-/// Has a client of this number ask for a batch: its target, and its body.
+/// Sends a batch for the client with this number; the arguments are the client, the target and the
+/// body.
 pub type Ask = Arc<dyn Fn(usize, &'static str, String) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// What batches do, each in two catalogs, by their numbers.
+/// The work of the batches, in two catalogs that are given by their numbers.
 #[derive(Clone, Copy)]
 pub enum Work {
-    /// The next version of a table.
+    /// Each batch creates the next version of a table.
     Versions([usize; 2]),
-    /// A table is declared, and deregistered by the next batch.
+    /// One batch declares a table, and the next one deregisters it.
     Names([usize; 2]),
 }
 
-/// Batches that are being asked for.
+/// Batches that are running.
 pub struct Steady {
     over: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -34,7 +35,7 @@ pub struct Steady {
 }
 
 impl Work {
-    /// The table that a client's batches are on.
+    /// Returns the table of a client's batches.
     fn table(self, client: usize) -> String {
         match self {
             Self::Versions([one, other]) => format!("batch{one}{other}-{client}"),
@@ -42,7 +43,7 @@ impl Work {
         }
     }
 
-    /// Makes the tables that the batches need.
+    /// Creates the tables that the batches need.
     pub fn prepare(self, catalogs: &[Catalog]) {
         if let Self::Versions(which) = self {
             for (catalog, client) in which
@@ -54,7 +55,7 @@ impl Work {
         }
     }
 
-    /// The next batch of a client.
+    /// Returns the target and the body of a client's next batch.
     pub fn next(self, catalogs: &[Catalog], client: usize) -> (&'static str, String) {
         let (table, Self::Versions(which) | Self::Names(which)) = (self.table(client), self);
         let quoted = which.map(|catalog| format!("c{catalog}\",\"{table}"));
@@ -79,7 +80,7 @@ impl Work {
 }
 
 impl Steady {
-    /// Begins.
+    /// Starts the clients.
     pub fn begin(catalogs: &[Catalog], work: Work, ask: &Ask) -> Self {
         let mut steady = Self {
             over: Arc::default(),
@@ -109,7 +110,7 @@ impl Steady {
         steady
     }
 
-    /// Ends; answers with the rate that was kept.
+    /// Stops the clients; returns the rate of batches that was reached.
     pub async fn end(self) -> f64 {
         let rate = self.done() as f64 / self.began.elapsed().as_secs_f64();
         self.over.store(true, Ordering::Relaxed);
@@ -117,7 +118,7 @@ impl Steady {
         rate
     }
 
-    /// How many there were so far.
+    /// Returns the number of batches so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }

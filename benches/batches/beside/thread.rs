@@ -1,5 +1,5 @@
-//! The processor time of the thread that plain requests have for themselves, batches running in other threads of the
-//! same gateway. What it shows is what both share: locks, counters, lines of the processor's cache.
+//! The processor time of a thread that only sends plain requests, while batches run in other threads of the same
+//! gateway. It shows the cost of shared state: locks, counters, and lines of the processor's cache.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use crate::table::Table;
 const ROUNDS: usize = 15;
 const WARM_UP: Duration = Duration::from_millis(30);
 const RUN: Duration = Duration::from_millis(250);
-/// The batches: none; on other tables of the plain requests' catalog and of another; on others only; and such that take
-/// part in what names there are.
+/// The batches: none; on other tables of the plain requests' catalog and of another one; on other catalogs only; and
+/// such that change the names of tables.
 const BATCHES: [(&str, Option<Work>); 4] = [
     ("", None),
     ("on tables of their catalog", Some(Work::Versions([0, 1]))),
@@ -29,7 +29,7 @@ const BATCHES: [(&str, Option<Work>); 4] = [
     ),
 ];
 
-/// Three catalogs with the tables of all clients.
+/// Returns three catalogs with the tables of all clients.
 pub fn catalogs() -> Vec<Catalog> {
     let catalogs: Vec<Catalog> = (0..3).map(|_| Catalog::default()).collect();
     for client in 0..CLIENTS {
@@ -90,7 +90,7 @@ pub async fn measure(table: &mut Table) {
     }
 }
 
-/// Microseconds of processor time for each request of this kind, from as many clients at a time as there are.
+/// Returns the processor time of a request of this kind, in microseconds, with all clients at a time.
 fn alone(house: &Arc<House>, kind: Plain) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -102,7 +102,7 @@ fn alone(house: &Arc<House>, kind: Plain) -> f64 {
     (processor::of_this_thread() - before).as_secs_f64() * 1e6 / done as f64
 }
 
-/// Asks for so long; how many were answered.
+/// Sends requests for the given time; returns the number of answers.
 async fn run(house: &Arc<House>, kind: Plain, time: Duration) -> usize {
     let end = Instant::now() + time;
     let clients = (0..CLIENTS).map(|client| {

@@ -1,7 +1,8 @@
-//! The processor time of the program, one worker, with plain requests, with batches, and with both.
+//! The processor time of the program, with one worker, for plain requests, for batches, and for both together.
 //!
-//! What batches cost alone is taken from what both cost. Alone they cost a little more than beside others, for the
-//! worker goes to sleep and wakes for each: so this figure flatters, and the one without that part is told as well.
+//! The cost of batches alone is subtracted from the cost of both. Batches alone cost a little more than beside
+//! other requests, because the worker sleeps and wakes for each: so this figure is too good, and the one without
+//! that part is printed as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +20,10 @@ use crate::table::Table;
 
 const ROUNDS: usize = 9;
 const RUN: Duration = Duration::from_millis(800);
-/// On other tables of the plain requests' catalog, and of another.
+/// The batches: on other tables of the plain requests' catalog, and of another one.
 const WORK: Work = Work::Versions([0, 1]);
 
-/// What the program used, in seconds, and how many plain requests and batches it answered.
+/// The processor time of the program in seconds, and the numbers of plain requests and batches that it answered.
 #[derive(Clone, Copy)]
 struct Used {
     seconds: f64,

@@ -1,9 +1,9 @@
-//! The least that forwarding on hyper can cost: a server, a pool of kept connections, and nothing looked at.
+//! The minimum cost of forwarding on hyper: a server, a pool of kept connections, and no inspection of requests.
 //!
 //! usage: bare shared|cores LISTEN CATALOG WORKERS
 //!
-//! `shared` is one runtime and one pool for all workers. `cores` is a runtime, a listener and a pool for each. What a
-//! gateway costs beyond the nearer of the two is its own work.
+//! `shared` is one runtime and one pool for all workers. `cores` is a runtime, a listener and a pool for each core.
+//! The cost of a gateway above the nearer of the two is its own work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Kept connections to the catalog; the lock of a pool that only one core uses is never waited for.
+/// The kept connections to the catalog. The lock of a pool that only one core uses is never contended.
 struct Pool {
     catalog: SocketAddr,
     kept: Mutex<Vec<SendRequest<Incoming>>>,
 }
 
-/// A response's body, which gives its connection back when it is done with.
+/// A response's body, which returns its connection to the pool at its end.
 struct Lent {
     body: Incoming,
     connection: Option<SendRequest<Incoming>>,
@@ -73,7 +73,7 @@ fn core(listen: SocketAddr, catalog: SocketAddr) -> Result<(), Failure> {
 async fn serve(listen: SocketAddr, catalog: SocketAddr) -> Result<(), Failure> {
     let socket = Socket::new(Domain::for_address(listen), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
-    // The system spreads new connections over the listeners of all cores.
+    // The system distributes new connections over the listeners of all cores.
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&listen.into())?;
@@ -90,7 +90,7 @@ async fn serve(listen: SocketAddr, catalog: SocketAddr) -> Result<(), Failure> {
         tokio::spawn(async move {
             let service = service_fn(move |request| forward(Arc::clone(&pool), request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A client that goes away is no failure of the proxy.
+            // A client that disconnects is not a failure of the proxy.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -144,7 +144,7 @@ impl Pool {
     }
 }
 
-/// The catalog's body, or none.
+/// The catalog's body, or an empty one.
 struct Either(Option<Lent>);
 
 impl Body for Either {

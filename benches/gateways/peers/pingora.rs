@@ -1,4 +1,5 @@
-//! A minimal proxy on Pingora: one catalog, no checks; its own defaults but for what makes it faster here.
+//! A minimal proxy on Pingora: one catalog, no checks; default settings except those that make it faster
+//! here.
 //!
 //! usage: pingora LISTEN CATALOG WORKERS
 
@@ -33,9 +34,9 @@ fn main() {
     };
     let settings = ServerConf {
         threads: workers.parse().unwrap_or(1),
-        // As many as the clients that are measured, and more.
+        // More connections than the measured clients have.
         upstream_keepalive_pool_size: 1024,
-        // One thread has nobody to steal from.
+        // With one thread there is no work to steal.
         work_stealing: false,
         ..ServerConf::default()
     };

@@ -1,4 +1,4 @@
-//! Which part of a listing a request asks for, and the answer that has that part.
+//! The page of a listing that a request asks for, and the answer with that page.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::operation::Operation;
 
-/// Which part of a listing is asked for.
+/// The page of a listing that is requested.
 pub(super) struct PageRequest<'a> {
     pub(super) scope: Scope<'a>,
     after: Option<String>,
-    /// `None`: all.
+    /// The largest number of names in the page; `None` if it is not limited.
     limit: Option<usize>,
-    /// What catalogs are asked besides.
+    /// Further query parameters for the catalogs.
     pub(super) filters: Vec<(&'static str, String)>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> PageRequest<'a> {
             let number: Result<i32, _> = raw.parse();
             number.map_err(|_| Error::invalid("`limit` must be an integer of 32 bits"))
         });
-        // Real catalogs take a negative limit for none.
+        // Real catalogs treat a negative limit as no limit.
         let limit = limit
             .transpose()?
             .and_then(|limit| usize::try_from(limit).ok());

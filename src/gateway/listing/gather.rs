@@ -1,4 +1,4 @@
-//! Reads a catalog's whole listing, page by page, within bounds.
+//! Reads a catalog's whole listing, page by page, within limits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::route::Mount;
 /// The longest time in which one catalog must have listed everything.
 const TIME: Duration = Duration::from_secs(60);
 
-/// What one listing may still read, over all catalogs.
+/// The remaining pages, names and bytes that one listing may read, over all catalogs.
 #[derive(Debug)]
 pub(super) struct Budget {
     pages: AtomicUsize,
@@ -32,7 +32,7 @@ impl Budget {
         }
     }
 
-    /// Whether there was room for one more page of this size.
+    /// Takes one page of this size from the budget. Returns false if the budget is exhausted.
     fn take(&self, names: usize, bytes: usize) -> bool {
         let take = |left: &AtomicUsize, some: usize| {
             left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -44,12 +44,12 @@ impl Budget {
     }
 }
 
-/// Why there is no listing.
+/// The reason for which there is no listing.
 #[derive(Debug)]
 pub(super) enum ListingError {
-    /// Our own answer.
+    /// An error of the gateway.
     Error(Error),
-    /// The catalog refused; its answer is the answer.
+    /// The catalog's refusal, which is passed on as the answer.
     Refused(Box<InternalAnswer>),
 }
 
@@ -59,7 +59,7 @@ impl From<Error> for ListingError {
     }
 }
 
-/// What a catalog lists; the contract names the array after what is in it.
+/// One page of a catalog's listing. The contract names the array after its content.
 #[derive(Deserialize)]
 struct ListedPage {
     namespaces: Option<Vec<String>>,
@@ -67,7 +67,8 @@ struct ListedPage {
     page_token: Option<String>,
 }
 
-/// Everything that the catalog of `mount` lists in answer to `ask`, following its page tokens.
+/// Returns all names that the catalog of `mount` lists in answer to `ask`, following its page
+/// tokens.
 pub(super) async fn everything<C: Catalogs + ?Sized>(
     catalogs: &C,
     mount: &Mount,

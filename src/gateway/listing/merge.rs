@@ -1,4 +1,4 @@
-//! What a merged listing contains: pure decisions over names that catalogs have listed.
+//! The content of a merged listing: pure decisions over names that catalogs have listed.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::route::{Mount, Table};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) names: Vec<String>,
-    /// Whether there is more after the last of `names`.
+    /// True if there are more names after the last of `names`.
     pub(super) more: bool,
 }
 
-/// The namespaces right below `level`: what its owner lists and what leads to mounts.
+/// Returns the namespaces right below `level`: those that its owner lists, and those that lead to mounts.
 pub(super) fn namespaces(
     routes: &Table,
     level: &Identifier,
@@ -24,11 +24,11 @@ pub(super) fn namespaces(
     all
 }
 
-/// The tables right below `level`: what its owner lists, less what a mount below shadows.
+/// Returns the tables right below `level`: those that its owner lists, without those that a mount below shadows.
 pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) -> BTreeSet<String> {
     let owner = routes.find(level).map(|mount| &mount.namespace);
     let is_owners = |name: &String| {
-        // A name that is no name in an identifier cannot be that of a mount either.
+        // A name that is not valid in an identifier cannot be the name of a mount.
         level.join(name).map_or(true, |id| {
             routes.find(&id).map(|mount| &mount.namespace) == owner
         })
@@ -36,12 +36,12 @@ pub(super) fn tables(routes: &Table, level: &Identifier, listed: Vec<String>) ->
     listed.into_iter().filter(is_owners).collect()
 }
 
-/// A backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its
-/// identifiers, joined by `delimiter` as the answer is.
+/// Returns a backend's tables as clients must spell them. `mounts` are those of the backend, `listed` its identifiers,
+/// joined by `delimiter` as in the answer.
 ///
-/// A table that is hidden, that is not to be shown (as the client spells it), that no mount serves, or that a mount of
-/// another backend shadows, is none of ours. One that cannot be spelled with this delimiter is an error: left out, it
-/// would be silently missing, and spelled some other way it could not be asked for.
+/// Omits a table that is hidden, that must not be shown (in the client's spelling), that no mount serves, or that a
+/// mount of another backend shadows. Fails if a table cannot be spelled with this delimiter: without it the listing
+/// would be silently incomplete, and with another spelling clients could not request it.
 pub(super) fn all_tables(
     routes: &Table,
     mounts: &[&Mount],
@@ -61,7 +61,7 @@ pub(super) fn all_tables(
                 continue;
             };
             let owner = routes.find(&here).map(|owner| &owner.namespace);
-            // Before it is spelled: an error would name it.
+            // Checks the permission before spelling the name, because a spelling error contains it.
             if owner == Some(&mount.namespace) && is_shown(&here) {
                 spelled.push(here.to_text(delimiter)?);
             }
@@ -70,7 +70,7 @@ pub(super) fn all_tables(
     Ok(spelled)
 }
 
-/// The page after `after`, of at most `limit` names.
+/// Returns the page after `after`, with at most `limit` names.
 pub(super) fn page(all: BTreeSet<String>, after: Option<&str>, limit: Option<usize>) -> Page {
     let mut rest = all
         .into_iter()

@@ -17,13 +17,13 @@ use super::{
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::request::origin::Origin;
 
-/// Catalogs that answer by backend, operation and page token, and note what they were asked.
+/// Catalogs that answer by backend, operation and page token, and record the requests.
 #[derive(Default)]
 struct Script {
     lines: Vec<(usize, Operation, Option<&'static str>, u16, Value)>,
     asked: Mutex<Vec<InternalRequest>>,
     names: Names,
-    /// What happens while a catalog is asked for the so manieth time, from 1.
+    /// Called at each request to a catalog with the number of requests so far, beginning with 1.
     meanwhile: Option<Meanwhile>,
 }
 

@@ -1,7 +1,8 @@
-//! Page tokens: opaque to clients, and all that is kept between two pages.
+//! Page tokens: opaque to clients, and the only state that is kept between two pages.
 //!
-//! A token is base64url of: a version byte, eight bytes of check, the last name of the page. The
-//! check covers what was listed, so that a token of another listing is refused, as a garbled one.
+//! A token is the base64url of a version byte, eight bytes of checksum and the last name of the
+//! page. The checksum covers the parameters of the listing, so that a token of another listing is
+//! refused in the same way as a garbled one.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use crate::protocol::operation::Operation;
 const VERSION: u8 = 1;
 const HEAD: usize = 1 + 8;
 
-/// What a token belongs to.
+/// The listing that a token belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Scope<'a> {
     pub(super) operation: Operation,
@@ -24,7 +25,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The token of the page that ends with `last`.
+    /// Returns the token of the page that ends with `last`.
     pub(super) fn seal(&self, last: &str) -> String {
         let mut token = Vec::with_capacity(HEAD + last.len());
         token.push(VERSION);
@@ -33,7 +34,8 @@ impl Scope<'_> {
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// The last name of the page that ended with this token; 400, code 13, if it is not ours.
+    /// Returns the last name of the page that ended with this token; 400, code 13, if the token is
+    /// not of this listing.
     pub(super) fn open(&self, token: &str) -> Result<String, Error> {
         self.read(token).ok_or_else(|| {
             Error::invalid("`page_token` does not belong to this listing; start again without it")
@@ -49,7 +51,7 @@ impl Scope<'_> {
         fits.then(|| last.to_owned())
     }
 
-    /// FNV-1a, 64 bits: against mistakes, not against forgers, who gain nothing.
+    /// Returns the FNV-1a checksum, 64 bits. It detects mistakes; a forged token gains nothing.
     fn check(&self, last: &str) -> u64 {
         let parts = [
             self.operation.name(),

@@ -1,4 +1,4 @@
-//! Names that batches hide are in no answer, whenever they were hidden.
+//! Names that batches hide appear in no answer, whenever they were hidden.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ use crate::protocol::operation::{Access, Kind, Lock};
 
 type Meanwhile = Box<dyn Fn(&Names) + Send + Sync>;
 
-/// A catalog that always gives the same answer, and while it does something happens.
+/// A catalog that always gives the same answer and calls `meanwhile` before it answers.
 struct Canned {
     answer: &'static str,
     gzip: bool,
@@ -136,7 +136,8 @@ async fn no_read_finds_a_hidden_name_and_those_that_take_its_lock_wait() {
     for read in &reads {
         lake.ask(*read, "r$new").await.unwrap();
     }
-    // What makes, changes or removes a name waits for the batch instead: it takes the lock.
+    // Operations that create, change or remove a name take the lock instead, and so wait for the
+    // batch.
     for operation in Operation::LISTED {
         let free = [Operation::AlterTransaction, Operation::CreateNamespace];
         if operation.access() == Access::Write && !free.contains(&operation) {
@@ -180,7 +181,7 @@ async fn a_listing_of_one_catalog_leaves_hidden_names_out() {
         let shown = r#"{"tables":["a","z"],"page_token":"z"}"#;
         let answer = lake.ask(Operation::ListTables, "r$ns").await.unwrap();
         assert_eq!(answer, shown);
-        // What cannot be read is asked for again.
+        // A compressed answer cannot be read and is requested again.
         assert_eq!(lake.calls(), if gzip { 4 } else { 3 });
     }
     let all = r#"{"tables":["a","ns$new","ns$z"]}"#;

@@ -1,36 +1,36 @@
 //! Names that another reader of a path could take for other names, or for other paths.
 //!
-//! A catalog, or a proxy in front of it, may decode a path before it routes, decode it twice, or cut an identifier by
-//! its own delimiter. Names that are the same to all of them go on; others are refused, unless the catalog is known to
-//! read exactly what was sent.
+//! A catalog, or a proxy in front of it, may decode a path before it routes, decode it twice, or cut an identifier at
+//! its own delimiter. Names that all of them read alike are passed on; others are refused, unless the catalog is
+//! configured as one that reads exactly what was sent.
 
 use super::{Identifier, IdentifierError};
 
-/// How exactly a catalog, with everything in front of it, reads the paths of requests.
+/// The ways in which a catalog, with everything in front of it, reads the paths of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathReading {
-    /// It routes on the path as it was sent, and decodes each segment once.
+    /// True if it routes on the path as it was sent, and decodes each segment once.
     pub raw_path: bool,
-    /// It honours the parameter `delimiter`.
+    /// True if it honours the parameter `delimiter`.
     pub any_delimiter: bool,
 }
 
 impl PathReading {
-    /// Of a catalog that is not asked by paths.
+    /// The reading of a catalog that gets no paths.
     pub const EXACT: Self = Self {
         raw_path: true,
         any_delimiter: true,
     };
 }
 
-/// Reads as another path, or not at all, once it is decoded.
+/// A byte that makes a decoded path another path, or an unreadable one.
 const PATH: u8 = 1;
-/// The delimiter that a catalog uses by itself.
+/// The default delimiter of catalogs.
 const DELIMITER: u8 = 2;
-/// May begin an escape that a second decoding undoes.
+/// A byte that may begin an escape that a second decoding resolves.
 const ESCAPE: u8 = 4;
 
-/// What each byte of a text may be taken for. Names are joined by NUL, which none contains.
+/// The possible meanings of each byte of a text. NUL, which separates names and is in none, has no meaning.
 const TAKEN_FOR: [u8; 256] = {
     let mut all = [0; 256];
     let mut byte = 1;
@@ -47,14 +47,14 @@ const TAKEN_FOR: [u8; 256] = {
     all
 };
 
-/// All that the bytes of a text may be taken for.
+/// Returns the possible meanings of all bytes of a text.
 fn taken_for(text: &str) -> u8 {
     let bytes = text.bytes();
     bytes.fold(0, |all, byte| all | TAKEN_FOR[usize::from(byte)])
 }
 
-/// Whether a text that was decoded once reads as another part of a path, or as another text, to a server that decodes
-/// before it routes, or twice.
+/// True if a text that was decoded once becomes another part of a path, or another text, on a server that decodes
+/// before it routes, or that decodes twice.
 pub fn is_ambiguous(text: &str) -> bool {
     let taken_for = taken_for(text);
     taken_for & PATH != 0
@@ -70,12 +70,12 @@ fn has_escape(text: &str) -> bool {
 }
 
 impl Identifier {
-    /// Whether one of its names holds this character of ASCII.
+    /// True if one of the names contains this ASCII character.
     pub fn holds(&self, letter: u8) -> bool {
         self.joined.as_bytes().contains(&letter)
     }
 
-    /// Refuses names that a catalog of this `reading` could take for others.
+    /// Refuses names that a catalog with this `reading` could take for others.
     pub fn check(&self, reading: PathReading) -> Result<(), IdentifierError> {
         let taken_for = taken_for(&self.joined);
         let is_plain = taken_for == 0 && !self.joined.starts_with('.');
@@ -100,7 +100,7 @@ impl Identifier {
     }
 }
 
-/// As [`is_ambiguous`] for a name that others may stand beside.
+/// Does the same as [`is_ambiguous`] for a name that is not alone in its segment: `.` and `..` are harmless there.
 fn is_ambiguous_in(name: &str) -> bool {
     !matches!(name, "." | "..") && is_ambiguous(name)
 }

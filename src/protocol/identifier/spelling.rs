@@ -1,4 +1,4 @@
-//! Identifiers as text: their names joined by a delimiter, and percent-encoded where they stand in a path.
+//! Identifiers as text: names joined by a delimiter, percent-encoded in paths.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use percent_encoding::{
 
 use super::{Identifier, IdentifierError, MAX_BYTES, MAX_NAMES};
 
-/// An identifier that is no longer than this is parsed without memory for what it is parsed from.
+/// The longest raw identifier, in bytes, that is parsed in a buffer on the stack.
 const FEW: usize = 256;
-/// What the encoded delimiters of most identifiers add to their length.
+/// The spare bytes for encoded delimiters, enough for most identifiers.
 const FEW_DELIMITERS: usize = 16;
 
-/// All but the unreserved characters of RFC 3986, section 2.3.
+/// All characters but the unreserved ones of RFC 3986, section 2.3.
 pub(in crate::protocol) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -32,8 +32,8 @@ impl Identifier {
         Self::parse(&decode_segment(raw_segment)?, delimiter)
     }
 
-    /// The same in one pass, for a delimiter of one character; `None` where there is anything unusual, be it wrong or
-    /// not.
+    /// Does the same in one pass, for a delimiter of one byte; `None` if the segment has anything unusual, whether
+    /// valid or not.
     fn parse_plain(raw: &[u8], delimiter: u8) -> Option<Self> {
         let mut few = [0; FEW];
         let mut many = Vec::new();
@@ -48,7 +48,7 @@ impl Identifier {
         while let [byte, after @ ..] = rest {
             rest = after;
             let mut byte = *byte;
-            // Letters and digits, of which names are made, are behind all that is special.
+            // Letters and digits, the common case, come after all special bytes in ASCII.
             if byte > b'%' && byte != delimiter {
                 joined[length] = byte;
                 length += 1;
@@ -91,16 +91,16 @@ impl Identifier {
         Self::from_names(text.split(delimiter))
     }
 
-    /// The identifier as a path segment, percent-encoded.
+    /// Returns the identifier as a path segment, percent-encoded.
     ///
-    /// An error if it would not be split into the same names again.
+    /// Fails if the segment would not be split into the same names again.
     pub fn to_segment(&self, delimiter: &str) -> Result<String, IdentifierError> {
         let mut segment = String::with_capacity(self.joined.len() + FEW_DELIMITERS);
         self.push_segment(&mut segment, delimiter)?;
         Ok(segment)
     }
 
-    /// The same at the end of `path`, which it leaves as it is where there is an error.
+    /// Appends the same to `path`, which remains unchanged on an error.
     pub fn push_segment(&self, path: &mut String, delimiter: &str) -> Result<(), IdentifierError> {
         if self.push_plain_segment(path, delimiter) {
             return Ok(());
@@ -115,7 +115,8 @@ impl Identifier {
         Ok(())
     }
 
-    /// The same, where nothing has to be encoded but a delimiter of one character, which then is in no name.
+    /// Does the same for names of unreserved characters and a delimiter of one byte that is in none of them; returns
+    /// false if the identifier is not such a one.
     fn push_plain_segment(&self, path: &mut String, delimiter: &str) -> bool {
         let &[delimiter] = delimiter.as_bytes() else {
             return false;
@@ -138,9 +139,9 @@ impl Identifier {
         true
     }
 
-    /// The names joined by a delimiter, not encoded; the delimiter alone for the root.
+    /// Returns the names joined by a delimiter, not encoded; the delimiter alone for the root.
     ///
-    /// An error if it would not be split into the same names again.
+    /// Fails if the text would not be split into the same names again.
     pub fn to_text(&self, delimiter: &str) -> Result<String, IdentifierError> {
         if self.is_root() {
             return Ok(delimiter.to_owned());
@@ -157,13 +158,13 @@ impl Identifier {
         }
     }
 
-    /// A delimiter that can spell all of `identifiers`: `$` where possible.
+    /// Returns a delimiter that can spell all of `identifiers`: `$` if possible.
     pub fn delimiter_for(identifiers: &[&Self]) -> String {
         let spells = |delimiter: &str| identifiers.iter().all(|id| id.to_text(delimiter).is_ok());
         if let Some(delimiter) = ["$", "\u{1f}", "|", "/"].into_iter().find(|it| spells(it)) {
             return delimiter.to_owned();
         }
-        // Longer than any run of it in a name, and its ends are no part of its middle.
+        // The delimiter grows until it is longer than any run of it in a name; its ends differ from its middle.
         let mut delimiter = String::from("\u{1e}\u{1f}");
         while !spells(&delimiter) {
             delimiter.insert(1, '$');
@@ -181,7 +182,7 @@ fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// As [`RESERVED`] has it.
+/// True if [`RESERVED`] does not contain the byte.
 fn is_unreserved(byte: u8) -> bool {
     const UNRESERVED: [bool; 256] = {
         let mut all = [false; 256];

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::names::{spell_onto, spelled_length};
 use super::{Document, Member};
 
-/// Replacements of spans of one document, made in the order of their places.
+/// Replacements of spans of one document, made in the order of their positions.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Edits {
-    /// The changed document as far as it is made.
+    /// The finished part of the changed document.
     out: Vec<u8>,
-    /// How much of the document that is.
+    /// The number of bytes of the original document that are in `out` or replaced.
     done: usize,
 }
 
@@ -27,7 +27,7 @@ impl Edits {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Puts an identifier in the place of `span`: its names with a NUL between them.
+    /// Replaces `span` by an identifier, which is given as its names separated by NUL.
     pub(in crate::protocol) fn rename(
         &mut self,
         document: Document<'_>,
@@ -38,11 +38,12 @@ impl Edits {
         spell_onto(&mut self.out, joined);
     }
 
-    /// Copies what is before `span`, for which `length` bytes come now.
+    /// Copies the text before `span`, and makes room for the `length` bytes that replace it.
     fn make_room(&mut self, document: Document<'_>, span: Range<usize>, length: usize) {
         debug_assert!(self.done <= span.start, "edits overlap or are out of order");
         if self.done == 0 {
-            // If this is the only one, the bytes are of exactly this length, and shared without another allocation.
+            // If this is the only edit, the buffer has exactly the final length and is shared without another
+            // allocation.
             self.out = Vec::with_capacity(document.text.len() - span.len() + length);
         }
         let before = &document.text.as_bytes()[self.done..span.start];
@@ -50,7 +51,7 @@ impl Edits {
         self.done = span.end;
     }
 
-    /// Inserts `text` at a place that is before all edits, and not the document's start.
+    /// Inserts `text` at a position that is before all edits, and not the document's start.
     pub(in crate::protocol) fn insert_before(
         &mut self,
         document: Document<'_>,
@@ -64,8 +65,8 @@ impl Edits {
         }
     }
 
-    /// Removes a member and one comma beside it. `removed` counts the members of the same object
-    /// that were removed before; members must be removed in order.
+    /// Removes a member and one comma beside it. `removed` is the number of members of the same object that were
+    /// removed before; members must be removed in order.
     pub(in crate::protocol) fn remove(
         &mut self,
         document: Document<'_>,
@@ -74,16 +75,16 @@ impl Edits {
     ) {
         let Range { start, end } = member.span;
         let span = if member.place > removed {
-            // One before it stays, so the comma between them goes.
+            // A member before it remains, so the comma between them is removed.
             before_comma(&document.text[..start])..end
         } else {
-            // None before it stays: the comma after it goes, if there is one.
+            // No member before it remains, so the comma after it, if there is one, is removed.
             start..after_comma(document.text, end)
         };
         self.replace(document, span, "");
     }
 
-    /// The document with all changes made; the very same bytes if there are none.
+    /// Returns the document with all changes; the very same bytes if there are none.
     pub(in crate::protocol) fn apply(mut self, body: Bytes) -> Bytes {
         if self.done == 0 {
             return body;
@@ -93,7 +94,7 @@ impl Edits {
     }
 }
 
-/// Where the value ends that a comma follows at the end of `text`.
+/// Returns the end of the value before the comma at the end of `text`.
 fn before_comma(text: &str) -> usize {
     const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
     let text = text.trim_end_matches(SPACE).trim_end_matches(',');

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 use crate::error::Error;
 use crate::protocol::identifier::{Identifier, IdentifierError, MAX_BYTES, Names};
 
-/// How a value compares with an identifier.
+/// The result of comparing a value with an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::protocol) enum Agreement {
     /// The value is `null`.
@@ -45,7 +45,7 @@ pub(in crate::protocol) fn agreement(
         .map_err(|_| not_names(field))
 }
 
-/// More than any identifier takes, every character escaped, is not even read.
+/// The longest raw value that is read: more than any identifier takes, even if every character is escaped.
 const MAX_RAW: usize = 8 * MAX_BYTES;
 
 /// Reads an identifier; `None` for `null`.
@@ -65,13 +65,13 @@ pub(in crate::protocol) fn names(raw: &str, field: &str) -> Result<Option<Identi
         .map_err(|why| Error::invalid(format!("`{field}`: {why}")))
 }
 
-/// The identifier as JSON.
+/// Returns the identifier as JSON.
 pub(in crate::protocol) fn spell(id: &Identifier) -> String {
     let names: Vec<&str> = id.names().collect();
     serde_json::to_string(&names).expect("texts are always JSON")
 }
 
-/// Writes `joined`, names with a NUL between them, as [`spell`] does.
+/// Writes `joined`, names separated by NUL, as [`spell`] does.
 pub(super) fn spell_onto(out: &mut Vec<u8>, joined: &str) {
     out.push(b'[');
     let mut rest = Some(joined).filter(|joined| !joined.is_empty());
@@ -93,15 +93,15 @@ pub(super) fn spell_onto(out: &mut Vec<u8>, joined: &str) {
     out.push(b']');
 }
 
-/// How long that is, if no character is spelled with an escape.
+/// Returns the length of that spelling, if no character needs an escape.
 pub(super) fn spelled_length(joined: &str) -> usize {
     let commas = joined.bytes().filter(|byte| *byte == 0).count();
     let quotes = if joined.is_empty() { 0 } else { 2 + 2 * commas };
     joined.len() + quotes + 2
 }
 
-/// Whether `raw`, a JSON value, is `joined`, names with a NUL between them, as nearly everybody spells them. What is
-/// spelled otherwise may be the same still.
+/// True if `raw`, a JSON value, is the usual spelling of `joined`, which is names separated by NUL. A value in
+/// another spelling may be equal nevertheless.
 pub(in crate::protocol) fn is_spelled(raw: &str, joined: &str) -> bool {
     let inner = raw
         .strip_prefix("[\"")
@@ -127,7 +127,7 @@ pub(in crate::protocol) fn is_spelled(raw: &str, joined: &str) -> bool {
     rest.is_empty() && !joined.is_empty()
 }
 
-/// Whether a byte must be spelled otherwise in a JSON string.
+/// True if a byte must be escaped in a JSON string.
 fn is_escaped(byte: u8) -> bool {
     byte < b' ' || matches!(byte, b'"' | b'\\')
 }
@@ -136,7 +136,7 @@ fn not_names(field: &str) -> Error {
     Error::invalid(format!("`{field}` must be an array of strings"))
 }
 
-/// Puts an identifier together; what is no identifier is still read to its end, as it may not even be names.
+/// Builds an identifier; reads a value that is not an identifier to its end, because it may not even be names.
 struct Collect;
 
 impl<'de> Visitor<'de> for Collect {

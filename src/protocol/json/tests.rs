@@ -142,7 +142,7 @@ fn an_identifier_is_the_same_however_it_is_spelled() {
     }
 }
 
-/// A fixed sequence of numbers that look random (an LCG with Knuth's constants).
+/// Pseudo-random numbers that are the same in each run (an LCG with Knuth's constants).
 struct Dice(u64);
 
 impl Dice {

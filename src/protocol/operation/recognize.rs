@@ -1,4 +1,4 @@
-//! From a request line to an operation.
+//! Recognizes the operation of a request line.
 
 use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -8,34 +8,34 @@ use super::{Kind, Operation};
 use crate::error::Error;
 use crate::error::code::Code;
 
-/// What a request line asks for. The strings are slices of its path, still percent-encoded.
+/// The operation that a request line names. The strings are slices of its path, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
     /// The operation.
     pub operation: Operation,
-    /// The `{id}` segment; `None` exactly where the operation's kind is `None`.
+    /// The `{id}` segment; `None` exactly if the operation's kind is `None`.
     pub id: Option<&'a str>,
     /// The `{index_name}` segment.
     pub index_name: Option<&'a str>,
 }
 
-/// Why a request line is not an operation.
+/// The reason for which a request line is not an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrecognized {
     /// No route has this path.
     NoSuchRoute,
     /// The path is a route, but only with the method named here.
     WrongMethod {
-        /// For the `Allow` header.
+        /// The value of the `Allow` header.
         allow: &'static str,
     },
-    /// The path could mean different things to different servers; says what is wrong.
+    /// The path could mean different things to different servers; the text says why.
     Ambiguous(&'static str),
 }
 
-/// Finds the operation of a request line. `path` is raw (as sent) and without the query.
+/// Returns the operation of a request line. `path` is raw (as sent) and without the query.
 ///
-/// As real catalogs do, it overlooks slashes at the end.
+/// Slashes at the end are ignored, as real catalogs do.
 pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrecognized> {
     let path = path.trim_end_matches('/');
     let rest = path.strip_prefix("/v1/").ok_or(Unrecognized::NoSuchRoute)?;
@@ -63,7 +63,7 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     }
 }
 
-/// What is before the first slash, and what is after it.
+/// Returns the parts before and after the first slash; `None` if there is none.
 fn cut(path: &str) -> Option<(&str, &str)> {
     let at = memchr::memchr(b'/', path.as_bytes())?;
     Some((&path[..at], &path[at + 1..]))
@@ -103,8 +103,8 @@ fn expect_method<'a>(
     }
 }
 
-/// A tail that no listed operation has. Servers that decode before they route would see other
-/// segments than we do if a slash were encoded in it, or a listed operation.
+/// Returns the target for a tail that no listed operation has. Refuses a tail with an encoded slash, in which servers
+/// that decode before they route would see other segments, and one that some servers would take for a listed operation.
 fn unlisted<'a>(
     place: Place,
     below: &str,
@@ -129,8 +129,8 @@ fn unlisted<'a>(
     })
 }
 
-/// Whether what is `below` a collection, whose `tail` is behind the identifier, is a listed operation's to a server that
-/// decodes it first, or for which all letters are small.
+/// True if `below`, the path after the collection, or `tail`, the path after the identifier, is that of a listed
+/// operation for a server that decodes it first, or that ignores case.
 fn spells_listed(place: Place, below: &str, tail: &str) -> bool {
     let is_listed = |place: Place, text: &str| {
         let decoded = percent_decode_str(text).decode_utf8();
@@ -142,12 +142,12 @@ fn spells_listed(place: Place, below: &str, tail: &str) -> bool {
     is_listed(place, tail) || place == Place::Table && is_listed(Place::Tables, below)
 }
 
-/// Whether a look at each byte shows that nothing makes it mean different things.
+/// True if no byte of the path is suspicious.
 fn is_plain(path: &[u8]) -> bool {
     let (Some((&first, behind)), Some(&last)) = (path.split_first(), path.last()) else {
         return false;
     };
-    // Without a branch, so that it is done for many bytes at once.
+    // Has no branch, so that the compiler can check many bytes at once.
     let is_doubtful = |before: u8, byte: u8| {
         let begins = before == b'/';
         (byte == b';')
@@ -161,7 +161,7 @@ fn is_plain(path: &[u8]) -> bool {
     !doubtful && last != b'/'
 }
 
-/// What makes a path mean different things to different servers, if anything does.
+/// Returns the reason why a path may mean different things to different servers; `None` if there is none.
 fn ambiguity(path: &str) -> Option<&'static str> {
     let path = path.as_bytes();
     if is_plain(path) { None } else { doubt(path) }
@@ -185,7 +185,7 @@ fn doubt(path: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// `.` or `..`, with the dots encoded or not (RFC 3986, section 5.2.4, and what URL parsers make of `%2e`).
+/// True for `.` or `..`, encoded or not (RFC 3986, section 5.2.4; URL parsers treat `%2e` like a dot).
 fn is_dots(segment: &[u8]) -> bool {
     let mut rest = segment;
     let mut dots = 0;

@@ -20,7 +20,7 @@ struct Facts {
     data: bool,
 }
 
-/// Where a path goes after `/v1`.
+/// The collection of a path, after `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// `/table` itself, without an identifier.
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// Whether the time an operation takes grows with the table's data.
+/// True if the duration of an operation grows with the table's data.
 macro_rules! weight {
     (quick) => {
         false
@@ -75,7 +75,8 @@ macro_rules! operations {
         #[expect(missing_docs, reason = "the contract's own names say it")]
         pub enum Operation {
             $($variant,)*
-            /// Not in the contract as known here; forwarded as a write on what `{id}` names.
+            /// An operation that is not in the contract as known here; forwarded as a write on the object that `{id}`
+            /// names.
             Unlisted(Kind),
         }
 
@@ -104,7 +105,8 @@ macro_rules! operations {
                 }
             }
 
-            /// Its place in the contract's order; that of all unlisted ones is 54, the count of the listed.
+            /// Returns the operation's index in the contract's order; 54, the count of the listed ones, for all
+            /// unlisted ones.
             pub fn number(self) -> usize {
                 enum Order { $($variant,)* Unlisted }
                 match self {
@@ -113,17 +115,17 @@ macro_rules! operations {
                 }
             }
 
-            /// Itself in a byte; never 0.
+            /// Returns the operation as a byte; never 0.
             pub(crate) fn byte(self) -> u8 {
                 let kind = match self {
                     Self::Unlisted(kind) => kind as usize,
                     _ => 0,
                 };
-                // There are 54 and four kinds.
+                // There are 54 listed operations and four kinds, so that the sum fits.
                 (1 + self.number() + kind) as u8
             }
 
-            /// What [`Operation::byte`] says.
+            /// Returns the operation for a byte from [`Operation::byte`].
             pub(crate) fn from_byte(byte: u8) -> Option<Self> {
                 let number = usize::from(byte).checked_sub(1)?;
                 let unlisted = || Kind::ALL.get(number - Self::LISTED.len()).copied();
@@ -133,7 +135,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
+            /// Returns the operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
             pub(super) fn at(place: Place, tail: &str) -> Option<Self> {
                 match (place, tail) {
                     $((Place::$place, $tail) => Some(Self::$variant),)*
@@ -145,8 +147,8 @@ macro_rules! operations {
 }
 
 operations! {
-    // variant, name, method, place, rest of the path, access, request, response, success, id fields of the request, of
-    // the response, lock, weight
+    // The columns are: variant, name, method, place, rest of the path, access, request, response, success, id fields
+    // of the request, id fields of the response, lock, weight.
     CreateNamespace "create_namespace" POST Namespace "create" Write Json Json OK ["id"] [] None quick;
     ListNamespaces "list_namespaces" GET Namespace "list" Read None Json OK [] [] None quick;
     DescribeNamespace "describe_namespace" POST Namespace "describe" Read Json Json OK ["id"] [] None quick;
@@ -203,7 +205,8 @@ operations! {
     AlterTransaction "alter_transaction" POST Transaction "alter" Write Json Json OK ["id"] [] None quick;
 }
 
-/// An operation this version does not know could be anything, so it is treated as the heaviest of its kind.
+/// Returns the facts for an operation that this version does not know: it could be anything, so it is treated as the
+/// heaviest of its kind.
 fn unlisted(kind: Kind) -> &'static Facts {
     const fn facts(place: Place, lock: Lock) -> Facts {
         Facts {
@@ -242,17 +245,17 @@ fn unlisted(kind: Kind) -> &'static Facts {
 }
 
 impl Operation {
-    /// The contract's name, e.g. `describe_table`; `unlisted` for all others. Fit for a metric label.
+    /// Returns the contract's name, e.g. `describe_table`; `unlisted` for all others. Suitable for a metric label.
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// The one method of its route; `None` where any will do.
+    /// Returns the only method of the operation's route; `None` if any method is accepted.
     pub fn method(self) -> Option<&'static Method> {
         self.facts().method.as_ref()
     }
 
-    /// Its path: the collection after `/v1/`, and what follows the identifier (parameters as `{name}`).
+    /// Returns the path: the collection after `/v1/`, and the part after the identifier (parameters as `{name}`).
     /// `None` for an unlisted operation, whose path is only in its request.
     pub fn route(self) -> Option<(&'static str, &'static str)> {
         let Facts {
@@ -264,47 +267,48 @@ impl Operation {
         method.as_ref().map(|_| (place.collection(), *tail))
     }
 
-    /// Whether it may be asked again without harm.
+    /// Returns whether the operation changes anything: only reads may be repeated without harm.
     pub fn access(self) -> Access {
         self.facts().access
     }
 
-    /// What its `{id}` names; `None` for routes without one.
+    /// Returns the kind of object that `{id}` names; `None` for routes without one.
     pub fn kind(self) -> Option<Kind> {
         self.facts().place.kind()
     }
 
-    /// What clients send. An unlisted operation is only said to be JSON: look at its content type.
+    /// Returns the type of the body that clients send. JSON for an unlisted operation, whose content type must be
+    /// checked.
     pub fn request_body(self) -> Payload {
         self.facts().request_body
     }
 
-    /// What a successful answer carries.
+    /// Returns the type of a successful answer's body.
     pub fn response_body(self) -> Payload {
         self.facts().response_body
     }
 
-    /// The status of a successful answer.
+    /// Returns the status of a successful answer.
     pub fn success(self) -> StatusCode {
         self.facts().success
     }
 
-    /// What it must hold while the catalog works on it.
+    /// Returns the lock that the operation must hold while the catalog works on it.
     pub fn lock(self) -> Lock {
         self.facts().lock
     }
 
-    /// Fields of the request's body that carry identifiers.
+    /// Returns the fields of the request's body that contain identifiers.
     pub fn request_id_fields(self) -> &'static [&'static str] {
         self.facts().request_id_fields
     }
 
-    /// Fields of the response's body that carry identifiers.
+    /// Returns the fields of the response's body that contain identifiers.
     pub fn response_id_fields(self) -> &'static [&'static str] {
         self.facts().response_id_fields
     }
 
-    /// Whether it reads or writes rows, so that `data_timeout` bounds it and not `response_timeout`.
+    /// True if the operation reads or writes rows, so that `data_timeout` limits it and not `response_timeout`.
     pub fn is_data(self) -> bool {
         self.facts().data
     }

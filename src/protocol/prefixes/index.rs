@@ -1,28 +1,29 @@
-//! Places by the hash of names, made once: a table of slots, half of them empty at least, probed one after the other.
+//! Positions by the hash of names: a table that is built once, with at least half of its slots empty, and linear
+//! probing.
 
-/// The hash of no names.
+/// The hash of an empty list of names.
 pub(super) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Odd, its bits evenly spread.
+/// An odd factor with evenly spread bits.
 const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
-/// Of a slot that nothing is in.
+/// The `place` of an empty slot.
 const EMPTY: u32 = u32::MAX;
 
-/// Where things are, by their hashes.
+/// The positions of values, by their hashes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// As many as a power of two, or none.
+    /// The slots; their number is a power of two, or zero.
     slots: Box<[Slot]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The upper half of the hash; the lower half says where the slot is.
+    /// The upper half of the hash; the lower half determines the slot.
     tag: u32,
     place: u32,
 }
 
 impl Index {
-    /// The index of places `0..`, given their hashes.
+    /// Returns the index of the positions `0..`, given their hashes.
     pub(super) fn new(hashes: impl ExactSizeIterator<Item = u64>) -> Self {
         let empty = Slot {
             tag: 0,
@@ -45,7 +46,7 @@ impl Index {
         }
     }
 
-    /// The place with this hash that `is` the right one.
+    /// Returns the position with this hash for which `is` returns true.
     pub(super) fn find(&self, hash: u64, is: impl Fn(usize) -> bool) -> Option<usize> {
         self.probe(hash)
             .filter(|slot| slot.tag == tag(hash))
@@ -53,7 +54,7 @@ impl Index {
             .find(|&place| is(place))
     }
 
-    /// The slots that something with this hash may be in.
+    /// Returns the slots that a value with this hash may be in.
     fn probe(&self, hash: u64) -> impl Iterator<Item = Slot> {
         let mask = self.slots.len().wrapping_sub(1);
         (hash as usize..)
@@ -67,7 +68,7 @@ fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The hash of names, and of one more after them.
+/// Returns the hash of a list of names, whose hash is `hash`, with one more name.
 pub(super) fn add(hash: u64, name: &[u8]) -> u64 {
     let (words, rest) = name.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
@@ -75,11 +76,11 @@ pub(super) fn add(hash: u64, name: &[u8]) -> u64 {
     let rest = rest
         .iter()
         .fold(0, |word, byte| word << 8 | u64::from(*byte));
-    // With the length, `["a", "b"]` is another hash than `["ab"]`.
+    // The length is included, so that `["a", "b"]` has another hash than `["ab"]`.
     mix(mix(hash ^ rest) ^ name.len() as u64)
 }
 
-/// Every bit of the result hangs on every bit of `word`.
+/// Mixes a word: every bit of the result depends on every bit of `word`.
 fn mix(word: u64) -> u64 {
     let product = u128::from(word) * u128::from(FACTOR);
     (product >> 64) as u64 ^ product as u64

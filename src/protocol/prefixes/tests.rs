@@ -8,7 +8,7 @@ impl PrefixEntry for Identifier {
     }
 }
 
-/// An identifier whose names are the digits of `number`, which has none of 0.
+/// Returns an identifier whose names are the digits of `number`, without zeros.
 fn id(number: u32) -> Identifier {
     let digits = number.to_string();
     let digits = digits.split("").filter(|digit| !digit.is_empty());

@@ -1,9 +1,9 @@
-//! The fields of requests that are governed, and what makes one ambiguous.
+//! The governed fields of requests, and the spellings that make one ambiguous.
 
 use crate::error::Error;
 use crate::protocol::json::{Member, brief};
 
-/// The fields that are looked at, wherever they are.
+/// The governed fields, wherever they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Id,
@@ -35,7 +35,7 @@ impl Field {
         })
     }
 
-    /// Whether it says what a rename does, and for whom.
+    /// True if the field describes a rename, or its caller.
     pub(super) fn is_of_rename(self) -> bool {
         matches!(
             self,
@@ -44,8 +44,8 @@ impl Field {
     }
 }
 
-/// All members that mean something to the gateway, wherever it reads them, by their first two letters: hardly any other
-/// begins with the same.
+/// Returns all members that the gateway interprets anywhere and that begin with these two letters: hardly any other
+/// member begins with the same two.
 fn meaningful(first: u8, second: u8) -> &'static [&'static str] {
     match (first, second) {
         (b'b', b'e') => &["behavior"],
@@ -73,12 +73,12 @@ fn meaningful(first: u8, second: u8) -> &'static [&'static str] {
     }
 }
 
-/// The meaningful member that a lenient server takes this one for, though it is spelled in another way: Go's
-/// `encoding/json` overlooks case, and with it that of `\u{17f}` and `\u{212a}`; others overlook what stands between
-/// words, too.
+/// Returns the member that a lenient server takes this one for, although it is spelled differently; `None` if there is
+/// none. Go's `encoding/json` ignores case, including that of `\u{17f}` and `\u{212a}`; other servers also ignore
+/// characters between words.
 pub(in crate::protocol) fn resembled(name: &str) -> Option<&'static str> {
     let known = match name.as_bytes() {
-        // As nearly all are.
+        // Nearly all members begin with two small letters.
         [first @ b'a'..=b'z', second @ b'a'..=b'z', ..] => meaningful(*first, *second),
         _ => {
             let mut letters = folded(name).map(|letter| u8::try_from(letter).unwrap_or_default());
@@ -89,7 +89,7 @@ pub(in crate::protocol) fn resembled(name: &str) -> Option<&'static str> {
     known.iter().find(is_meant).copied()
 }
 
-/// The letters and digits of a name, small, as servers compare them that overlook case.
+/// Returns the letters and digits of a name in lower case, as servers compare them that ignore case.
 fn folded(name: &str) -> impl Iterator<Item = char> + '_ {
     name.chars().filter_map(|letter| match letter {
         '\u{17f}' => Some('s'),
@@ -101,8 +101,8 @@ fn folded(name: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// Refuses a member that some servers take for one that means something. `path` is that of its object, with a dot at its
-/// end where it is not the whole body.
+/// Refuses a member that some servers take for one with a meaning. `path` is that of its object, with a dot at its end
+/// if it is not the whole body.
 pub(in crate::protocol) fn refuse_resembling(member: &Member<'_>, path: &str) -> Result<(), Error> {
     match resembled(&member.name) {
         None => Ok(()),
@@ -113,11 +113,11 @@ pub(in crate::protocol) fn refuse_resembling(member: &Member<'_>, path: &str) ->
     }
 }
 
-/// Keeps one object's governed fields unambiguous.
+/// Refuses ambiguous spellings of one object's governed fields.
 pub(super) struct Guard<'p> {
     path: &'p str,
     seen: u16,
-    /// How many of its members have been removed.
+    /// The number of its members that have been removed.
     pub(super) removed: usize,
 }
 
@@ -130,7 +130,7 @@ impl<'p> Guard<'p> {
         }
     }
 
-    /// The field that a member is, if it is governed; an error if servers could disagree about it.
+    /// Returns the field of a member; `None` if it is not governed. Fails if servers could disagree about it.
     pub(super) fn admit(&mut self, member: &Member<'_>) -> Result<Option<Field>, Error> {
         let dot = if self.path.is_empty() { "" } else { "." };
         let Some(field) = Field::named(&member.name) else {

@@ -10,7 +10,7 @@ use crate::protocol::json::{
 };
 use crate::protocol::operation::Operation;
 
-/// What the request line says, which the body must not contradict.
+/// The facts of the request line, which the body must not contradict.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRoute<'a> {
     /// The operation.
@@ -21,27 +21,26 @@ pub struct RequestRoute<'a> {
     pub index_name: Option<&'a str>,
 }
 
-/// A body that agrees with its route, as the catalog must see it.
+/// A body that agrees with its route, in the form for the catalog.
 #[derive(Debug)]
 pub struct CheckedBody {
-    /// The body; the very same bytes where nothing had to change.
+    /// The body; the very same bytes if nothing had to change.
     pub body: Bytes,
-    /// Whether it asks for `load_detailed_metadata`.
+    /// True if the body asks for `load_detailed_metadata`.
     pub with_details: bool,
-    /// Its `mode` may overwrite what is there.
+    /// True if the body's `mode` may overwrite an existing object.
     pub overwrites: bool,
 }
 
 /// Checks a request's body and prepares it for the catalog.
 ///
-/// `locate` is asked for the catalog's spelling of each identifier in it, and of the table that a
-/// rename makes: `None` keeps the bytes; its error is the answer to the request (e.g. 406 for an
-/// identifier of another mount).
-/// `keep_context` is shown each entry of `context` and says whether it stays in the body.
+/// `locate` returns the catalog's spelling of each identifier in the body, and of the new name of a renamed
+/// table: `None` keeps the bytes; its error is the answer to the request (e.g. 406 for an identifier of
+/// another mount). `keep_context` gets each entry of `context` and returns true if it stays in the body.
 ///
-/// Nothing at all and `null` are legal and stay as they are. 400, code 13: anything else that is
-/// not an object; a governed field that is given twice, spelled with escapes or of the wrong
-/// shape; an `id` or `index_name` that differs from the route's.
+/// An empty body and `null` are legal and stay as they are. 400, code 13: any other body that is not an
+/// object; a governed field that is repeated, spelled with escapes or of the wrong shape; an `id` or
+/// `index_name` that differs from the route's.
 pub fn request(
     asked: RequestRoute<'_>,
     body: Bytes,
@@ -97,12 +96,13 @@ impl<'a> BodyWalk<'a, '_> {
     fn top(&mut self) -> Result<(), Error> {
         let mut guard = Guard::new("");
         let document = self.document;
-        // Its body alone says what is acted on: it goes on with what was understood, and nothing else.
+        // The body of a rename alone names the objects that are acted on: only the understood members are sent
+        // on.
         let is_whole = self.asked.operation == Operation::RenameTable;
         let is_metadata = self.asked.operation == Operation::UpdateTableSchemaMetadata;
         let wanted: &dyn Fn(&str) -> bool = if is_whole { &|_| true } else { &is_governed };
         let seen = document.members_where(document.text, "the body", wanted, &mut |member| {
-            // Its body is the metadata itself, whose keys may have any name.
+            // This body is the metadata itself, whose keys may have any name.
             if is_metadata && member.value.starts_with('"') && Field::named(&member.name).is_none()
             {
                 return Ok(());
@@ -132,7 +132,7 @@ impl<'a> BodyWalk<'a, '_> {
             BatchCommitTables, BatchCreateTableVersions, RenameTable, UpdateTableSchemaMetadata,
         };
         match (field, self.asked.operation) {
-            // Its body is the metadata itself, whose keys may have any name.
+            // This body is the metadata itself, whose keys may have any name.
             (_, UpdateTableSchemaMetadata) if member.value.starts_with('"') => Ok(()),
             (Field::Id, _) => self.route_id(member),
             (Field::Identity, _) => {
@@ -146,7 +146,7 @@ impl<'a> BodyWalk<'a, '_> {
             (Field::NewNamespaceId, RenameTable) => self.new_namespace_id(member),
             (Field::NewTableName, RenameTable) => self.new_table_name(member),
             (Field::LoadDetailedMetadata, _) => {
-                // There are catalogs that take `"true"` and 1 for it.
+                // Some catalogs accept `"true"` and 1 as true.
                 self.with_details = !matches!(member.value, "false" | "null");
                 Ok(())
             }
@@ -204,7 +204,7 @@ impl<'a> BodyWalk<'a, '_> {
         Ok(())
     }
 
-    /// Where a rename leads: a table of a new name, in its own namespace unless the body names another.
+    /// Checks the new name of a rename: it is in the table's own namespace unless the body names another.
     fn destination(&mut self) -> Result<(), Error> {
         let (Some(id), Some(name)) = (self.asked.id, &self.new_name) else {
             return Ok(());
@@ -226,7 +226,7 @@ impl<'a> BodyWalk<'a, '_> {
         })
     }
 
-    /// Each operation is an object with one member: what to do, and to which table.
+    /// Walks over the operations: each is an object with one member, which is the kind and names its table.
     fn operations(&mut self, member: &Member<'a>) -> Result<(), Error> {
         let document = self.document;
         document.elements(member.value, "`operations`", &mut |index, operation| {
@@ -240,7 +240,7 @@ impl<'a> BodyWalk<'a, '_> {
         })
     }
 
-    /// An object inside of a request that names a table of its own.
+    /// Walks over an object inside of a request that names a table of its own.
     fn nested(&mut self, object: &'a str, path: &str) -> Result<(), Error> {
         let mut guard = Guard::new(path);
         let mut has_id = false;
@@ -308,7 +308,7 @@ impl<'a> BodyWalk<'a, '_> {
     }
 }
 
-/// Whether a member is looked at: those that mean something, and those that another server could take for one.
+/// True if a member is checked: one with a meaning, or one that another server could take for such a member.
 fn is_governed(name: &str) -> bool {
     Field::named(name).is_some() || resembled(name).is_some()
 }

@@ -9,26 +9,25 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::json::{Document, Edits, Member, is_spelled, names};
 use crate::protocol::operation::Operation;
 
-/// The field that says who manages a table's versions.
+/// The field that tells clients whether the catalog manages a table's versions.
 const MANAGED: &str = "managed_versioning";
 
-/// What was asked.
+/// The request that is answered.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseRoute<'a> {
     /// The operation.
     pub operation: Operation,
     /// The route's identifier as the client spells it.
     pub asked: &'a Identifier,
-    /// The same as the catalog spells it.
+    /// The route's identifier as the catalog spells it.
     pub there: &'a Identifier,
 }
 
-/// Spells an answer's identifiers as the client does, and says `managed_versioning: true` in the
-/// answers to describe and declare if it `manages_versions`.
+/// Changes an answer's identifiers to the client's spelling, and sets `managed_versioning: true` in the
+/// answers to describe and declare if `manages_versions` is true.
 ///
-/// `to_client` translates what the catalog names, `None` where that is outside of the mount: then
-/// the answer is made from what was asked. A body that is not what the contract says is passed on
-/// as it is.
+/// `to_client` translates the catalog's identifiers; `None` for one that is outside of the mount: then the
+/// identifier of the request is used. A body that does not follow the contract is passed on unchanged.
 pub fn response(
     answered: ResponseRoute<'_>,
     body: &Bytes,
@@ -79,7 +78,8 @@ fn collect(
 }
 
 impl ResponseRoute<'_> {
-    /// What a field that names an identifier must say, a NUL between the names; `None` leaves it as it is.
+    /// Returns the new value of a field that names an identifier, as names separated by NUL; `None` if it
+    /// stays as it is.
     fn renamed(
         &self,
         member: &Member<'_>,
@@ -91,9 +91,10 @@ impl ResponseRoute<'_> {
         } else {
             (self.asked.joined(), self.there.joined())
         };
-        // Above the root is nothing.
+        // The root has no parent.
         let asked = (!is_parent || !self.asked.is_root()).then_some(asked);
-        // What catalogs answer as a rule; no identifier is made of it.
+        // Most catalogs answer the identifier in this spelling, which is compared without building an
+        // identifier.
         if is_spelled(member.value, there) && !self.asked.is_root() {
             return asked.filter(|asked| *asked != there).map(Cow::Borrowed);
         }

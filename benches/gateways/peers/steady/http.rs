@@ -1,23 +1,23 @@
-//! As much of HTTP/1.1 as is spoken here: messages whose length is said, one after the other.
+//! The part of HTTP/1.1 that is used here: messages with a `content-length`, one after the other.
 
 use httparse::{EMPTY_HEADER, Header, Request, Response, Status};
 
-/// Fields of a head: those of a gateway, and what it adds.
+/// The largest number of header fields: those of a gateway, and those that it adds.
 const FIELDS: usize = 64;
 
-/// A request that is there as a whole.
+/// A complete request.
 pub struct Asked<'a> {
-    /// Bytes.
+    /// The length of the request in bytes.
     pub whole: usize,
-    /// Where its body begins.
+    /// The offset of its body.
     pub body: usize,
-    /// What is asked of a load, where it is for one.
+    /// The parameters of a load; `None` if the request starts none.
     pub plan: Option<&'a str>,
-    /// The connection is to be closed after it.
+    /// True if the connection must be closed after it.
     pub last: bool,
 }
 
-/// The first request of the input; none before its last byte is there.
+/// Returns the first request of the input; `None` until its last byte has arrived.
 pub fn request(input: &[u8]) -> Result<Option<Asked<'_>>, String> {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut read = Request::new(&mut fields);
@@ -26,7 +26,7 @@ pub fn request(input: &[u8]) -> Result<Option<Asked<'_>>, String> {
         Ok(Status::Partial) => return Ok(None),
         Err(error) => return Err(format!("this is no request of HTTP/1.1: {error}")),
     };
-    // Without a length there is no body.
+    // A request without a length has no body.
     let whole = body + length(read.headers)?.unwrap_or(0);
     let plan = match (read.method, read.path) {
         (Some("POST"), Some(path)) => path.strip_prefix("/load?"),
@@ -44,7 +44,8 @@ pub fn request(input: &[u8]) -> Result<Option<Asked<'_>>, String> {
     Ok((input.len() >= whole).then_some(asked))
 }
 
-/// Status and bytes of the first answer of the input; none before its last byte is there.
+/// Returns the status and the length in bytes of the first answer of the input; `None` until its last byte has
+/// arrived.
 pub fn response(input: &[u8]) -> Result<Option<(u16, usize)>, String> {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut read = Response::new(&mut fields);
@@ -61,7 +62,7 @@ pub fn response(input: &[u8]) -> Result<Option<(u16, usize)>, String> {
     Ok((input.len() >= whole).then_some((status, whole)))
 }
 
-/// What `content-length` says.
+/// Returns the value of `content-length`.
 fn length(fields: &[Header]) -> Result<Option<usize>, String> {
     let mut found = None;
     for field in fields {
@@ -82,7 +83,8 @@ fn length(fields: &[Header]) -> Result<Option<usize>, String> {
     Ok(found)
 }
 
-/// The description of a table as the other catalog gives it (`parties/nginx.py`): as long, with as many fields.
+/// Returns the description of a table, with the same length and the same fields as that of the other catalog
+/// (`parties/nginx.py`).
 pub fn description() -> Vec<u8> {
     let text = format!(
         r#"{{"table": "t1", "namespace": ["prod"], "location": "s3://bucket/prod/t1.lance", "managed_versioning": true, "x": "{}"}}"#,
@@ -91,7 +93,7 @@ pub fn description() -> Vec<u8> {
     answer("200 OK", &text)
 }
 
-/// Of JSON. Nobody looks at its date.
+/// Returns an answer with a JSON body. Its date is constant, because no client reads it.
 pub fn answer(status: &str, text: &str) -> Vec<u8> {
     let length = text.len();
     format!(
@@ -101,12 +103,12 @@ pub fn answer(status: &str, text: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// As JSON.
+/// Returns an error message as JSON.
 pub fn error(said: &str) -> String {
     format!(r#"{{"error": {}}}"#, quoted(said))
 }
 
-/// A text of our own in JSON: what would need an escape is left out.
+/// Returns a text of this program as a JSON string, without the characters that would need an escape.
 pub fn quoted(said: &str) -> String {
     let plain = |c: &char| !matches!(c, '"' | '\\') && !c.is_control();
     format!("\"{}\"", said.chars().filter(plain).collect::<String>())

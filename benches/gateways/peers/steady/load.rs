@@ -1,4 +1,5 @@
-//! Requests that are due at even times, whatever became of those before them; or each as soon as its connection is free.
+//! A load of requests at a fixed rate, independent of earlier answers; or of requests that are each sent as soon as
+//! their connection is free.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -12,24 +13,24 @@ use mio::{Events, Interest, Poll, Token};
 use crate::http;
 use crate::wire::Wire;
 
-/// Until every connection has had one answer.
+/// The longest time until every connection has had one answer.
 const WARMING: Duration = Duration::from_secs(10);
-/// After the end, for what is still to be answered.
+/// The longest time to wait for outstanding answers after the end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What was sent that much after it could have been was late by the load's own fault.
+/// The delay above which a request counts as late through the fault of the load itself.
 const LATE: Duration = Duration::from_micros(100);
-/// Long enough for a p99 of its own at ten thousand requests a second.
+/// The length of a part of the load: long enough for a p99 of its own at ten thousand requests a second.
 const PART: Duration = Duration::from_millis(20);
-/// Bytes of a request: as many as a connection takes at once.
+/// The largest request in bytes: as much as a connection accepts at once.
 const REQUEST: usize = 8 << 10;
-/// Nanoseconds.
+/// The longest recorded time, in nanoseconds.
 const LONGEST: u64 = 100_000_000_000;
 
-/// What is asked of a load.
+/// The parameters of a load.
 pub struct Plan {
     port: u16,
     connections: u64,
-    /// Requests a second; 0 is a closed loop.
+    /// The number of requests a second; 0 for a closed loop.
     rate: u64,
     seconds: u64,
     request: Vec<u8>,
@@ -60,7 +61,7 @@ impl Plan {
     }
 }
 
-/// One connection to the party.
+/// One connection to the measured party.
 struct Line {
     wire: Wire,
     stage: Stage,
@@ -68,36 +69,36 @@ struct Line {
 
 enum Stage {
     Connecting,
-    /// Its first request, which is not counted, is on its way.
+    /// The first request, which is not counted, was sent.
     Warming,
     Free,
-    /// With a request that was due then.
+    /// A request is outstanding; the value is the time at which it was due.
     Busy(Instant),
 }
 
-/// A load that runs. A request is timed from when it was due, not from when there was a connection for it.
+/// A running load. The time of a request begins when it was due, not when a connection was free.
 pub struct Load {
     plan: Plan,
     poll: Poll,
     events: Events,
     lines: Vec<Option<Line>>,
-    /// With the times since when; the one that has waited longest comes first.
+    /// The free connections, with the times since when they are free; the longest free one comes first.
     free: VecDeque<(usize, Instant)>,
     begun: Instant,
-    /// When all were warm.
+    /// The time when all connections were warm; `None` before.
     start: Option<Instant>,
     sent: u64,
     last: Instant,
     times: Histogram<u64>,
     refused: u64,
-    /// Connections.
+    /// The number of failed connections.
     failed: usize,
-    /// Of the first that failed.
+    /// The reason of the first failure.
     why: String,
     late: u64,
-    /// Of this part of the load's time, which began then.
+    /// The start and the times of the present part of the load.
     part: (Instant, Histogram<u64>),
-    /// The p99 of each part that is over: what takes a moment of the machine away spoils few of them.
+    /// The p99 of each completed part: a short interruption by the machine affects only a few of them.
     parts: Vec<u64>,
 }
 
@@ -124,7 +125,7 @@ impl Load {
             failed: 0,
             why: String::new(),
             late: 0,
-            // It is looked through at the end of each part, and must not take long.
+            // The histogram is read at the end of each part, and must be small for that.
             part: (begun, times(2)?),
             parts: Vec::new(),
             plan,
@@ -149,7 +150,8 @@ impl Load {
         })
     }
 
-    /// Takes what was answered and sends what is due. With figures it is over; an error is one of the whole load.
+    /// Processes answers and sends the requests that are due. Returns the figures when the load has ended; an error
+    /// concerns the whole load.
     pub fn turn(&mut self) -> Result<Option<String>, String> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         match self.poll.poll(&mut events, Some(Duration::ZERO)) {
@@ -173,7 +175,7 @@ impl Load {
             return Ok(());
         };
         if matches!(line.stage, Stage::Connecting) {
-            // The first that is heard of it: it is there, or the write says why not.
+            // The first event of a connection: it is established, or the write returns the reason why it is not.
             line.stage = Stage::Warming;
             line.wire.write(&self.plan.request)?;
         }
@@ -207,12 +209,12 @@ impl Load {
         self.free.retain(|(free, _)| *free != index);
     }
 
-    /// When the next request is due, if there is another one.
+    /// Returns the time when the next request is due; `None` if there is none.
     fn due(&self, start: Instant, now: Instant) -> Option<Instant> {
         let Plan { rate, seconds, .. } = self.plan;
         match rate {
             0 => (now < start + Duration::from_secs(seconds)).then_some(now),
-            // Of nanoseconds, these numbers are small enough.
+            // The product of these numbers in nanoseconds cannot overflow.
             _ => (self.sent < rate * seconds)
                 .then(|| start + Duration::from_nanos(self.sent * 1_000_000_000 / rate)),
         }
@@ -240,7 +242,7 @@ impl Load {
         }
     }
 
-    /// Whether it is over, or has to be.
+    /// Returns the figures if the load has ended or must end.
     fn judge(&mut self) -> Result<Option<String>, String> {
         let now = Instant::now();
         let left = self.lines.len() - self.failed;

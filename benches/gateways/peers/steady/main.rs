@@ -1,14 +1,14 @@
-//! How long requests take: the load before a party and the catalog behind it, in one thread that never sleeps meanwhile.
+//! The latency of requests: the load for a party, and the catalog behind it, in one thread that never sleeps meanwhile.
 //!
 //! usage: steady PORT
 //!
-//! Two processes on one core wait for each other's slices of it, and that is what the slowest of their requests show.
-//! Here whatever comes is taken up at once: the party's answers first, then what is due, then one request that the
-//! party has for its catalog, and so on.
+//! Two processes on one core wait for each other's time slices, which would dominate the slowest requests. Here every
+//! event is processed at once: the party's answers first, then the requests that are due, then one request of the party
+//! to its catalog, and so on.
 //!
-//! It listens on 127.0.0.1 as the catalog, and answers every request with the same description of a table. But
-//! `POST /load?port=8080&connections=64&rate=20000&seconds=3` starts a load, which sends the body as it is to that port;
-//! the answer says what became of it (see `Load`).
+//! The program listens on 127.0.0.1 as the catalog, and answers every request with the same description of a table. But
+//! `POST /load?port=8080&connections=64&rate=20000&seconds=3` starts a load, which sends the body unchanged to that
+//! port; the answer contains the results (see `Load`).
 
 mod http;
 mod load;
@@ -30,18 +30,18 @@ use wire::Wire;
 type Failure = Box<dyn std::error::Error>;
 
 const LISTENER: Token = Token(0);
-/// Of the party and of whoever asks for a load.
+/// The largest number of connections, from the party and from the client that requests a load.
 const CONNECTIONS: usize = 4096;
 
 struct Steady {
     poll: Poll,
     listener: TcpListener,
     peers: HashMap<Token, Wire>,
-    /// Of the last connection that was accepted; none is used twice.
+    /// The token of the connection that was accepted last; none is used twice.
     token: usize,
-    /// Who asked for it waits for its end.
+    /// The running load, and the connection that waits for its end.
     load: Option<(Token, Load)>,
-    /// What every request is answered.
+    /// The answer to every request.
     description: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), Failure> {
 
 impl Steady {
     fn run(mut self) -> Result<(), Failure> {
-        // One at a time: the load has its turn after each.
+        // One event at a time: the load gets a turn after each.
         let mut events = Events::with_capacity(1);
         loop {
             self.load_on();
@@ -86,7 +86,7 @@ impl Steady {
         }
     }
 
-    /// Gives the load its turn, and says what it came to when that was its last.
+    /// Runs one turn of the load, and sends the results if it was the last.
     fn load_on(&mut self) {
         let Some((asker, load)) = &mut self.load else {
             return;
@@ -104,7 +104,7 @@ impl Steady {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Of a connection that is gone before it was taken.
+                // The connection was closed before it was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -139,7 +139,7 @@ impl Steady {
         }
     }
 
-    /// All that was asked as a whole; not, whether the connection goes on.
+    /// Answers all complete requests; returns false if the connection must be closed.
     fn answer(&mut self, token: Token) -> Result<bool, String> {
         while let Some(wire) = self.peers.get_mut(&token) {
             let Some(Asked {
@@ -169,7 +169,7 @@ impl Steady {
         Ok(true)
     }
 
-    /// The end of a load, or what was wrong; whoever is gone is not told.
+    /// Sends the end of a load, or an error; ignores a connection that is closed.
     fn tell(&mut self, asker: Token, end: Result<String, String>) {
         let Some(wire) = self.peers.get_mut(&asker) else {
             return;
@@ -185,7 +185,7 @@ impl Steady {
 
     fn close(&mut self, token: Token) {
         self.peers.remove(&token);
-        // Nobody waits for its figures any more.
+        // Stops a load whose client has disconnected.
         if self.load.as_ref().is_some_and(|(asker, _)| *asker == token) {
             self.load = None;
         }

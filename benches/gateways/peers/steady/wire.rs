@@ -1,10 +1,10 @@
-//! A connection that never blocks, with what was read and not yet understood.
+//! A non-blocking connection, with the bytes that were read and not yet parsed.
 
 use std::io::{ErrorKind, Read, Write};
 
 use mio::net::TcpStream;
 
-/// Bytes of what is read and not understood: more than any message has.
+/// The largest number of bytes that are read and not yet parsed: more than any message has.
 pub const MOST: usize = 64 << 10;
 
 pub struct Wire {
@@ -17,13 +17,14 @@ impl Wire {
     pub fn new(stream: TcpStream) -> Self {
         Self {
             stream,
-            // What is never touched takes no memory.
+            // Untouched pages take no memory.
             input: vec![0; MOST],
             filled: 0,
         }
     }
 
-    /// Takes in what is there. Not, whether the peer goes on sending; `ends` is whether it was said that it does not.
+    /// Reads the available bytes. Returns false if the peer has closed its side; `ends` is true if the poll reported
+    /// that it has.
     pub fn read(&mut self, ends: bool) -> Result<bool, String> {
         loop {
             let space = &mut self.input[self.filled..];
@@ -35,7 +36,8 @@ impl Wire {
                 Ok(0) => return Ok(false),
                 Ok(got) => {
                     self.filled += got;
-                    // Less than would fit is all there was, and more will be news: it need not be asked for.
+                    // A short read has emptied the socket, and more data will be a new event: another read is not
+                    // needed.
                     if got < room && !ends {
                         return Ok(true);
                     }
@@ -51,14 +53,14 @@ impl Wire {
         &self.input[..self.filled]
     }
 
-    /// The first so many bytes of the input are done with.
+    /// Removes the first bytes of the input.
     pub fn take(&mut self, count: usize) {
         let count = count.min(self.filled);
         self.input.copy_within(count..self.filled, 0);
         self.filled -= count;
     }
 
-    /// At once, in one piece: on the loopback there is room for it, but with a peer that does not read.
+    /// Writes at once, in one piece: the loopback has room for it, unless the peer does not read.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
         match self.stream.write(bytes).map_err(said)? {
             sent if sent == bytes.len() => Ok(()),

@@ -75,7 +75,8 @@ fn all_tables_are_spelled_as_clients_must() {
             |_| true,
         )
     };
-    // Seen through both of its mounts, but not where another mount shadows it.
+    // The table is seen through both of its mounts, but not at a place where another mount shadows
+    // it.
     assert_eq!(
         list(1, &["prod$t", "prod$hr$t", "other$t"], "$").unwrap(),
         ["copy$t", "prod$t", "copy$hr$t"]
@@ -86,7 +87,7 @@ fn all_tables_are_spelled_as_clients_must() {
         ["research$lab$a", "research$lab$x$y"]
     );
     assert_eq!(list(0, &["a", "prod$t"], "$").unwrap(), ["a"]);
-    // What cannot be spelled is an error and not left out.
+    // A name that cannot be spelled is an error and is not omitted.
     assert!(list(3, &["a$$b"], "$").is_err());
     assert!(list(3, &["t"], "a").is_err());
 }
@@ -115,7 +116,7 @@ fn pages_follow_one_another_without_gap_or_overlap() {
     assert_eq!(page(all.clone(), None, Some(0)), none);
     assert_eq!(page(all.clone(), Some("u"), None), none);
     assert_eq!(page(all.clone(), None, None).names.len(), 25);
-    // The name that ended the page before may be gone by now.
+    // The last name of the previous page may have been deleted since.
     let first = &page(all, Some("t03x"), Some(1)).names[0];
     assert_eq!(first, "t04");
 }

@@ -1,4 +1,5 @@
-//! Random trees under random rules: what is shown is exactly what the caller may read and the way there, page by page.
+//! Random trees under random rules: a listing contains exactly what the caller may read and the namespaces that lead
+//! there, page by page.
 
 use super::*;
 use crate::auth::access::{Rights, Rules};
@@ -6,7 +7,7 @@ use crate::config::{Access as Need, AuthorizationRule};
 use crate::protocol::operation::Access;
 use crate::protocol::principal::{Identity, Principal};
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Pseudo-random numbers that are the same in each run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -24,7 +25,7 @@ impl Dice {
     }
 }
 
-/// Catalogs with tables, by backend; a namespace exists where there is a table below it.
+/// Catalogs with tables, by backend; a namespace exists if there is a table below it.
 struct Trees {
     tables: [BTreeSet<Vec<&'static str>>; 3],
     asked: Mutex<BTreeSet<usize>>,
@@ -60,7 +61,7 @@ impl Catalogs for Trees {
     }
 }
 
-/// Who may read, as one would say it: rules as lists of names, and whether each lets the caller.
+/// A simple model of read permission: rules as lists of names, each with true if it allows the caller.
 struct Model(Vec<(Vec<&'static str>, bool)>);
 
 impl Model {
@@ -124,7 +125,7 @@ async fn list(
     (names, value["page_token"].as_str().map(str::to_owned))
 }
 
-/// All of a listing, in pages of `limit`, of which only the last may be shorter.
+/// Returns a whole listing, read in pages of `limit`. Checks that only the last page is shorter.
 async fn pages(
     routes: &Table,
     trees: &Trees,

@@ -10,7 +10,7 @@ fn key(backend: usize, names: &[&str]) -> TableKey {
     }
 }
 
-/// Both catalogs have their name: one is made already, the other not removed yet.
+/// Returns catalogs that both have their name: one table is already made, the other not yet removed.
 fn script() -> Script {
     let tables = |backend, tables: Value| {
         let all = (backend, Operation::ListAllTables, None, 200);
@@ -97,7 +97,7 @@ async fn a_listing_of_what_changes_all_the_time_is_given_up() {
     assert_eq!(script.asked.lock().unwrap().len(), 2 * ROUNDS);
 }
 
-/// Changes elsewhere do not matter to one level.
+/// Changes elsewhere do not affect the listing of one level.
 #[tokio::test]
 async fn a_level_is_not_asked_again_for_names_of_others() {
     let mut script = script();

@@ -154,7 +154,7 @@ fn a_path_that_servers_read_differently_is_refused() {
         "/v1/table/a\\b/describe",
         "/v1/table/a/new%2F..%2fthing",
         "/v1/table/a/new%5cthing",
-        // To servers that decode before they route, these are listed operations.
+        // Servers that decode before they route take these for listed operations.
         "/v1/table/a/%72ename",
         "/v1/table/a/version/%6Cist",
         "/v1/table/a/inde%78/i/stats",

@@ -10,7 +10,7 @@ fn id(names: &[&str]) -> Identifier {
     Identifier::from_names(names).unwrap()
 }
 
-/// As a mount of `[lab]` at `[x]` does it.
+/// Translates like a mount of `[lab]` at `[x]`.
 fn reroot(id: &Identifier) -> Result<Option<Identifier>, Error> {
     let (here, there) = (self::id(&["lab"]), self::id(&["x"]));
     id.rebase(&here, &there)
@@ -79,7 +79,7 @@ fn schema_metadata_may_use_any_key() {
         "{\"id\":\"a\",\"identity\":\"b\",\"context\":\"c\"}",
     )
     .unwrap();
-    // What is no text is no metadata, but might be somebody's identifier.
+    // Metadata consists of strings; any other value might be taken for an identifier.
     for body in [
         "{\"id\":[\"prod\",\"u\"]}",
         "{\"id\":\"a\",\"id\":\"b\"}",
@@ -120,7 +120,7 @@ fn a_body_that_disagrees_with_its_route_is_refused_for_every_operation() {
         "{}{}",
     ];
     let unlisted = [Kind::Table, Kind::Namespace].map(Operation::Unlisted);
-    // `schema_metadata_may_use_any_key` is about the one that is left out.
+    // `UpdateTableSchemaMetadata` is left out: `schema_metadata_may_use_any_key` covers it.
     let listed = Operation::LISTED.into_iter();
     let listed = listed.filter(|&it| it != Operation::UpdateTableSchemaMetadata);
     for operation in listed.chain(unlisted) {
