@@ -20,6 +20,9 @@ const CLIENTS: usize = 64;
 /// half of the capacity of two cores.
 const EVERY: Duration = Duration::from_millis(80);
 const STEADY: Duration = Duration::from_secs(6);
+/// The most that a batch of one entry takes more than a create, in milliseconds. As every batch, it waits for the disk
+/// twice.
+const MORE: f64 = 1.5;
 
 pub async fn measure(table: &mut Table) {
     one_client(table).await;
@@ -73,11 +76,11 @@ async fn one_client(table: &mut Table) {
     table.at_most(
         "a batch of one entry over that, difference of medians",
         median(&through) - median(&alone),
-        1.0,
+        MORE,
         "ms",
     );
     table.note(
-        "the same with an Idempotency-Key (two waits for the disk)",
+        "the same with an Idempotency-Key",
         format!("+ {:.2} ms", median(&keyed) - median(&alone)),
     );
 }
@@ -128,7 +131,7 @@ async fn many_clients(table: &mut Table) {
     table.at_most(
         &format!("a batch of one entry over that, {CLIENTS} clients"),
         millis(through.median()) - direct,
-        1.0,
+        MORE,
         "ms",
     );
     let slowest = [&alone, &through].map(|times| format!("{:.2} ms", millis(times.quantile(0.99))));

@@ -21,7 +21,7 @@ use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 pub use queues::Free;
 use queues::{Place, Queue, Queues};
-pub use table_key::TableKey;
+pub use table_key::{TableHasher, TableKey};
 
 /// The time for which a new batch holds its tables, or its place before later requests, while it waits for others. It
 /// is shorter than the time for which reads wait.
@@ -37,7 +37,7 @@ pub struct Locks {
 
 #[derive(Default)]
 struct State {
-    held: DashMap<Key, Arc<RwLock<()>>>,
+    held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
     queues: Queues,
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
-use crate::batch::locks::TableKey;
+use crate::batch::locks::{TableHasher, TableKey};
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::visibility::commit_flag::CommitFlag;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason};
@@ -51,7 +51,7 @@ pub struct TableBranch {
 pub struct Visibility {
     /// The hidden names of tables.
     pub names: Names,
-    tables: Arc<DashMap<TableKey, Vec<HiddenRange>>>,
+    tables: Arc<DashMap<TableKey, Vec<HiddenRange>, TableHasher>>,
     /// The number of recorded ranges of all tables.
     slots: Arc<AtomicUsize>,
     shown: ReadEpochs,

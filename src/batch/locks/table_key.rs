@@ -8,6 +8,11 @@ use std::sync::Arc;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 
+/// The hasher of maps by table. It has random seeds, and takes a fifth of the time of SipHash: with batches on other
+/// tables, a plain describe looks into two such maps and costs 4.0 % more instead of 6.2 % (`instructions` of the
+/// benchmark of batches).
+pub type TableHasher = foldhash::quality::RandomState;
+
 /// A table, as its catalog knows it: two mounts of one table share the key. Names that are equal once they are joined
 /// by `$` share it, too, because some catalogs store them that way.
 #[derive(Clone, Debug)]

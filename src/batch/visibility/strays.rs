@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::TableBranch;
-use crate::batch::locks::TableKey;
+use crate::batch::locks::{TableHasher, TableKey};
 
 /// The largest number of tables with strays of their own. Beyond it, every table is assumed to have some.
 const TABLES: usize = 10_000;
@@ -18,7 +18,7 @@ const OF_ONE: usize = 16;
 /// The requests that may still land, by table.
 #[derive(Clone, Default)]
 pub(super) struct Strays {
-    tables: Arc<DashMap<TableKey, Vec<Stray>>>,
+    tables: Arc<DashMap<TableKey, Vec<Stray>, TableHasher>>,
     /// The time until which any table may have strays; `None` if there is none. It is set if an earlier life of the
     /// gateway may have known some, or if there are too many tables.
     anywhere: Arc<Mutex<Option<Instant>>>,
