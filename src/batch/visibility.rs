@@ -123,6 +123,9 @@ impl Visibility {
 
     /// The versions of the branch that a reader may not see now.
     pub fn hidden(&self, line: &TableBranch) -> Hidden {
+        if self.is_empty() {
+            return Hidden::default();
+        }
         let Some(slots) = self.tables.get(&line.table) else {
             return Hidden::default();
         };
@@ -149,7 +152,7 @@ impl Visibility {
 
     /// Returns true if anything is recorded about the table. Nearly free while nothing is recorded about any table.
     pub fn has(&self, table: impl FnOnce() -> TableKey) -> bool {
-        self.slots.load(Ordering::Acquire) > 0 && self.tables.contains_key(&table())
+        !self.is_empty() && self.tables.contains_key(&table())
     }
 
     /// Returns true if an answer to a request that was sent at this moment may show part of a batch, or a version that
@@ -209,12 +212,12 @@ impl Visibility {
         match slots.iter_mut().find(|slot| slot.is(&subject, fate)) {
             Some(slot) => slot.what = what,
             None => {
+                self.slots.fetch_add(1, Ordering::Release);
                 slots.push(HiddenRange {
                     subject,
                     fate: fate.clone(),
                     what,
                 });
-                self.slots.fetch_add(1, Ordering::Release);
             }
         }
     }
@@ -317,7 +320,7 @@ impl Visibility {
 
     /// Returns true if nothing is hidden or forbidden anywhere.
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.slots.load(Ordering::Acquire) == 0
     }
 
     fn add(
@@ -333,8 +336,9 @@ impl Visibility {
             fate: fate.clone(),
             what,
         };
-        self.tables.entry(table).or_default().push(slot);
+        // First, so that no range is there that `is_empty` does not know of.
         self.slots.fetch_add(1, Ordering::Release);
+        self.tables.entry(table).or_default().push(slot);
     }
 
     fn change(&self, line: &TableBranch, change: impl FnMut(&mut HiddenRange)) {
