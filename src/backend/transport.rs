@@ -5,7 +5,6 @@ pub(in crate::backend) mod connect;
 pub(in crate::backend) mod connection;
 pub(in crate::backend) mod deadline;
 pub(in crate::backend) mod driver_waker;
-pub(in crate::backend) mod http1;
 pub(in crate::backend) mod http2;
 pub(in crate::backend) mod pool;
 pub(in crate::backend) mod request_copy;

@@ -9,7 +9,7 @@ mod frames;
 mod inspected;
 mod io;
 mod lines;
-mod plain;
+mod outgoing;
 pub(in crate::server) mod rest;
 
 use std::convert::Infallible;
@@ -38,7 +38,6 @@ use crate::error::BoxError;
 use crate::server::service::ConnectionService;
 use crate::server::streams::StreamExecutor;
 use crate::util::wakers;
-use direct::Fallback;
 use frames::Frames;
 use inspected::Inspector;
 use io::Io;
@@ -46,9 +45,6 @@ use lines::RequestScanner;
 
 /// The bytes that open an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The shortest request. hyper gets it in place of one that has its response already, because hyper writes a response
-/// only to a request that it has read.
-const SHORTEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 /// The most requests of one HTTP/2 connection at a time.
 const MAX_STREAMS: u32 = 256;
 /// The flow-control window of one HTTP/2 stream, in bytes: the most that a client may send of a request before it is
@@ -177,14 +173,11 @@ impl Protocols {
         S::Future: Send + 'static,
     {
         loop {
-            start = match direct::serve(&mut stream, start, &mut door, self.header_bytes).await {
-                None => return Ok(()),
-                Some(Fallback::Request(start)) => start,
-                Some(Fallback::Answer(response, behind)) => {
-                    door.answer_next(response);
-                    [SHORTEST, &behind].concat().into()
-                }
+            let read = direct::serve(&mut stream, start, &mut door, self.header_bytes).await;
+            let Some(read) = read else {
+                return Ok(());
             };
+            start = read;
             let inspector = Inspector::Http1(RequestScanner::default());
             let io = Io::new(stream, start, Arc::clone(pulse), inspector);
             let mut connection = self.http1.serve_connection(io, door);

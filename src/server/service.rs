@@ -1,6 +1,6 @@
 //! Connects HTTP with the stack: converts bodies, and notes when a request begins and ends.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,27 +23,19 @@ pub(in crate::server) struct ConnectionService<S> {
     stack: RefCell<S>,
     peer: Peer,
     pulse: Arc<ConnectionState>,
-    /// A finished response for the next request, which then does not enter the stack.
-    answer: Cell<Option<Response<ResponseBody>>>,
 }
 
 pin_project! {
     /// The future of a response.
-    #[project = Waits]
-    pub(in crate::server) enum ResponseFuture<F> {
-        /// The stack makes the response.
-        Stack {
-            #[pin]
-            inner: F,
-            serving: Option<Serving>,
-            http1: bool,
-            // The unread rest of the request's body, if that is small.
-            rest: Option<Leftover>,
-            // The response, while that rest is read.
-            answer: Option<Box<Response<Body>>>,
-        },
-        /// The response was made before.
-        Made { response: Option<Response<ResponseBody>> },
+    pub(in crate::server) struct ResponseFuture<F> {
+        #[pin]
+        inner: F,
+        serving: Option<Serving>,
+        http1: bool,
+        // The unread rest of the request's body, if that is small.
+        rest: Option<Leftover>,
+        // The response, while that rest is read.
+        answer: Option<Box<Response<Body>>>,
     }
 }
 
@@ -56,18 +48,12 @@ impl<S> ConnectionService<S> {
             stack: RefCell::new(stack),
             peer,
             pulse,
-            answer: Cell::new(None),
         }
     }
 
     /// The state of the connection.
     pub(in crate::server) fn pulse(&self) -> &Arc<ConnectionState> {
         &self.pulse
-    }
-
-    /// Answers the next request with `response`, whatever that request is.
-    pub(in crate::server) fn answer_next(&self, response: Response<ResponseBody>) {
-        self.answer.set(Some(response));
     }
 
     /// Passes a request to the stack. It counts as being served until the returned [`Serving`] is dropped.
@@ -90,10 +76,6 @@ where
     type Future = ResponseFuture<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if let Some(response) = self.answer.take() {
-            let response = Some(response);
-            return ResponseFuture::Made { response };
-        }
         let http1 = request.version() < Version::HTTP_2;
         let malformed = malformed(&request);
         let (head, body) = request.into_parts();
@@ -107,7 +89,7 @@ where
             RequestContext::more(request.extensions_mut()).malformed = malformed;
         }
         let (inner, serving) = self.enter(request);
-        ResponseFuture::Stack {
+        ResponseFuture {
             inner,
             serving: Some(serving),
             http1,
@@ -147,36 +129,22 @@ where
     type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (inner, serving, http1, rest, answer) = match self.project() {
-            Waits::Stack {
-                inner,
-                serving,
-                http1,
-                rest,
-                answer,
-            } => (inner, serving, *http1, rest, answer),
-            // A future is not polled again after it was ready.
-            Waits::Made { response } => {
-                return response
-                    .take()
-                    .map_or(Poll::Pending, |made| Poll::Ready(Ok(made)));
-            }
-        };
-        let mut response = match answer.take() {
+        let this = self.project();
+        let mut response = match this.answer.take() {
             Some(response) => *response,
             None => {
-                let Ok(response) = ready!(inner.poll(cx));
+                let Ok(response) = ready!(this.inner.poll(cx));
                 response
             }
         };
-        if let Some(rest) = rest
+        if let Some(rest) = this.rest
             && rest.poll_over(cx).is_pending()
         {
-            *answer = Some(Box::new(response));
+            *this.answer = Some(Box::new(response));
             return Poll::Pending;
         }
-        let serving = serving.take();
-        if http1 && serving.as_ref().is_some_and(Serving::is_last) {
+        let serving = this.serving.take();
+        if *this.http1 && serving.as_ref().is_some_and(Serving::is_last) {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }

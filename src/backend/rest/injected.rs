@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use http::header::{FORWARDED, HOST, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
+use crate::http1::request::ExtraHeaders;
 use crate::http1::write_header;
 use crate::protocol::context::Context;
 use crate::request::context::RequestContext;
@@ -44,25 +45,6 @@ impl<'a> InjectedHeaders<'a> {
         }
     }
 
-    /// True if one of the headers has this name. Checked by its length first, because few names are as long as one of
-    /// these.
-    pub(in crate::backend) fn has(&self, name: &str) -> bool {
-        match name.len() {
-            4 if name == "host" => self.host.is_some(),
-            9 if name == "forwarded" => self.peer.is_some(),
-            15 if name == "x-forwarded-for" => self.peer.is_some(),
-            _ => self.context.is_some_and(|(context, prefix)| {
-                let key = name.strip_prefix(prefix);
-                key.is_some_and(|key| context.get(key).is_some())
-            }),
-        }
-    }
-
-    /// Appends the headers as HTTP/1.1 spells them.
-    pub(in crate::backend) fn write(&self, out: &mut Vec<u8>) {
-        self.each(|name, value| write_header(out, &name, value));
-    }
-
     /// Inserts the headers into `headers`.
     pub(in crate::backend) fn insert_into(&self, headers: &mut HeaderMap) {
         self.each(|name, value| {
@@ -88,6 +70,25 @@ impl<'a> InjectedHeaders<'a> {
                 debug_assert!(false, "a configured prefix can begin a header name");
             }
         }
+    }
+}
+
+impl ExtraHeaders for InjectedHeaders<'_> {
+    // Checked by its length first, because few names are as long as one of these.
+    fn has(&self, name: &str) -> bool {
+        match name.len() {
+            4 if name == "host" => self.host.is_some(),
+            9 if name == "forwarded" => self.peer.is_some(),
+            15 if name == "x-forwarded-for" => self.peer.is_some(),
+            _ => self.context.is_some_and(|(context, prefix)| {
+                let key = name.strip_prefix(prefix);
+                key.is_some_and(|key| context.get(key).is_some())
+            }),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.each(|name, value| write_header(out, &name, value));
     }
 }
 
@@ -149,5 +150,27 @@ mod tests {
             );
         }
         assert!(!InjectedHeaders::of(&learned(), "x-c-").has("x-c-other"));
+    }
+
+    #[test]
+    fn what_was_added_for_another_connection_is_said_once() {
+        let learned = RequestContext {
+            peer: Some(Peer::new("192.0.2.7:1".parse().unwrap(), false)),
+            ..RequestContext::default()
+        };
+        let host = HeaderValue::from_static("h:1");
+        let added = InjectedHeaders::of(&learned, "x-c-").at(&host);
+        let mut request = http::Request::new(crate::body::Body::empty());
+        let before = HeaderValue::from_static("h:2");
+        InjectedHeaders::of(&learned, "x-c-")
+            .at(&before)
+            .insert_into(request.headers_mut());
+        let mut out = Vec::new();
+        assert!(crate::http1::request::write_head(
+            &mut out, &request, &added
+        ));
+        let expected = "GET / HTTP/1.1\r\nhost: h:1\r\nx-forwarded-for: 192.0.2.7\r\n\
+                        forwarded: for=192.0.2.7;proto=http\r\n\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! One HTTP/1.1 connection to a catalog, driven by the task that uses it.
 //!
-//! Most exchanges are plain (see [`http1`]): the task writes the request and reads the answer itself. For all others
+//! Most exchanges are plain (see [`crate::http1`]): the task writes the request and reads the answer itself. For all others
 //! hyper takes over, and gives the connection back when the answer has ended. Its connection future is not spawned: the
 //! task that exchanges a request polls it, and so does the task that reads the response. No second task wakes for a
 //! request, and an abandoned request closes its connection at once. An idle connection is not polled;
@@ -35,18 +35,17 @@ use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::transport::connect::Io;
 use crate::backend::transport::deadline::DeadlineTimer;
 use crate::backend::transport::driver_waker::DriverWaker;
-use crate::backend::transport::http1;
 use crate::backend::transport::request_copy::RequestCopy;
 use crate::backend::transport::rewind::{AnswerSignal, Rewind};
 use crate::body::Body;
 use crate::error::BoxError;
-use crate::http1::HeaderCache;
+use crate::http1::{HeaderCache, request};
 pub(in crate::backend) use streamed::{PoolHandle, body};
 
 /// The largest number of bytes that are read ahead of an answer, and that are held of a request that the catalog does
 /// not take.
 const READ_AHEAD: usize = 256 << 10;
-const _: () = assert!(http1::LONGEST_HEAD < READ_AHEAD);
+const _: () = assert!(request::LONGEST_HEAD < READ_AHEAD);
 
 /// The number of consecutive answers that were not plain after which hyper keeps the connection.
 const OTHERS: u8 = 3;
@@ -136,7 +135,7 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Response<ReceivedBody>, ExchangeError> {
         let mut read = None;
-        if matches!(self.speaker, Http1Driver::Own(_)) && http1::is_plain(request) {
+        if matches!(self.speaker, Http1Driver::Own(_)) && request::is_plain(request) {
             match self.ask(request, added, keeps, deadline).await? {
                 Ok(response) => {
                     self.others = 0;

@@ -1,4 +1,4 @@
-//! Serves requests in the task of their connection, without hyper: see [`plain`].
+//! Serves requests in the task of their connection, without hyper: see [`crate::http1`].
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -10,14 +10,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tower::Service;
 
-use super::plain::{self, ParsedRequest};
+use super::outgoing::{Outgoing, WriteOutcome};
 use crate::body::Body;
 use crate::http1::HeaderCache;
-use crate::server::service::{ConnectionService, ResponseBody};
+use crate::http1::request::{self, ParsedRequest};
+use crate::server::service::ConnectionService;
 use crate::server::state::{ConnectionState, Serving};
 
 /// The most bytes that are read at once. hyper serves a request that is longer.
@@ -25,15 +26,6 @@ const ROOM: usize = 16 << 10;
 
 thread_local! {
     static REQUEST: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
-    static ANSWER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A request or a response that hyper has to handle.
-pub(super) enum Fallback {
-    /// The bytes of the next request, and any that came after it.
-    Request(Bytes),
-    /// The response to the last request, and the bytes that came after that request.
-    Answer(Response<ResponseBody>, Bytes),
 }
 
 /// Memory that one request leaves for the next, until the connection releases its buffers.
@@ -44,25 +36,14 @@ struct Reused {
     fields: HeaderCache,
 }
 
-/// The result of writing a response.
-enum WriteOutcome {
-    All,
-    /// The system took a part; these bytes are left.
-    Partly(Vec<u8>),
-    /// hyper has to write this response.
-    Not(Response<Body>),
-    /// The client is gone.
-    Broken,
-}
-
-/// Serves the requests of `stream` as long as they are plain; `start` has been read from it already. Returns `None`
-/// if the connection is over.
+/// Serves the requests of `stream` as long as they are plain; `start` has been read from it already. Returns the bytes
+/// of the first request that hyper has to read, and any that came after it; `None` if the connection is over.
 pub(super) async fn serve<T, S>(
     stream: &mut T,
     mut start: Bytes,
     door: &mut ConnectionService<S>,
     longest_head: usize,
-) -> Option<Fallback>
+) -> Option<Bytes>
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
@@ -75,27 +56,35 @@ where
             // The next request arrived together with the last one.
             door.pulse().on_read();
         }
-        let whole = plain::read(
-            &start,
-            longest_head,
-            &mut kept.fields,
-            take(&mut kept.headers),
-        );
-        let Some(ParsedRequest { request, rest }) = whole else {
-            return Some(Fallback::Request(start));
+        let headers = take(&mut kept.headers);
+        let whole = request::read(&start, longest_head, &mut kept.fields, headers);
+        let Some(whole) = whole else {
+            return Some(start);
         };
+        let ParsedRequest {
+            request,
+            keeps_alive,
+            rest,
+        } = whole;
         start = rest;
         let (answering, serving) = door.enter(request);
         // Boxed, so that an idle connection holds no memory for it.
         let answering = Box::pin(answering);
-        match answer(stream, answering, &serving, &mut kept, &mut start).await {
-            WriteOutcome::All => {}
-            WriteOutcome::Partly(left) => send(stream, left, door.pulse()).await.ok()?,
-            WriteOutcome::Not(response) => {
-                let response = response.map(|body| ResponseBody::new(body, Some(serving)));
-                return Some(Fallback::Answer(response, start));
-            }
-            WriteOutcome::Broken => return None,
+        let mut closes = !keeps_alive;
+        let written = answer(
+            stream,
+            answering,
+            &serving,
+            &mut closes,
+            &mut kept,
+            &mut start,
+        );
+        if let WriteOutcome::Left(left) = written.await? {
+            left.send(stream, door.pulse(), &mut start).await?;
+        }
+        if closes {
+            drop(stream.shutdown().await);
+            return None;
         }
     }
 }
@@ -124,95 +113,56 @@ where
     read
 }
 
-/// Waits for the response, and begins to write it if it is plain. Meanwhile it reads from the client, which may
-/// close or send more bytes; those are put into `behind`.
+/// Waits for the response, and begins to write it. Meanwhile it reads from the client, which may close or send more
+/// bytes; those are put into `behind`. `closes` becomes true if the connection is to end after the response. Returns
+/// `None` if the client is gone.
 async fn answer<T, F>(
     stream: &mut T,
     mut answering: Pin<Box<F>>,
     serving: &Serving,
+    closes: &mut bool,
     kept: &mut Reused,
     behind: &mut Bytes,
-) -> WriteOutcome
+) -> Option<WriteOutcome>
 where
     T: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = Result<Response<Body>, Infallible>>,
 {
-    let mut finishes = false;
     poll_fn(|cx| {
-        finishes |= serving.pulse().should_finish();
+        *closes |= serving.pulse().should_finish();
         if let Poll::Ready(Ok(mut response)) = answering.as_mut().poll(cx) {
-            if finishes || serving.is_last() {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(CONNECTION, close);
-            }
-            return Poll::Ready(begin(stream, cx, response, serving.pulse(), kept));
+            *closes |= serving.is_last() || response.headers().contains_key(CONNECTION);
+            let begun = Outgoing::begin(stream, cx, &mut response, *closes, serving.pulse());
+            kept.headers = take(response.headers_mut());
+            kept.headers.clear();
+            return Poll::Ready(begun);
         }
         if behind.is_empty() {
-            match ready!(poll_read(stream, cx)) {
-                Ok(read) if !read.is_empty() => {
-                    serving.pulse().on_read();
-                    *behind = read;
-                }
-                _ => return Poll::Ready(WriteOutcome::Broken),
-            }
+            return poll_behind(stream, cx, behind, serving.pulse()).map(|()| None);
         }
         Poll::Pending
     })
     .await
 }
 
-/// Writes as much as the system takes at once, which is nearly always the whole response.
-fn begin<T>(
+/// Reads what a client sends before it has its response into `behind`. Ready only if the client is gone.
+pub(super) fn poll_behind<T>(
     stream: &mut T,
     cx: &mut Context<'_>,
-    mut response: Response<Body>,
-    pulse: &ConnectionState,
-    kept: &mut Reused,
-) -> WriteOutcome
+    behind: &mut Bytes,
+    state: &ConnectionState,
+) -> Poll<()>
 where
-    T: AsyncWrite + Unpin,
+    T: AsyncRead + Unpin,
 {
-    ANSWER.with_borrow_mut(|out| {
-        out.clear();
-        if !plain::write_head(out, &response) {
-            return WriteOutcome::Not(response);
+    match ready!(poll_read(stream, cx)) {
+        Ok(read) if !read.is_empty() => {
+            state.on_read();
+            *behind = read;
+            Poll::Pending
         }
-        kept.headers = take(response.headers_mut());
-        kept.headers.clear();
-        let body = response.body_mut().take_whole();
-        out.extend_from_slice(&body.unwrap_or_default());
-        let written = match Pin::new(&mut *stream).poll_write(cx, out) {
-            Poll::Ready(Ok(written)) => written,
-            Poll::Ready(Err(_)) => return WriteOutcome::Broken,
-            Poll::Pending => 0,
-        };
-        pulse.on_write();
-        if written == out.len() && matches!(Pin::new(stream).poll_flush(cx), Poll::Ready(Ok(()))) {
-            return WriteOutcome::All;
-        }
-        pulse.blocks(true);
-        WriteOutcome::Partly(out[written..].to_vec())
-    })
-}
-
-/// Writes the rest of a response.
-async fn send<T>(stream: &mut T, mut left: Vec<u8>, pulse: &ConnectionState) -> io::Result<()>
-where
-    T: AsyncWrite + Unpin,
-{
-    poll_fn(|cx| {
-        while !left.is_empty() {
-            match ready!(Pin::new(&mut *stream).poll_write(cx, &left))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => drop(left.drain(..written)),
-            }
-            pulse.on_write();
-        }
-        Pin::new(&mut *stream).poll_flush(cx)
-    })
-    .await?;
-    pulse.blocks(false);
-    Ok(())
+        _ => Poll::Ready(()),
+    }
 }
 
 /// Reads the bytes that have come; none of them means the end of the stream.

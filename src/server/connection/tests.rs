@@ -8,7 +8,7 @@ use tower::service_fn;
 use super::*;
 use crate::body::KeepAliveBody;
 
-mod plain;
+mod direct;
 
 /// A header that makes hyper serve a request, and those that follow.
 const OTHER: &str = "te: trailers\r\n";

@@ -1,4 +1,4 @@
-//! Exchanges that the requesting task makes itself: see [`http1`].
+//! Exchanges that the requesting task makes itself: see [`crate::http1`].
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use super::{Connection, ExchangeError, Http1Driver};
 use crate::backend::endpoints::retry;
 use crate::backend::endpoints::retry::AnswerVerdict;
+use crate::backend::rest::headers::ends_here;
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::transport::connect::Io;
 use crate::backend::transport::driver_waker::DriverWaker;
-use crate::backend::transport::http1;
-use crate::backend::transport::http1::ParsedAnswer;
 use crate::body::Body;
+use crate::http1::request::write_head;
+use crate::http1::response::{self, ParsedResponse};
 
 /// The number of bytes that are read at once. A longer answer streams.
 const ROOM: usize = 16 << 10;
@@ -55,11 +56,13 @@ impl Connection {
         };
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
         let mut headers = room();
-        let Some(whole) = http1::read(&heard, &mut self.fields, &mut headers) else {
+        let Some(whole) = response::read(&heard, &mut self.fields, &mut headers, |name| {
+            !ends_here(name.as_str())
+        }) else {
             leave(headers);
             return Ok(Err(Some(heard)));
         };
-        let ParsedAnswer {
+        let ParsedResponse {
             status,
             body,
             stays,
@@ -94,7 +97,7 @@ impl Connection {
         let cx = &mut Context::from_waker(self.bell.waker());
         let outcome = REQUEST.with_borrow_mut(|piece| {
             piece.clear();
-            if !http1::write_head(piece, request, added) {
+            if !write_head(piece, request, &added) {
                 return Ok(None);
             }
             let body = request.body_mut().take_whole().unwrap_or_default();

@@ -2,28 +2,51 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::answer::FIELDS;
+use std::collections::VecDeque;
+
+use http::header::CONTENT_LENGTH;
+use http::{Request, Response};
+use http_body_util::Full;
+
+use super::request::{ExtraHeaders, is_plain, write_head};
+use super::response::{BodyEncoder, MOST_FIELDS, ParsedResponse, WrongLength, read};
 use super::*;
-use crate::http1::HeaderCache;
-use crate::request::context::RequestContext;
-use crate::request::peer::Peer;
+use crate::body::Body;
+
+/// The headers that the tests drop.
+const DROPPED: [&str; 4] = [
+    "connection",
+    "keep-alive",
+    "x-forwarded-for",
+    "proxy-connection",
+];
+
+/// A host in place of the request's.
+struct Host;
+
+impl ExtraHeaders for Host {
+    fn has(&self, name: &str) -> bool {
+        name == "host"
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"host: h:1\r\n");
+    }
+}
 
 fn written(request: &Request<Body>) -> String {
-    let (mut out, host) = (Vec::new(), HeaderValue::from_static("h:1"));
-    assert!(write_head(
-        &mut out,
-        request,
-        InjectedHeaders::default().at(&host)
-    ));
+    let mut out = Vec::new();
+    assert!(write_head(&mut out, request, &Host));
     String::from_utf8(out).unwrap()
 }
 
-fn read_str(text: &str) -> Option<(ParsedAnswer, HeaderMap)> {
+fn read_str(text: &str) -> Option<(ParsedResponse, HeaderMap)> {
     let mut headers = HeaderMap::new();
     let whole = read(
         &Bytes::copy_from_slice(text.as_bytes()),
         &mut HeaderCache::default(),
         &mut headers,
+        |name| !DROPPED.contains(&name.as_str()),
     )?;
     Some((whole, headers))
 }
@@ -59,26 +82,6 @@ fn a_request_is_written_as_the_rfc_spells_it() {
 }
 
 #[test]
-fn what_was_added_for_another_connection_is_said_once() {
-    let learned = RequestContext {
-        peer: Some(Peer::new("192.0.2.7:1".parse().unwrap(), false)),
-        ..RequestContext::default()
-    };
-    let host = HeaderValue::from_static("h:1");
-    let added = InjectedHeaders::of(&learned, "x-c-").at(&host);
-    let mut request = Request::new(Body::empty());
-    let before = HeaderValue::from_static("h:2");
-    InjectedHeaders::of(&learned, "x-c-")
-        .at(&before)
-        .insert_into(request.headers_mut());
-    let mut out = Vec::new();
-    assert!(write_head(&mut out, &request, added));
-    let expected = "GET / HTTP/1.1\r\nhost: h:1\r\nx-forwarded-for: 192.0.2.7\r\n\
-                    forwarded: for=192.0.2.7;proto=http\r\n\r\n";
-    assert_eq!(String::from_utf8(out).unwrap(), expected);
-}
-
-#[test]
 fn what_is_not_plain_is_left_to_others() {
     let request = |method: &str, body| {
         let request = Request::builder().method(method);
@@ -98,11 +101,7 @@ fn what_is_not_plain_is_left_to_others() {
         let mut request = request("POST", Body::full("x"));
         let name = HeaderName::from_static(name);
         request.headers_mut().insert(name, "x".parse().unwrap());
-        assert!(!write_head(
-            &mut Vec::new(),
-            &request,
-            InjectedHeaders::default()
-        ));
+        assert!(!write_head(&mut Vec::new(), &request, &Host));
     }
 }
 
@@ -211,6 +210,79 @@ fn an_answer_of_which_anything_is_missing_or_unclear_is_not_read() {
         assert_ne!(other, whole);
         assert!(read_str(&other).is_none(), "{other}");
     }
-    let many = "x: y\r\n".repeat(FIELDS);
+    let many = "x: y\r\n".repeat(MOST_FIELDS);
     assert!(read_str(&whole.replacen("content", &format!("{many}content"), 1)).is_none());
+}
+
+#[test]
+fn a_body_is_written_as_its_head_says_or_fails() {
+    let mut out = VecDeque::new();
+    let mut length = BodyEncoder::Length(3);
+    length.encode("ab".into(), &mut out).unwrap();
+    assert_eq!(length.end(&mut out), Err(WrongLength));
+    assert_eq!(length.encode("cd".into(), &mut out), Err(WrongLength));
+    let mut length = BodyEncoder::Length(3);
+    length.encode("abc".into(), &mut out).unwrap();
+    length.end(&mut out).unwrap();
+    let mut chunked = BodyEncoder::Chunked;
+    for data in ["x".repeat(17), String::new(), "y".to_owned()] {
+        chunked.encode(data.into(), &mut out).unwrap();
+    }
+    chunked.end(&mut out).unwrap();
+    let written = String::from_utf8(out.into_iter().flatten().collect()).unwrap();
+    let chunk = "x".repeat(17);
+    assert_eq!(
+        written,
+        format!("ababc11\r\n{chunk}\r\n1\r\ny\r\n0\r\n\r\n")
+    );
+}
+
+#[test]
+fn a_response_says_how_its_body_is_written() {
+    let streamed = || Body::stream(Full::new(Bytes::from("piece")));
+    for (status, body, encoder, says) in [
+        (
+            200,
+            Body::full("abc"),
+            BodyEncoder::Length(3),
+            "content-length: 3\r\n",
+        ),
+        (
+            200,
+            streamed(),
+            BodyEncoder::Length(5),
+            "content-length: 5\r\n",
+        ),
+        (
+            204,
+            Body::empty(),
+            BodyEncoder::None,
+            "204 No Content\r\ndate: ",
+        ),
+    ] {
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        // None of these is the length or the framing that is sent.
+        for (name, value) in [
+            ("content-length", "7"),
+            ("transfer-encoding", "gzip"),
+            ("connection", "x"),
+        ] {
+            let name = HeaderName::from_static(name);
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+        for closes in [true, false] {
+            let mut out = Vec::new();
+            assert_eq!(response::write_head(&mut out, &response, closes), encoder);
+            let head = String::from_utf8(out).unwrap();
+            let said = head.contains("connection: close\r\n");
+            assert_eq!(said, closes, "{head}");
+            let head = head.replace("connection: close\r\n", "");
+            assert!(
+                head.contains(says) && head.ends_with(" GMT\r\n\r\n"),
+                "{head}"
+            );
+            assert!(!head.contains("gzip") && !head.contains(": 7"), "{head}");
+        }
+    }
 }

@@ -48,6 +48,14 @@ async fn respond(request: Request<Body>, seen: &Mutex<Vec<String>>) -> Response<
             let stream = StreamBody::new(futures_util::stream::iter(frames));
             answer.body(Body::stream(stream))
         }
+        "/breaks" => {
+            let frames = [
+                Ok(Frame::data(Bytes::from("one"))),
+                Err(BoxError::from("the catalog is gone")),
+            ];
+            let stream = StreamBody::new(futures_util::stream::iter(frames));
+            answer.body(Body::stream(stream))
+        }
         "/long" => answer.body(Body::full("x".repeat(16 << 10))),
         "/longer" => answer.body(Body::full("x".repeat((16 << 10) + 1))),
         path => answer.body(Body::full(path.to_owned())),
@@ -129,12 +137,13 @@ fn sorted(text: &str) -> Vec<&str> {
 async fn every_answer_is_the_same() {
     for path in [
         "/", "/empty", "/none", "/same", "/odd", "/refused", "/said", "/dated", "/twice", "/goes",
-        "/named", "/streams", "/chunks", "/long", "/longer",
+        "/named", "/streams", "/chunks", "/breaks", "/long", "/longer",
     ] {
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"] {
             let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n\r\n");
             let seen = compare(request.as_bytes()).await;
-            let served = if path == "/goes" { 1 } else { 2 };
+            let ends = path == "/goes" || path == "/breaks" && method != "HEAD";
+            let served = if ends { 1 } else { 2 };
             assert_eq!(seen.requests.len(), served, "{request}");
         }
     }
@@ -391,6 +400,44 @@ async fn a_client_that_goes_takes_its_request_along() {
         yield_now().await;
     }
     assert!(gone.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+    drop(ours);
+    assert!(timeout(FOREVER, gone).await.unwrap().is_err());
+    timeout(FOREVER, ended).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_goes_takes_the_rest_of_its_response_along() {
+    let (mut ours, theirs) = tokio::io::duplex(1 << 10);
+    let (held, gone) = oneshot::channel::<()>();
+    let held = Mutex::new(Some(held));
+    let stack = service_fn(move |_: Request<Body>| {
+        let held = held.lock().unwrap().take();
+        let frames = futures_util::stream::unfold((held, false), async |(held, sent)| {
+            if sent {
+                pending::<()>().await;
+            }
+            let frame = Ok::<_, Infallible>(Frame::data(Bytes::from("piece")));
+            Some((frame, (held, true)))
+        });
+        let body = Body::stream(StreamBody::new(Box::pin(frames)));
+        async move { Ok::<_, Infallible>(Response::new(body)) }
+    });
+    let ended = tokio::spawn(async move {
+        let protocols = Protocols::new(&Limits::default());
+        let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
+        protocols
+            .serve(theirs, peer, stack, ConnectionState::new())
+            .await;
+    });
+    ours.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut received = String::new();
+    while !received.ends_with("piece\r\n") {
+        let mut some = [0; 64];
+        let read = timeout(FOREVER, ours.read(&mut some)).await.unwrap();
+        received.push_str(str::from_utf8(&some[..read.unwrap()]).unwrap());
+    }
     drop(ours);
     assert!(timeout(FOREVER, gone).await.unwrap().is_err());
     timeout(FOREVER, ended).await.unwrap().unwrap();

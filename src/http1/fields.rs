@@ -1,0 +1,48 @@
+//! The headers of a message, and the length of its body.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::HeaderName;
+use httparse::Header;
+
+use super::{HeaderCache, affects_framing, is_keep_alive, note_length};
+
+/// The length of a message's body, and the use of its connection afterwards.
+pub(super) struct Framing {
+    /// The length of the body, in bytes; `None` if no header states it.
+    pub(super) length: Option<usize>,
+    /// True if the sender keeps the connection open.
+    pub(super) keeps_alive: bool,
+}
+
+/// Parses the headers of `message`, and passes each to `take` with its value as it was written. Returns `None` if
+/// `take` does, or if hyper must parse the message.
+pub(super) fn read(
+    headers: &[Header<'_>],
+    message: &Bytes,
+    known: &mut HeaderCache,
+    mut take: impl FnMut(HeaderName, HeaderValue, &[u8]) -> Option<()>,
+) -> Option<Framing> {
+    let mut framing = Framing {
+        length: None,
+        keeps_alive: true,
+    };
+    for (index, header) in headers.iter().enumerate() {
+        let (name, value) = known.read(index, (header.name.as_bytes(), header.value), message)?;
+        match name.as_str() {
+            "connection" => framing.keeps_alive &= is_keep_alive(header.value)?,
+            "content-length" => note_length(&mut framing.length, header.value)?,
+            text if affects_framing(text) => return None,
+            _ => {}
+        }
+        take(name, value, header.value)?;
+    }
+    known.end();
+    Some(framing)
+}
+
+/// Returns the body, which begins at `begin`, and the place where it ends; `None` if it has not arrived completely.
+pub(super) fn body(message: &Bytes, begin: usize, length: usize) -> Option<(Bytes, usize)> {
+    let end = begin.checked_add(length)?;
+    (end <= message.len()).then(|| (message.slice(begin..end), end))
+}

@@ -1,0 +1,179 @@
+//! Responses: read from catalogs, and written to clients.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, DATE};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
+use http_body::Body as _;
+use httparse::{ParserConfig, Status};
+use hyper::ext::ReasonPhrase;
+
+use super::{HeaderCache, affects_framing, fields, has_body, write_header, write_number};
+use crate::body::Body;
+
+/// The largest number of headers of a response that is read here.
+pub(super) const MOST_FIELDS: usize = 48;
+
+/// A complete response without its headers.
+pub(crate) struct ParsedResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+    /// True if the connection stays open, and the catalog has sent nothing else.
+    pub(crate) stays: bool,
+}
+
+/// The way in which a body is written after its head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyEncoder {
+    /// The response has no body.
+    None,
+    /// The body as it is, of which this many bytes are still to come.
+    Length(u64),
+    /// The body in chunks (RFC 9112, section 7.1).
+    Chunked,
+}
+
+/// The error for a body that is shorter or longer than its head says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WrongLength;
+
+/// Parses the response in `bytes`. Its headers that `keeps` accepts go into `headers`, which must be empty. Returns
+/// `None` if hyper must parse the response, or if it is not complete.
+pub(crate) fn read(
+    bytes: &Bytes,
+    known: &mut HeaderCache,
+    headers: &mut HeaderMap,
+    keeps: impl Fn(&HeaderName) -> bool,
+) -> Option<ParsedResponse> {
+    let mut parsed = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut head = httparse::Response::new(&mut []);
+    let complete =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut parsed);
+    let Ok(Status::Complete(begin)) = complete else {
+        return None;
+    };
+    let status = StatusCode::from_u16(head.code?).ok()?;
+    if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
+        return None;
+    }
+    let framing = fields::read(head.headers, bytes, known, |name, value, _| {
+        if keeps(&name) {
+            headers.append(name, value);
+        }
+        Some(())
+    })?;
+    let (body, end) = fields::body(bytes, begin, framing.length?)?;
+    Some(ParsedResponse {
+        status,
+        body,
+        stays: framing.keeps_alive && end == bytes.len(),
+    })
+}
+
+/// Appends the head of `response`. `closes`: the connection ends after it. Returns how the body is to be written.
+pub(crate) fn write_head(
+    out: &mut Vec<u8>,
+    response: &Response<Body>,
+    closes: bool,
+) -> BodyEncoder {
+    let status = response.status();
+    let reason = response.extensions().get::<ReasonPhrase>();
+    let reason = reason.map_or_else(
+        // As hyper spells it.
+        || status.canonical_reason().unwrap_or("<none>").as_bytes(),
+        ReasonPhrase::as_bytes,
+    );
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+    let mut dated = false;
+    for (name, value) in response.headers() {
+        // The framing is that of this connection, and the length is that of the body which is sent.
+        if affects_framing(name.as_str()) || *name == CONTENT_LENGTH {
+            continue;
+        }
+        dated |= *name == DATE;
+        write_header(out, name, value);
+    }
+    if closes {
+        out.extend_from_slice(b"connection: close\r\n");
+    }
+    let encoder = BodyEncoder::of(response);
+    match encoder {
+        BodyEncoder::None => {}
+        BodyEncoder::Length(length) => {
+            out.extend_from_slice(b"content-length: ");
+            write_number(out, usize::try_from(length).unwrap_or(usize::MAX));
+            out.extend_from_slice(b"\r\n");
+        }
+        BodyEncoder::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+    }
+    if !dated {
+        // RFC 9110, section 6.6.1, requires it of a server that has a clock.
+        out.extend_from_slice(b"date: ");
+        out.extend_from_slice(httpdate::fmt_http_date(SystemTime::now()).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    encoder
+}
+
+impl BodyEncoder {
+    fn of(response: &Response<Body>) -> Self {
+        if !has_body(response.status()) {
+            return Self::None;
+        }
+        let length = response.body().size_hint().exact();
+        length.map_or(Self::Chunked, Self::Length)
+    }
+
+    /// Appends the pieces that carry `data` to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its head says.
+    pub(crate) fn encode(
+        &mut self,
+        data: Bytes,
+        out: &mut VecDeque<Bytes>,
+    ) -> Result<(), WrongLength> {
+        // An empty chunk would end the body.
+        if data.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Self::None => {}
+            Self::Length(left) => {
+                *left = left.checked_sub(data.len() as u64).ok_or(WrongLength)?;
+                out.push_back(data);
+            }
+            Self::Chunked => {
+                out.push_back(format!("{:X}\r\n", data.len()).into());
+                out.push_back(data);
+                out.push_back(Bytes::from_static(b"\r\n"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the end of the body to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The body is shorter than its head says.
+    pub(crate) fn end(&self, out: &mut VecDeque<Bytes>) -> Result<(), WrongLength> {
+        match self {
+            Self::None | Self::Length(0) => Ok(()),
+            Self::Length(_) => Err(WrongLength),
+            Self::Chunked => {
+                out.push_back(Bytes::from_static(b"0\r\n\r\n"));
+                Ok(())
+            }
+        }
+    }
+}

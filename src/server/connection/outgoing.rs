@@ -1,0 +1,198 @@
+//! A response on its way to a client: written at once if it is in memory, and otherwise as its body comes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use http::Response;
+use http_body::Body as _;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::direct;
+use crate::body::Body;
+use crate::http1::response::{BodyEncoder, write_head};
+use crate::server::state::ConnectionState;
+use crate::util::write_coalesced;
+
+/// The longest body that is copied behind its head, in bytes: as much as the system takes at once.
+const LONGEST_COPY: u64 = 16 << 10;
+/// The number of bytes of a body that may wait for the client before no more of it is read.
+const READ_AHEAD: usize = 64 << 10;
+/// The largest number of pieces that are written at once.
+const PIECES: usize = 16;
+
+thread_local! {
+    static WHOLE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The part of a response that is not written yet.
+pub(super) struct Outgoing {
+    pieces: VecDeque<Bytes>,
+    body: Body,
+    encoder: BodyEncoder,
+    /// True if the end of the body is in `pieces`.
+    is_over: bool,
+}
+
+/// The result of the first write of a response.
+pub(super) enum WriteOutcome {
+    All,
+    Left(Box<Outgoing>),
+}
+
+impl Outgoing {
+    /// Begins to write a response. Writes as much as the system takes at once, which is nearly always all of it.
+    /// Returns `None` if the client is gone. Leaves the headers of `response` as they are, and takes its body.
+    pub(super) fn begin<T>(
+        stream: &mut T,
+        cx: &mut Context<'_>,
+        response: &mut Response<Body>,
+        closes: bool,
+        state: &ConnectionState,
+    ) -> Option<WriteOutcome>
+    where
+        T: AsyncWrite + Unpin,
+    {
+        WHOLE.with_borrow_mut(|whole| {
+            whole.clear();
+            let encoder = write_head(whole, response, closes);
+            let mut body = std::mem::take(response.body_mut());
+            let is_short = match encoder {
+                BodyEncoder::None => true,
+                BodyEncoder::Length(length) => body.is_whole() && length <= LONGEST_COPY,
+                BodyEncoder::Chunked => false,
+            };
+            if !is_short {
+                return Some(WriteOutcome::Left(Box::new(Self {
+                    pieces: [Bytes::copy_from_slice(whole)].into(),
+                    body,
+                    encoder,
+                    is_over: false,
+                })));
+            }
+            let bytes = body.take_whole().unwrap_or_default();
+            if encoder != BodyEncoder::None {
+                whole.extend_from_slice(&bytes);
+            }
+            let written = match Pin::new(&mut *stream).poll_write(cx, whole) {
+                Poll::Ready(Ok(written)) => written,
+                Poll::Ready(Err(_)) => return None,
+                Poll::Pending => 0,
+            };
+            state.on_write();
+            if written == whole.len()
+                && matches!(Pin::new(stream).poll_flush(cx), Poll::Ready(Ok(())))
+            {
+                return Some(WriteOutcome::All);
+            }
+            state.blocks(true);
+            Some(WriteOutcome::Left(Box::new(Self {
+                pieces: [Bytes::copy_from_slice(&whole[written..])].into(),
+                body,
+                encoder,
+                is_over: true,
+            })))
+        })
+    }
+
+    /// Writes the rest. Meanwhile it reads from the client, which may close or send more bytes; those are put into
+    /// `behind`. Returns `None` if the client is gone or the body fails: the client must not take the response for
+    /// complete.
+    pub(super) async fn send<T>(
+        mut self: Box<Self>,
+        stream: &mut T,
+        state: &ConnectionState,
+        behind: &mut Bytes,
+    ) -> Option<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        poll_fn(|cx| {
+            if let Poll::Ready(sent) = self.poll_send(stream, cx, state) {
+                return Poll::Ready(sent);
+            }
+            if behind.is_empty() {
+                return direct::poll_behind(stream, cx, behind, state).map(|()| None);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_send<T>(
+        &mut self,
+        stream: &mut T,
+        cx: &mut Context<'_>,
+        state: &ConnectionState,
+    ) -> Poll<Option<()>>
+    where
+        T: AsyncWrite + Unpin,
+    {
+        loop {
+            if self.fill(cx).is_none() {
+                return Poll::Ready(None);
+            }
+            if self.pieces.is_empty() {
+                let flushed = Pin::new(&mut *stream).poll_flush(cx);
+                state.blocks(flushed.is_pending());
+                let flushed = ready!(flushed);
+                return match (flushed, self.is_over) {
+                    (Ok(()), true) => Poll::Ready(Some(())),
+                    (Ok(()), false) => Poll::Pending,
+                    (Err(_), _) => Poll::Ready(None),
+                };
+            }
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut count = 0;
+            for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+                *slice = IoSlice::new(piece);
+                count += 1;
+            }
+            let mut io = TokioIo::new(&mut *stream);
+            let written = write_coalesced::poll_write(&mut io, cx, &slices[..count]);
+            state.blocks(written.is_pending());
+            match ready!(written) {
+                Ok(0) | Err(_) => return Poll::Ready(None),
+                Ok(written) => self.advance(written),
+            }
+            state.on_write();
+        }
+    }
+
+    /// Reads the body, until nothing more of it is there or enough of it waits for the client. Returns `None` if it
+    /// fails.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Option<()> {
+        while !self.is_over && self.pieces.iter().map(Bytes::len).sum::<usize>() < READ_AHEAD {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => break,
+                Poll::Ready(None) => {
+                    self.encoder.end(&mut self.pieces).ok()?;
+                    self.is_over = true;
+                }
+                Poll::Ready(Some(Err(_))) => return None,
+                // Trailers are dropped, as hyper drops them for a client that did not ask for them.
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.encoder.encode(data, &mut self.pieces).ok()?;
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        while let Some(piece) = self.pieces.front_mut() {
+            if written < piece.len() {
+                return piece.advance(written);
+            }
+            written -= piece.len();
+            self.pieces.pop_front();
+        }
+    }
+}
