@@ -1,9 +1,9 @@
-"""What real clients do around a batch.
+"""The work of real clients around a batch.
 
 usage: batches.py make TOKEN [URI TABLE]...      makes tables of three rows
        batches.py append TOKEN [URI TABLE]...    publishes a version of each
        batches.py stage TOKEN [URI TABLE]...     stages a version of each; prints the entries
-       batches.py look TOKEN [URI TABLE]...      prints what a reader of each sees
+       batches.py look TOKEN [URI TABLE]...      prints a reader's view of each
        batches.py versions TOKEN [URI TABLE]...  prints the versions of each
 
 A TABLE is spelled with `$`.

@@ -12,17 +12,17 @@ const ORDERS: &str = "prod$orders";
 const EVENTS: &str = "research$lake$events";
 const BATCH: &str = "/v1/table/version/batch-create";
 
-/// Two catalogs with a table of three rows each, behind one gateway.
+/// The set-up: two catalogs with a table of three rows each, behind one gateway.
 struct Scene {
     python: &'static Python,
     warehouse: Catalog,
     lake: Catalog,
-    /// Between the gateway and the lake.
+    /// The relay between the gateway and the lake.
     relay: Relay,
     gateway: Gateway,
 }
 
-/// What a reader sees of a table.
+/// Returns a reader's view of a table.
 fn table(version: u64, rows: u64) -> Value {
     let versions: Vec<_> = (1..=version).collect();
     json!({ "version": version, "rows": rows, "versions": versions })
@@ -53,12 +53,12 @@ impl Scene {
         Some(scene)
     }
 
-    /// Both tables through the gateway, each with the address to ask.
+    /// Returns the addresses of both tables through the gateway.
     fn shown(&self) -> [(String, &'static str); 2] {
         [ORDERS, EVENTS].map(|table| (self.gateway.uri(), table))
     }
 
-    /// Both tables at their catalogs.
+    /// Returns the addresses of both tables at their catalogs.
     fn stored(&self) -> [(String, &'static str); 2] {
         [(self.warehouse.uri(), ORDERS), (self.lake.uri(), "events")]
     }
@@ -72,7 +72,7 @@ impl Scene {
         self.python.run("batches.py", &arguments)
     }
 
-    /// The entries of a batch that adds two rows to each table.
+    /// Returns the entries of a batch that adds two rows to each table.
     fn staged(&self) -> Value {
         self.client("stage", &self.shown())
     }
@@ -81,8 +81,8 @@ impl Scene {
         self.gateway.post(BATCH, &json!({ "entries": entries }))
     }
 
-    /// Readers see nothing but `expected`: at once through the gateway, in the end at the catalogs, and both after a
-    /// restart.
+    /// Checks that readers see nothing but `expected`: through the gateway at once, at the catalogs in the end, and
+    /// both after a restart.
     fn shows(&mut self, expected: &Value) {
         let seen = self.client("look", &self.shown());
         assert_eq!(&seen, expected, "through the gateway");
@@ -101,7 +101,7 @@ impl Scene {
         assert_eq!(stored, expected, "at the catalogs {when}");
     }
 
-    /// An undo may go on after its batch was answered.
+    /// Waits until both catalogs hold what is expected: undo may go on after the batch was answered.
     fn settles(&self, expected: &Value) {
         eventually(&format!("the catalogs to hold {expected}"), || {
             (&self.client("look", &self.stored()) == expected).then_some(())
@@ -123,7 +123,7 @@ fn a_batch_shows_in_both_catalogs() {
     assert_eq!(versions, [2, 2], "{answer}");
     scene.shows(&both(&table(2, 5), &table(2, 5)));
 
-    // And the next one builds on it.
+    // The next batch builds on it.
     let answer = scene.commit(&scene.staged());
     assert_eq!(answer.status, 200, "{answer:?}");
     scene.shows(&both(&table(3, 7), &table(3, 7)));
@@ -189,8 +189,8 @@ fn a_gateway_killed_when_both_catalogs_have_done_their_part_finishes_the_batch()
     killed_in_the_middle(true, &both(&table(2, 5), &table(2, 5)));
 }
 
-/// Kill -9 while the lake is asked to create its version, and has `done` so or not, and the warehouse has created its
-/// own.
+/// Kills the gateway (kill -9) after the warehouse has created its version, while the lake is to create its own. With
+/// `done` the lake has created it, otherwise not.
 fn killed_in_the_middle(done: bool, expected: &Value) {
     let Some(mut scene) = Scene::set() else {
         return;
@@ -210,7 +210,7 @@ fn killed_in_the_middle(done: bool, expected: &Value) {
             let orders = scene.client("look", &scene.stored()[..1]);
             (orders[0]["version"] == 2).then_some(())
         });
-        // Prepared, not decided: nobody sees it through the gateway.
+        // The batch is prepared and not decided, so no client sees it through the gateway.
         let seen = scene.client("versions", &scene.shown());
         assert_eq!(seen, json!([[1], [1]]), "an undecided version is hidden");
         assert!(!commit.is_finished(), "nobody is told how it ends");
@@ -220,7 +220,7 @@ fn killed_in_the_middle(done: bool, expected: &Value) {
     caught.cut();
     scene.gateway.again();
     scene.shows(expected);
-    // Only a gateway that still knows the batch can say how it ended: the version itself is taken by now.
+    // The version number is taken by now, so only a gateway that still knows the batch can say how it ended.
     let client = scene.gateway.client().header("idempotency-key", "once");
     let told = block_on(client.send(Method::POST, BATCH, full(again))).unwrap();
     let committed = *expected == both(&table(2, 5), &table(2, 5));

@@ -1,4 +1,4 @@
-"""One morning's work with each real client against one address.
+"""Runs a fixed list of steps with each real client against one address.
 
 usage: clients.py URI TOKEN NAME...
 
@@ -28,7 +28,7 @@ VOLATILE_TEXT = [
 
 
 def steady(value, below):
-    """`value` as JSON, without what differs from run to run or by where it is mounted."""
+    """Returns `value` as JSON, without the parts that differ from run to run or depend on the mount."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(exclude_none=True)
     if isinstance(value, pa.Table):
@@ -49,7 +49,7 @@ def steady(value, below):
 
 
 class Diary:
-    """Runs steps and remembers what came of them."""
+    """Runs steps and records their results."""
 
     def __init__(self, below):
         self.below = below
@@ -65,7 +65,7 @@ class Diary:
 
 
 def namespace_client(diary, uri, headers, below):
-    """The namespace interface of pylance, as lance-namespace defines it."""
+    """Runs the namespace interface of pylance, as lance-namespace defines it."""
     client = connect(uri, headers)
     home = below + ["plain"]
     table = home + ["books"]
@@ -130,7 +130,7 @@ def namespace_client(diary, uri, headers, below):
 
 
 def dataset(diary, uri, headers, below):
-    """pylance's own reader and writer, committing through the namespace."""
+    """Runs pylance's own reader and writer, which commit through the namespace."""
     client = connect(uri, headers)
     home = below + ["lake"]
     table = home + ["events"]
@@ -169,7 +169,7 @@ def dataset(diary, uri, headers, below):
 
 
 def database(diary, uri, headers, below):
-    """lancedb, connected to the namespace."""
+    """Runs lancedb, connected to the namespace."""
     properties = {"uri": uri, **{f"headers.{name}": value for name, value in headers.items()}}
     db = lancedb.connect_namespace("rest", properties)
     home = below + ["shop"]

@@ -1,4 +1,4 @@
-//! Unmodified clients get from the gateway what they get from the catalog.
+//! Unmodified clients get the same answers from the gateway as from the catalog.
 
 use std::thread;
 

@@ -12,7 +12,7 @@ const EVENTS: &str = "research$lake$events";
 const THERE: (u16, Option<u64>) = (200, None);
 const NOT_THERE: (u16, Option<u64>) = (404, Some(4));
 
-/// `prod$old` in one catalog, `research$lake$events` in another.
+/// The set-up: `prod$old` in one catalog, `research$lake$events` in another.
 struct Scene {
     python: &'static Python,
     warehouse: Catalog,
@@ -45,7 +45,7 @@ impl Scene {
         self.python.run("batches.py", &arguments)
     }
 
-    /// A version of the events, staged by a real client.
+    /// Returns a version of the events table, staged by a real client.
     fn staged(&self) -> Value {
         self.client("stage", &[&self.gateway.uri(), EVENTS])[0].clone()
     }
@@ -60,13 +60,13 @@ impl Scene {
         self.gateway.post(COMMIT, &body)
     }
 
-    /// What describe says through the gateway.
+    /// Describes a table through the gateway.
     fn shown(&self, table: &str) -> (u16, Option<u64>) {
         let target = format!("/v1/table/prod%24{table}/describe");
         self.gateway.post(&target, &json!({})).outcome()
     }
 
-    /// What describe says at the catalog.
+    /// Describes a table at its catalog.
     fn stored(&self, table: &str) -> (u16, Option<u64>) {
         let target = format!("/v1/table/prod%24{table}/describe");
         let address = SocketAddr::from(([127, 0, 0, 1], self.warehouse.port()));

@@ -1,8 +1,8 @@
 """The fixed corpus of the differential run.
 
-`OPERATIONS` has every operation of the contract with a body that is valid for
-it; `at_the_door` asks each of them in all the ways that can go wrong, and
-`story` uses each as it is meant, in an order in which one builds on another.
+`OPERATIONS` has every operation of the contract with a valid body. `at_the_door`
+sends each of them in all the ways that can go wrong. `story` uses each as it is
+meant, in an order in which one builds on another.
 """
 
 import json
@@ -13,9 +13,9 @@ from staging import rows, stream
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 
-# operation: (method, path, body); `{}` is where the identifier goes. A body that
-# is a dict gets the identifier as its `id`, a text is sent as it is, None is no
-# body, bytes are Arrow.
+# operation: (method, path, body). `{}` stands for the identifier. A body that is a
+# dict gets the identifier as its `id`, a text is sent as it is, None is no body, and
+# bytes are Arrow.
 OPERATIONS = {
     "create_namespace": ("POST", "/v1/namespace/{}/create", {"mode": "Create", "properties": {"owner": "me"}}),
     "list_namespaces": ("GET", "/v1/namespace/{}/list", None),
@@ -111,14 +111,14 @@ OPERATIONS = {
 
 
 class Case:
-    """One request: an operation on an identifier, as the table has it unless it is said otherwise."""
+    """One request: an operation on an identifier, as in `OPERATIONS` except for `changed`."""
 
     def __init__(self, operation, name, id, **changed):
         self.operation, self.name, self.id = operation, name, id
         self.changed = changed
 
     def request(self, below):
-        """(method, path and query, content type, body), for a catalog mounted at `below`."""
+        """Returns (method, path and query, content type, body), for a catalog mounted at `below`."""
         said = self.changed
         method, path, body = OPERATIONS[self.operation]
         method = said.get("method", method)
@@ -139,7 +139,7 @@ class Case:
 
 
 def identified(body, operation, below, id):
-    """`body` with its identifiers, each below the mount."""
+    """Returns `body` with its identifiers, each below the mount."""
     if operation == "batch_create_table_versions":
         entries = [{**entry, "id": below + entry["id"]} if "id" in entry else entry for entry in body.get("entries", [])]
         return {**body, "entries": entries} if "entries" in body else body
@@ -159,12 +159,12 @@ def identified(body, operation, below, id):
 
 
 def spelled(names, delimiter):
-    """An identifier as a path segment."""
+    """Returns an identifier as a path segment."""
     return quote(delimiter.join(names) if names else delimiter, safe="")
 
 
 def at_the_door():
-    """Every operation, asked of what is not there and in ways that are wrong."""
+    """Yields every operation, on an absent object and in wrong ways."""
     for operation, (method, path, body) in OPERATIONS.items():
         gone = [f"absent_{operation}", "thing"]
 
@@ -204,7 +204,7 @@ def at_the_door():
 
 
 def story(stage):
-    """Every operation as it is meant. `stage(id)` gives the entry of a staged version."""
+    """Yields every operation as it is meant. `stage(id)` returns the entry of a staged version."""
     home, table = ["home"], ["home", "books"]
     other = ["home", "plain"]
     made = {}

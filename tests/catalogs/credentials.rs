@@ -1,4 +1,4 @@
-//! Tokens of real token servers: client credentials of Authlib's, token exchange of idpy-oidc's.
+//! Tokens of real token servers: client credentials from Authlib, token exchange from idpy-oidc.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on};
 
 const LIST: &str = "/v1/namespace/%24/list";
 
-/// A real catalog behind real tokens.
+/// The set-up: a real catalog that requires tokens of a real server.
 struct Guarded {
     tokens: Process,
     uri: String,
@@ -28,7 +28,7 @@ impl Guarded {
         }
     }
 
-    /// Mounted at the root, with `oauth` and what else `more` says.
+    /// Returns the catalog mounted at the root, with `oauth` and what `more` adds.
     fn behind(&self, path: &str, exchange: bool, more: &Value) -> Behind<'static> {
         let mut keys = json!({
             "service_authorization": null,
@@ -57,9 +57,9 @@ fn the_gateway_shows_its_own_token_to_a_real_resource_server() {
     let guarded = Guarded::start(python);
     let more = json!({ "scope": "catalog.write", "audience": "lake" });
     let gateway = Gateway::before(&[guarded.behind("/token", false, &more)]);
-    // A question about its health.
+    // The request is the gateway's health check.
     assert_eq!(guarded.tokens.word_after("let in authlib "), "GET");
-    // A caller is not the gateway.
+    // A caller is not the gateway, so its own request is refused.
     let refused = block_on(gateway.client().get(LIST));
     assert_eq!(refused.outcome(), (401, Some(16)), "{refused:?}");
 }
@@ -85,7 +85,7 @@ fn a_callers_token_is_traded_at_a_real_server() {
     let token = std::str::from_utf8(&token).unwrap();
     let bearer = format!("Bearer {token}");
 
-    // The catalog takes tokens of the gateway's client only, and this one is another client's.
+    // The catalog takes only the tokens of the gateway's client, and this one is another client's.
     let direct = block_on(
         server
             .header("authorization", &bearer)

@@ -1,4 +1,4 @@
-//! The dashboard asks a real Prometheus, after the quickstart's tour, and every question has an answer.
+//! The dashboard's queries on a real Prometheus, after the quickstart's tour: each has a result.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::harness::{Behind, Catalog, Gateway, Python, block_on, eventually, file};
 use crate::prometheus::scraping;
 
-/// What stands in a query for what a person chooses, and for Grafana's own.
+/// The values of a query's variables: those that an operator chooses, and Grafana's own.
 const CHOSEN: [(&str, &str); 4] = [
     ("$job", "nsgate"),
     ("$instance", ".*"),
@@ -45,7 +45,7 @@ fn every_panel_of_the_dashboard_has_data_after_the_tour() {
             .as_array()
             .cloned()
             .unwrap_or_default();
-        // A quantile of what did not happen is no answer.
+        // A quantile of an event that did not happen is no answer.
         let values = series
             .iter()
             .map(|series| series["value"][1].as_str().unwrap().to_owned());
@@ -64,7 +64,7 @@ fn every_panel_of_the_dashboard_has_data_after_the_tour() {
         assert!(tour.status.success(), "{said}");
     };
     tour();
-    // A counter that Prometheus meets at its last value has not grown for it, so everything happens once more.
+    // Prometheus counts no growth for a counter that it first reads at its last value, so the tour runs twice.
     eventually("the tour to be counted", || {
         (values("nsgate_batches_total{outcome=\"committed\"} > 0").0 > 0).then_some(())
     });
@@ -84,11 +84,11 @@ fn every_panel_of_the_dashboard_has_data_after_the_tour() {
         queries.len(),
         panels(&dashboard).count()
     );
-    // The check notices what has no data.
+    // The check must notice a metric that has no data.
     assert_eq!(values("nsgate_no_such_metric").0, 0);
 }
 
-/// Of panels, of the choices above them and of the marks in them.
+/// Returns the queries of the panels, the variables and the annotations.
 fn queries(dashboard: &Value) -> BTreeSet<String> {
     let targets = panels(dashboard).flat_map(|panel| panel["targets"].as_array().unwrap());
     let asked = targets.map(|target| target["expr"].as_str().unwrap().to_owned());

@@ -2,11 +2,11 @@
 
 usage: differential.py URI TOKEN ROOT NAME...
 
-ROOT is where the catalog keeps its tables, NAME... where it is mounted at that
-address (none: at the root).
-Prints a JSON list of answers: case, status, content type, body. What differs
-from run to run is masked in a body, and the mount's names are taken off the
-fields in which the contract returns identifiers; nothing else is changed.
+ROOT is the folder of the catalog's tables. NAME... is the catalog's mount at that
+address (none: the root).
+Prints a JSON list of answers: case, status, content type, body. The parts of a
+body that differ from run to run are masked. The mount's names are removed from
+the fields in which the contract returns identifiers. Nothing else is changed.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ MASKS = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"ROOT/[0-9a-f]{8}_", "ROOT/HASH_"),
     (r"elapsed=[^,]*", "elapsed=TIME"),
-    # Where a body is rewritten, the place of a mistake in it moves.
+    # The place of a mistake in a body moves if the gateway rewrites the body.
     (r"at line \d+ column \d+", "at line L column C"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*", "TIME"),
 ]
@@ -43,7 +43,7 @@ def masked(text, root):
 
 
 def unmounted(text, below):
-    """Takes the mount's names off the response's identifiers: `id`, `namespace` and `tables`."""
+    """Removes the mount's names from the response's identifiers: `id`, `namespace` and `tables`."""
     if not below:
         return text
     names = ",".join(json.dumps(name) for name in below)

@@ -1,6 +1,6 @@
-//! The contract's 54 operations, asked of a catalog and of the gateway in front of one like it.
+//! The contract's 54 operations, sent to a catalog and to the gateway in front of a similar one.
 //!
-//! Where the two answers differ, `differences.tsv` must say why; a line of it that no answer needs fails too.
+//! `differences.tsv` must say why two answers differ. A line of that file that no answer needs fails, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Status, and the code of an error in the contract's shape: `404/4`.
+    /// Returns the status, and the code of an error in the contract's shape, such as `404/4`.
     fn outcome(&self) -> String {
         let body: Option<serde_json::Value> = serde_json::from_str(&self.body).ok();
         let code = body.and_then(|body| body.get("code")?.as_u64());
@@ -151,7 +151,7 @@ fn allowed(mount: &str) -> Vec<Allowed> {
     lines.filter(|line| matches(&line.mount, mount)).collect()
 }
 
-/// Whether `text` is what `pattern` says, in which each `*` is any text.
+/// Returns true if `text` matches `pattern`, in which each `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

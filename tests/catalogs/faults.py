@@ -1,8 +1,8 @@
 """Real clients around a request that is late, lost or repeated.
 
-Takes orders, each a line of JSON `[token, name, uri, table, arguments…]`,
-carries several out at a time, and answers each with a line `answer N {…}`. What a
-client says of a write is `{"ms": …}` with what it returned, or with `error`.
+Reads orders, each a line of JSON `[token, name, uri, table, arguments…]`, carries
+out several at a time, and answers each with a line `answer N {…}`. The answer to a
+write is `{"ms": …}` with the result of the client, or with `error`.
 A table is spelled with `$`; every row carries the number of its write.
 
     make URI TABLE              a table with one row of write 0, and the namespaces above it
@@ -126,7 +126,7 @@ def detail(client, id):
 
 
 def stage_rows(client, id, number, count):
-    # On whatever storage shows, as clients do that know nothing of batches.
+    # Builds on the latest version in storage, as clients do that know nothing of batches.
     staging = Staging(client)
     lance.write_dataset(numbered(number, count), namespace_client=staging, table_id=id, mode="append")
     (entry,) = staging.entries

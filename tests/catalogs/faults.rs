@@ -1,7 +1,8 @@
-//! One request of a batch is late, lost or repeated, and nothing that was acknowledged is lost, nothing half is seen.
+//! Faults of one request of a batch: late, lost or repeated. No acknowledged version is lost, and no half batch is
+//! seen.
 //!
-//! Real catalogs behind relays, real clients in front of the gateway. `lab$t` is the table whose catalog's requests are
-//! tampered with; `prod$o` is in another catalog, and there so that a batch spans two.
+//! Real catalogs run behind relays, real clients in front of the gateway. `lab$t` is the table whose catalog gets the
+//! fault. `prod$o` is in another catalog, so that a batch spans two.
 
 mod after_abort;
 mod late_creates;
@@ -26,23 +27,23 @@ const BATCH: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";
 const CREATE: &str = "/version/create";
 const DELETE: &str = "/version/delete";
-/// How long a batch's request to a catalog may take here.
+/// The time limit of a batch's request to a catalog.
 const PREPARE: Duration = Duration::from_secs(2);
-/// How long a number rests here, where the test does not say otherwise.
+/// The cool-down of a number, unless a test sets another one.
 const COOLDOWN: Duration = Duration::from_secs(1);
 
 struct Scene {
-    /// Outlives everything that asks it.
+    /// The catalog of `lab`. It outlives everything that uses it.
     lake: Catalog,
     warehouse: Catalog,
-    /// Before the lake, which has `lab`.
+    /// The relay in front of the lake, which has `lab`.
     relay: Relay,
-    /// Before the warehouse, which has `prod`.
+    /// The relay in front of the warehouse, which has `prod`.
     other: Relay,
     gateway: Gateway,
 }
 
-/// The clients of all scenes: a process takes seconds until it is ready.
+/// Starts the clients of all scenes once: a process needs seconds until it is ready.
 static CLIENTS: OnceLock<Clients> = OnceLock::new();
 
 impl Scene {
@@ -50,7 +51,7 @@ impl Scene {
         Self::with(&json!({}))
     }
 
-    /// With other keys of `batch` and `limits`.
+    /// Starts a scene with more keys of `batch` and `limits`.
     fn with(more: &Value) -> Option<Self> {
         let python = Python::ready()?;
         let (lake, warehouse) = (Catalog::start(python), Catalog::start(python));
@@ -107,25 +108,25 @@ impl Scene {
         CLIENTS.get_or_init(clients).order(&Value::Array(order))
     }
 
-    /// A version of a table, staged through the gateway, with `count` rows of write `number`.
+    /// Stages a version of a table through the gateway, with `count` rows of write `number`.
     fn staged(&self, table: &str, number: u64, count: u64) -> Value {
         let staged = self.through("stage", table, &[json!(number), json!(count)]);
         done(&staged)["entry"].clone()
     }
 
-    /// The same, with a manifest of this size; a few bytes of it are the time.
+    /// Stages a version as `staged` does, with a manifest of this size. A few bytes of a manifest are the time.
     fn staged_alike(&self, table: &str, number: u64, count: u64, size: &Value) -> Value {
         let staged = (0..50).map(|_| self.staged(table, number, count));
         let mut alike = staged.skip_while(|entry| entry["manifest_size"] != *size);
         alike.next().expect("another manifest of the same size")
     }
 
-    /// A batch of two: write `number` with two rows for `lab$t` and one for `prod$o`.
+    /// Returns a batch of two: write `number` with two rows for `lab$t` and one for `prod$o`.
     fn entries(&self, number: u64) -> Value {
         json!([self.staged(T, number, 2), self.staged(O, number, 1)])
     }
 
-    /// The same, but the other catalog cannot have its part: the batch is aborted.
+    /// Returns a batch that aborts, because the other catalog cannot create its version.
     fn doomed(&self, number: u64) -> Value {
         let mut entries = self.entries(number);
         let path = entries[1]["manifest_path"].as_str().unwrap();
@@ -137,7 +138,7 @@ impl Scene {
         self.gateway.post(BATCH, &json!({ "entries": entries }))
     }
 
-    /// Sends a batch, and meanwhile does something else.
+    /// Sends a batch, and does something else meanwhile.
     fn meanwhile<T>(&self, entries: &Value, act: impl FnOnce() -> T) -> (Reply, T) {
         thread::scope(|threads| {
             let batch = threads.spawn(|| self.batch(entries));
@@ -151,7 +152,7 @@ impl Scene {
         self.gateway.post(COMMIT, &body)
     }
 
-    /// Rows of a write that a pylance reader sees through the gateway, and that the catalog has.
+    /// Returns the rows of a write that a pylance reader sees through the gateway, and those that the catalog has.
     fn rows(&self, table: &str, number: u64) -> (Value, Value) {
         let (shown, stored) = (
             self.through("look", table, &[]),
@@ -161,7 +162,7 @@ impl Scene {
         (of(&shown), of(&stored))
     }
 
-    /// What was acknowledged is there, wherever one looks.
+    /// Checks that an acknowledged write is there, through the gateway and at the catalog.
     fn kept(&self, told: &Value, table: &str, number: u64, count: u64) {
         if !is_done(told) {
             return;
@@ -171,7 +172,7 @@ impl Scene {
         assert_eq!(seen, there, "write {number} was done: {told}; {self}");
     }
 
-    /// Nothing of a write is shown by anything that reads a table; a reader may be refused.
+    /// Checks that no read of a table shows a write. A reader may be refused.
     fn hides(&self, table: &str, number: u64, others: u64) {
         for reader in ["look", "query"] {
             let seen = self.through(reader, table, &[]);
@@ -183,7 +184,7 @@ impl Scene {
         assert!(right, "{others} rows are there, and not {counted}");
     }
 
-    /// The lake holds these versions of a table in the end.
+    /// Waits until the lake holds these versions of a table.
     fn settles(&self, table: &str, versions: &Value) {
         let mut last = Value::Null;
         eventually(
@@ -195,7 +196,7 @@ impl Scene {
         );
     }
 
-    /// Returns once no batch has anything left to do but to watch for what may still come.
+    /// Waits until no batch has anything left to do, except to watch for late arrivals.
     fn undone(&self) {
         eventually("every batch to be over, or watched", || {
             let client = crate::client::Client::new(self.gateway.admin().parse().unwrap());
@@ -230,13 +231,13 @@ fn is_done(told: &Value) -> bool {
     told.get("error").is_none()
 }
 
-/// What a client that may not fail has said.
+/// Returns what a client said that must not fail.
 fn done(told: &Value) -> &Value {
     assert!(is_done(told), "{told}");
     told
 }
 
-/// Waits until a number that was freed has rested.
+/// Waits out the cool-down of a freed number.
 fn rested() {
     sleep(COOLDOWN + Duration::from_millis(500));
 }

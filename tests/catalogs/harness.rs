@@ -1,4 +1,4 @@
-//! What every test stands on: real catalogs, the gateway binary in front of them, Python clients.
+//! The harness of all tests: real catalogs, the gateway binary in front of them, Python clients.
 
 mod catalog;
 mod clients;
@@ -17,23 +17,23 @@ pub use process::Process;
 pub use python::Python;
 pub use relay::{Caught, Delay, Fault, Message, Relay};
 
-/// How long anything may take that the tests wait for; only a failure takes it.
+/// The limit of every wait. Only a failing test reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A file of this test.
+/// Returns the path of a file of this suite.
 pub fn file(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "catalogs", name]
         .iter()
         .collect()
 }
 
-/// Runs a future of a client to its end.
+/// Runs a client's future to its end.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().unwrap().block_on(future)
 }
 
-/// Asks until the answer is `Some`; panics with `what` when it never is.
+/// Calls `ask` until the answer is `Some`; panics with `what` if it never is.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

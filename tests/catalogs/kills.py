@@ -1,20 +1,20 @@
-"""Writers and readers, to whom gateway and catalogs go away in the middle of things.
+"""Writers and readers, whose gateway and catalogs are killed while they work.
 
 usage: kills.py URI ADMIN_URI TOKEN SEED
 
-Takes orders, each a line of JSON `[name, arguments…]`, and answers each with a
+Reads orders, each a line of JSON `[name, arguments…]`, and answers each with a
 line `answer N {…}`:
 
     make [[names, backend, catalog's uri, catalog's names]…]   new tables, used from now on
-    load      writers, renamers and readers begin
-    rest      they stop; answers what they did
+    load      starts the writers, renamers and readers
+    rest      stops them; answers what they did
     judge QUIET [[backend, catalog's name]…]
-              what they saw against what is there; answers what is wrong. QUIET: nothing is on its way to a catalog
-              any more. The tables that are named have a version that waits for a person
-    remember  all tables that ever were against what was there when they were last looked at
+              compares what they saw with what is there; answers what is wrong. QUIET: no request is under way to a
+              catalog any more. The named tables have a version that waits for an operator
+    remember  compares all former tables with what was there when they were last read
 
-Every write has a number, and every row it adds carries that number: a reader
-sees whose rows are in a table.
+Every write has a number, and every row it adds carries that number. So a reader
+sees which writes are in a table.
 """
 
 import collections
@@ -41,7 +41,8 @@ from writes import Line, Read, Table, Write, judged_reads, judged_transactions, 
 
 BATCH = "/v1/table/version/batch-create"
 BRANCH = "b"
-# A version that was built on one that was not decided must reach the gateway while the number below it rests.
+# The maximum age, in seconds, of a version that was built on an undecided one: it must reach the gateway while the
+# number below is in cool-down.
 FRESH = 1
 PATIENCE = 60
 
@@ -52,7 +53,7 @@ class World:
         self.random = random.Random(seed)
         self.numbers = itertools.count(1)
         self.tables, self.writes, self.reads, self.old = [], [], [], {}
-        # Batches as the admin address showed them: their names, and what they create.
+        # The batches that the admin address showed: their ids, and the versions that they create.
         self.shown = {}
         self.counts = collections.Counter()
         self.going = threading.Event()
@@ -118,7 +119,7 @@ class World:
         wrong += judged_writes(self.writes, there)
         wrong += judged_reads(self.writes, self.reads, there)
         wrong += judged_transactions(self.writes, self.shown, there, self.described)
-        # Nothing may come of a write later that nothing came of until now, nor the other way round.
+        # A write whose result was unknown has it now, and may not change it later.
         for write in self.writes:
             told = "committed" if write.whole(there) else "refused"
             if write.told == "unknown" and (quiet or told == "committed" or len(write.entries) > 1):
@@ -132,13 +133,13 @@ class World:
         wrong = [f"{line} has changed since" for line, numbers in self.old.items() if self.read(line) != numbers]
         return {"wrong": wrong, "tables": len(self.old)}
 
-    # What writers and readers do.
+    # The work of writers and readers.
 
     def read(self, line):
         return seen(self.client(), line.table.id, line.branch)
 
     def write(self, line, number, count, client):
-        """With a client of the contract that commits, or keeps, a version."""
+        """Writes with a client of the contract that commits a version, or only stages it."""
         data, id = numbered(number, count), line.table.id
         if line.branch is None:
             lance.write_dataset(data, namespace_client=client, table_id=id, mode="append")
@@ -147,7 +148,7 @@ class World:
             lance.write_dataset(data, dataset.checkout_version((line.branch, None)), mode="append")
 
     def staged(self, random):
-        """A batch that could be sent; `None` where it was not to be staged, or took too long."""
+        """Stages a batch. Returns None if that failed or took too long."""
         tables = random.sample(self.tables, random.choice([2, 2, 3]))
         lines = [Line(table, random.choice([None, None, None, None, BRANCH])) for table in tables]
         write = Write(next(self.numbers), {line: random.randint(1, 3) for line in lines}, repeatable=True)
@@ -202,7 +203,7 @@ class World:
             time.sleep(0.02)
 
     def insert(self, random):
-        """The catalog appends; this one takes no notice of a branch, and appends to the main line."""
+        """Prepares an insert: the catalog appends. This catalog ignores a branch and appends to the main line."""
         line = Line(random.choice(self.tables))
         write = Write(next(self.numbers), {line: 1})
         self.writes.append(write)
@@ -242,7 +243,7 @@ class World:
                 self.find(table)
 
     def find(self, table):
-        """Which name it has by now, if that can be found out."""
+        """Finds out the present name of a table, if possible."""
         try:
             named = self.named(self.client(), table.names)
         except Exception as error:
@@ -261,7 +262,7 @@ class World:
         return [exists(name) for name in names]
 
     def leaves(self, random):
-        """Requests whose clients do not wait for the answer, some not even until all is sent."""
+        """Sends requests and does not wait for the answer; some are left before all of the body is sent."""
         while self.going.is_set():
             if random.random() < 0.6:
                 write, path, body = self.insert(random)
@@ -303,7 +304,7 @@ class World:
             except OSError:
                 open = []
             for batch in open:
-                # Not those on older tables, which may still be watched, nor renames.
+                # Ignores batches on older tables, which may still be watched, and renames.
                 if all((e["backend"], e["table"]) in names and "version" in e for e in batch["entries"]):
                     self.shown[batch["id"]] = frozenset(
                         (names[e["backend"], e["table"]], e.get("branch"), e["version"]) for e in batch["entries"]
@@ -314,17 +315,17 @@ class World:
         self.counts[f"{what}: {type(error).__name__}"] += 1
         time.sleep(0.01)
 
-    # What is judged.
+    # The checks.
 
     def repeat(self):
-        """Half of those who do not know what became of their batch ask again, as the same request."""
+        """Repeats half of the batches whose result is unknown, as the same request."""
         for write in self.writes:
             if write.told == "unknown" and write.repeatable and self.random.random() < 0.5:
                 self.send(write)
                 self.counts["batch: repeated"] += 1
 
     def misnamed(self, table, quiet):
-        """A table has one name, and the one that somebody was told last; so it is at the catalog in the end."""
+        """Checks that a table has one name, the one that a client was told last, also at the catalog in the end."""
         end = time.monotonic() + PATIENCE
         while True:
             shown = patient(lambda: self.named(self.client(), table.names))
@@ -339,7 +340,7 @@ class World:
             yield f"{table} was renamed to {table.names[table.told]}, and is called {table.name}"
 
     def settled(self, line, quiet, stuck):
-        """A line as readers see it; in the end storage holds nothing else."""
+        """Returns a line as readers see it, and waits until storage holds nothing else."""
         table, end = line.table, time.monotonic() + PATIENCE
         is_stuck = any((table.backend, name) in stuck for name in table.stored)
         while True:
@@ -361,7 +362,8 @@ class World:
 
 
 def patient(ask):
-    """The breaker of a catalog that was started again stays open for a moment, and what is uncertain is not shown."""
+    """Asks until the service is available: the breaker of a restarted catalog stays open for a moment, and uncertain
+    versions are not shown."""
     end = time.monotonic() + PATIENCE
     while True:
         try:

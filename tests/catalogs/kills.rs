@@ -1,15 +1,16 @@
-//! Kill -9 at random moments under load: gateway, catalogs, or both, and every batch is all or nothing.
+//! Kill -9 at random moments under load: of the gateway, of catalogs, or of both. Every batch is all or nothing.
 //!
-//! Real writers stage real versions over three catalogs and send them as batches, others append through the gateway, to
-//! branches as well, have the catalog append, rename tables, or leave before they are answered; readers look on.
-//! Relays delay every kind of request and of answer. Each round kills something, starts it again, and compares what
-//! everyone was told and saw with what is there. A few rounds by default; many, with what they came to:
+//! Real writers stage real versions over three catalogs and send them as batches. Others append through the gateway,
+//! also to branches; have the catalog append; rename tables; or leave before the answer. Readers watch. Relays delay
+//! every kind of request and answer. Each round kills something, starts it again, and compares what everyone was told
+//! and saw with what is there. A few rounds by default; many rounds, with a summary:
 //!
 //! ```text
 //! NSGATE_KILL_ROUNDS=200 cargo test --test catalogs kills -- --nocapture
 //! ```
 //!
-//! `NSGATE_KILL_SEED` repeats the choices of a run; the moment within the protocol that a kill meets is the machine's.
+//! `NSGATE_KILL_SEED` repeats the choices of a run. The moment within the protocol at which a kill comes depends on the
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -26,21 +27,21 @@ use crate::harness::{
 
 const CATALOGS: [&str; 3] = ["warehouse", "lake", "archive"];
 const TABLES_EACH: usize = 3;
-/// Rounds on the same tables. After the last of them nothing is on its way to a catalog any more.
+/// The number of rounds on the same tables. After the last of them no request is under way to a catalog any more.
 const ROUNDS_ON_TABLES: u64 = 5;
-/// The longest delay, in milliseconds: five minutes, where every timeout of the gateway is a fifteenth of its default.
+/// The longest delay in milliseconds: five minutes, because every timeout here is a fifteenth of its default.
 const LONGEST: usize = 20_000;
 
-/// A request that outlived its gateway has built on a version that nobody had decided on.
+/// The count of hazards: a request that outlived its gateway has built on an undecided version.
 const HAZARD: &str = "batches that need a person";
-/// What came too late for the round that it was sent in.
+/// The count of requests that were too late for their round.
 const DELAYED: &str = "requests on their way when a round was judged";
-/// What a gateway says of each batch that it finds in its log.
+/// The log line of a gateway for each batch that it finds unfinished.
 const UNFINISHED: &str = "recovering an unfinished batch";
 
 type Late = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// What is killed, started again, and asked.
+/// The processes that are killed and started again, and the clients.
 struct Scene {
     catalogs: [Catalog; 3],
     relays: [Relay; 3],
@@ -49,13 +50,13 @@ struct Scene {
     world: Clients,
     random: Random,
     counts: BTreeMap<String, u64>,
-    /// Requests that were delayed by seconds.
+    /// The number of requests, by kind, that were delayed by seconds.
     late: Late,
-    /// Batches that have needed a person.
+    /// The batches that have become hazards.
     hazards: BTreeSet<String>,
 }
 
-/// What is killed and started again.
+/// A process that is killed and started again.
 enum Victim<'a> {
     Gateway(&'a mut Gateway),
     Catalog(&'a mut Catalog),
@@ -120,7 +121,7 @@ impl Scene {
             ],
             &json!({
                 "batch": {
-                    // Longer than any writer holds on to a version that it built on one that is not decided.
+                    // The limit is longer than any writer holds on to a version that it built on an undecided one.
                     "undone_rest": "1500ms",
                     "slot_cooldown": "4s",
                     "lock_timeout": "700ms",
@@ -146,14 +147,14 @@ impl Scene {
         })
     }
 
-    /// New tables in every catalog.
+    /// Creates new tables in every catalog.
     fn make_tables(&mut self, generation: u64) {
         let mut tables = Vec::new();
         for (backend, catalog) in CATALOGS.iter().zip(&self.catalogs) {
             for number in 0..TABLES_EACH {
                 let name = format!("t{generation}_{number}");
                 let (shown, there) = match *backend {
-                    // What is at a catalog's root cannot be renamed.
+                    // A table at a catalog's root cannot be renamed.
                     "lake" => (vec![format!("research$lake${name}")], vec![name]),
                     _ => {
                         let names = ["", "_renamed"].map(|more| format!("{backend}${name}{more}"));
@@ -166,8 +167,8 @@ impl Scene {
         self.world.order(&json!(["make", tables]));
     }
 
-    /// Load, kills and new starts in the middle of it; then everything is as it must be. Answers what was killed.
-    /// `last`: nothing that was delayed is left for later.
+    /// Runs one round: load, kills and restarts in the middle of it, then the checks. Returns what was killed. `last`:
+    /// no delayed request is left for later rounds.
     fn round(&mut self, last: bool) -> String {
         for relay in &self.relays {
             relay.delay(delays(Random(self.random.next()), self.late.clone()));
@@ -209,7 +210,7 @@ impl Scene {
         killed
     }
 
-    /// Prints what passed between the gateway and the catalogs about the tables that are named in what is wrong.
+    /// Prints the messages between gateway and catalogs about the tables that broken promises name.
     fn tell(&self, wrong: &[Value]) {
         let wrong = Value::from(wrong.to_vec()).to_string();
         let names = wrong.split(|it: char| !it.is_alphanumeric() && it != '_');
@@ -225,14 +226,15 @@ impl Scene {
         }
     }
 
-    /// Waits, not for ever, until some batch is under way, and then until a moment of it: most of the time none is.
+    /// Waits, for a limited time, until a batch is under way, and then for a random moment of it: mostly none is under
+    /// way.
     fn meet(&mut self) {
         let start = Instant::now();
         while self.at_rest() && start.elapsed() < Duration::from_secs(1) {}
         sleep(self.random.between(0, 10));
     }
 
-    /// Whether no batch is under way; one that is only watched for what may still land is over.
+    /// Returns true if no batch is under way. A batch that is only watched for late arrivals is over.
     fn at_rest(&self) -> bool {
         let over = ["watching", "hazard"];
         let mut batches = self.open().into_iter();
@@ -245,7 +247,7 @@ impl Scene {
         page["batches"].as_array().unwrap().clone()
     }
 
-    /// Kills some at almost the same moment, and starts each again a little later.
+    /// Kills some processes at almost the same moment, and starts each again a little later.
     fn kill(&mut self) -> String {
         let random = &mut self.random;
         let kinds = [(true, false), (false, true), (true, true)];
@@ -285,7 +287,7 @@ impl Scene {
         }
     }
 
-    /// Waits until nothing is left to do of any batch. Answers which tables wait for a person.
+    /// Waits until no batch has anything left to do. Returns the tables that wait for an operator.
     fn settle(&mut self) -> Vec<Value> {
         eventually("every batch to be over", || self.at_rest().then_some(()));
         let mut stuck = Vec::new();
@@ -322,8 +324,8 @@ impl Victim<'_> {
     }
 }
 
-/// Most requests and answers take a moment longer, some outlast the gateway's patience, a few nearly everything: more
-/// of those that a catalog carries out whenever they come. Counts the last, by kind.
+/// Returns the delays of requests and answers. Most take a moment longer, some outlast the gateway's timeout, a few
+/// take nearly everything: more often those that a catalog carries out whenever they come. Counts the longest, by kind.
 fn delays(mut random: Random, late: Late) -> impl FnMut(&Message) -> Delay + Send {
     move |request| {
         let path = request.path().trim_end_matches('/');
@@ -352,7 +354,7 @@ fn delays(mut random: Random, late: Late) -> impl FnMut(&Message) -> Delay + Sen
     }
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -368,7 +370,7 @@ impl Random {
         usize::try_from(self.next() % bound as u64).unwrap()
     }
 
-    /// Milliseconds.
+    /// Returns a time between `least` and `most` milliseconds.
     fn between(&mut self, least: usize, most: usize) -> Duration {
         Duration::from_millis((least + self.below(most - least + 1)) as u64)
     }

@@ -8,7 +8,7 @@ import urllib.parse
 
 
 def leave(url, headers, body, sent, random: random.Random):
-    """Sends a request, of its body so many bytes, and closes the connection a moment later."""
+    """Sends a request with the first `sent` bytes of its body, and closes the connection a moment later."""
     url = urllib.parse.urlsplit(url)
     target = f"{url.path}?{url.query}" if url.query else url.path
     fields = {"Host": url.netloc, **headers, "Content-Length": len(body)}
@@ -17,5 +17,5 @@ def leave(url, headers, body, sent, random: random.Random):
         gateway.sendall(f"POST {target} HTTP/1.1\r\n{head}\r\n".encode() + body[:sent])
         time.sleep(random.choice([0, random.uniform(0, 0.02), random.uniform(0, 0.2)]))
         if random.random() < 0.5:
-            # Closed with a reset.
+            # Makes the close a reset.
             gateway.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

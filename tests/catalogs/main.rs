@@ -1,7 +1,7 @@
 //! The gateway in front of real catalogs, used by real clients.
 //!
-//! Needs Python 3.11 or newer with `venv` and `pip`; the first test makes an environment of its own below
-//! `target/`. `NSGATE_SKIP_REAL=1` passes every test here by, and says so.
+//! The tests need Python 3.11 or newer with `venv` and `pip`. The first test makes its own environment below `target/`.
+//! `NSGATE_SKIP_REAL=1` skips the tests that need it, and says so.
 #![allow(
     clippy::unwrap_used,
     dead_code,

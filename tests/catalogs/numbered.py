@@ -1,4 +1,4 @@
-"""Rows that say which write they are of, and how a reader finds them."""
+"""Rows that carry the number of their write, and how a reader counts them."""
 
 import collections
 
@@ -15,7 +15,7 @@ def counted(rows):
 
 
 def seen(client, id, branch=None):
-    """How many rows of each write are in a table, or in a branch of it."""
+    """Counts the rows of each write in a table, or in a branch of it."""
     dataset = lance.dataset(namespace_client=client, table_id=id)
     if branch is not None:
         dataset = dataset.checkout_version((branch, None))

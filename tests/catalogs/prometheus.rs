@@ -1,4 +1,4 @@
-//! A real Prometheus understands what the gateway says of itself.
+//! The metrics and alerts in a real Prometheus.
 
 use std::fs;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
     let asks = Client::new(address.parse().unwrap());
     let value = |query: &str| {
         let answer = block_on(asks.get(&format!("/api/v1/query?query={query}")));
-        // It answers 503 while it starts.
+        // Prometheus answers 503 while it starts.
         let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
         Some(body?["data"]["result"].get(0)?["value"][1].clone())
     };
@@ -44,7 +44,7 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
         )
     });
     assert_eq!(counted, "1");
-    // What alerts look at is there before anything is wrong.
+    // The series that alerts use must exist before anything is wrong.
     for series in [
         "nsgate_batch_hazards",
         "nsgate_batch_oldest_undecided_seconds",
@@ -61,7 +61,7 @@ fn prometheus_scrapes_the_gateway_and_promtool_finds_no_fault() {
         let groups = body["data"]["groups"].as_array()?.iter();
         let rules = groups.flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default());
         let rules: Vec<Value> = rules.collect();
-        // Before the first scrape, the job is absent.
+        // The job is absent before the first scrape.
         let settled = |rule: &Value| rule["health"] != "unknown" && rule["state"] != "pending";
         let evaluated = rules.iter().all(settled);
         (!rules.is_empty() && evaluated).then_some(rules)
@@ -95,7 +95,7 @@ fn the_alerting_rules_fire_on_what_they_are_for_and_are_silent_otherwise() {
         assert!(output.status.success(), "promtool {arguments:?}: {said}");
         assert!(said.contains("SUCCESS"), "promtool {arguments:?}: {said}");
     }
-    // Every rule has a test in which it fires.
+    // Every rule must have a test in which it fires.
     let read = |name| fs::read_to_string(deployed(name)).unwrap();
     let (rules, tests) = (read("alerts.yml"), read("alerts.test.yml"));
     let names = rules
@@ -110,14 +110,14 @@ fn the_alerting_rules_fire_on_what_they_are_for_and_are_silent_otherwise() {
     assert!(found > 5, "{found}");
 }
 
-/// What is shipped for Prometheus.
+/// Returns the path of a file that is shipped for Prometheus.
 fn deployed(name: &str) -> PathBuf {
     let folder = [env!("CARGO_MANIFEST_DIR"), "deploy", "prometheus", name];
     folder.iter().collect()
 }
 
-/// A program of the Debian package `prometheus`: the installed one, or else the package's own, unpacked below the
-/// tests' folder, which needs no rights.
+/// Returns a program of the Debian package `prometheus`: the installed one, or the package's own, unpacked below the
+/// tests' folder. That needs no rights.
 fn program(name: &str) -> PathBuf {
     static UNPACKED: LazyLock<PathBuf> = LazyLock::new(unpack);
     match Command::new(name).arg("--version").output() {
@@ -150,7 +150,7 @@ fn unpack() -> PathBuf {
     folder
 }
 
-/// `promtool check metrics`.
+/// Runs `promtool check metrics`.
 fn check(metrics: &[u8]) {
     let mut promtool = Command::new(program("promtool"))
         .args(["check", "metrics"])

@@ -1,5 +1,5 @@
-//! Real servers that read a path in another way than the gateway does: nginx with a URI in `proxy_pass`, in front of a
-//! real catalog, and the routers of Flask and Starlette. What they would act on is what was authorized, or nothing.
+//! Real servers that read a path in another way than the gateway: nginx with a URI in `proxy_pass` in front of a real
+//! catalog, and the routers of Flask and Starlette. They must act only on what was authorized.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Behind, Catalog, Gateway, Process, Python, block_on, eventually};
 
-/// `[n, hr]` is nobody's.
+/// Returns rules that permit no caller to use `[n, hr]`.
 fn rules() -> Value {
     let anybody = json!({ "claim": "sub", "any_of": ["tester"] });
     let nobody = json!({ "deny": true });
@@ -27,7 +27,7 @@ fn gateway(uri: String, rerooted: bool) -> Gateway {
     Gateway::ruled(&[behind], &rules())
 }
 
-/// Each is another path, or another name, to a server that decodes before it routes.
+/// The targets that are another path, or another name, to a server that decodes before it routes.
 const TARGETS: [&str; 9] = [
     "/v1/table/n%24pub%24x%2F..%2Fn%24hr%24secret/describe",
     "/v1/table/n%24pub%24x%2F..%2Fn%24hr%24secret/drop",
@@ -47,7 +47,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// In front of `catalog`, with a URI in `proxy_pass`: it decodes, resolves and encodes again.
+    /// Starts nginx in front of `catalog`, with a URI in `proxy_pass`: it decodes, resolves and encodes again.
     fn start(catalog: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let at = folder.path().display().to_string();
@@ -90,7 +90,7 @@ http {{
         format!("http://127.0.0.1:{}/catalog", self.port)
     }
 
-    /// The request lines that it was sent, but for questions about health.
+    /// Returns the request lines that nginx was sent, except health checks.
     fn lines(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
         let lines = log.lines().filter_map(|line| line.split('"').nth(1));
@@ -136,7 +136,7 @@ fn nginx_in_front_of_a_real_catalog_acts_on_what_was_authorized() {
     let harmless = |line: &String| !line.contains("hr") && !line.to_lowercase().contains("%2f");
     assert!(lines.iter().all(harmless), "{lines:?}");
 
-    // What a root that is mounted leaves of a name is a step in the path.
+    // A mounted root leaves only the rest of a name, and that is a step in the path.
     let rerooted = gateway(nginx.uri(), true);
     for target in [
         "/v1/namespace/n%24./table/list",
@@ -169,7 +169,7 @@ fn flask_and_starlette_find_the_operation_that_was_authorized() {
             (&found["template"], &found["id"]),
             (&json!("/v1/table/{id}/{operation}"), &json!("n$pub$t"))
         );
-        // This is what it would find, were it sent so.
+        // The server would find this table if the request were sent as it is.
         let straight = crate::client::Client::new(format!("127.0.0.1:{port}").parse().unwrap());
         let routed = block_on(straight.post("/v1/table/n%24pub%24t%2Fversion/create", &json!({})));
         let routed = routed.json();

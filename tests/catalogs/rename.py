@@ -1,4 +1,4 @@
-"""What real clients do with a table that is renamed.
+"""The work of real clients with a table that is renamed.
 
 usage: rename.py URI TOKEN OLD NEW
 
@@ -37,7 +37,7 @@ def main():
     for namespace in (old[:-1], new[:-1]):
         try:
             db.create_namespace(namespace)
-        except Exception:  # noqa: BLE001: it is there, or is a mount
+        except Exception:  # noqa: BLE001: the namespace exists, or is a mount
             pass
     db.create_table(old[-1], rows(0, 6), namespace_path=old[:-1]).add(rows(6, 3))
 

@@ -1,4 +1,4 @@
-//! Real tables get other names, with all of their versions, although no real catalog renames.
+//! Renames of real tables with all of their versions, although no real catalog renames.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn renamed(python: &Python, gateway: &Gateway, old: &str, new: &str) -> Value {
     python.run("rename.py", &[&uri, gateway.token(), old, new])
 }
 
-/// The client went on with the new name, and the old one is gone.
+/// Checks that the client went on with the new name and that the old one is gone.
 fn assert_renamed(seen: &Value) {
     assert_eq!(seen["rename"], "renamed", "{seen}");
     assert_eq!(seen["listed"], json!([false, true]), "{seen}");
@@ -21,7 +21,7 @@ fn assert_renamed(seen: &Value) {
     assert_eq!(seen["lancedb"], 11, "{seen}");
 }
 
-/// Nothing has changed but what the client itself has done.
+/// Checks that only the client's own writes have changed anything.
 fn assert_refused(seen: &Value, why: &str) {
     let message = seen["rename"]["message"].as_str().unwrap_or_default();
     assert!(message.contains(why), "{seen}");
@@ -41,7 +41,7 @@ fn a_table_is_renamed_within_a_catalog_and_between_its_mounts() {
     assert_renamed(&renamed(python, &gateway, "prod$orders", "archive$orders"));
 }
 
-/// What is below one catalog's folder is not below the other's.
+/// A table below one catalog's folder is not below the other's, so the rename must be refused.
 #[test]
 fn a_table_is_not_renamed_into_a_catalog_that_cannot_have_it() {
     let Some(python) = Python::ready() else {

@@ -1,6 +1,8 @@
-"""Catalogs of the contract that route as Flask and Starlette do: on the decoded path. ROUTER is one of the two.
+"""Catalogs of the contract that route with Flask or Starlette: on the decoded path.
 
-Each prints its port, and answers every request with what its router found: the template and its parameters.
+usage: routers.py flask|starlette
+
+Prints its port, and answers every request with what the router found: the template and its parameters.
 """
 
 import sys
@@ -63,6 +65,6 @@ def ready(port):
     print("port", port, flush=True)
 
 
-# Ends with whoever started it.
+# Ends when the starting process closes standard input.
 threading.Thread(target=lambda: (sys.stdin.read(), __import__("os")._exit(0)), daemon=True).start()
 {"flask": flask, "starlette": starlette}[router](ready)

@@ -1,10 +1,10 @@
-"""A table's life through a gateway that asks its clients for certificates.
+"""A table's life through a gateway that requires client certificates.
 
 usage: secured.py URI TOKEN AUTHORITY CERTIFICATE KEY
 
-Writes a table with one real client and reads it with it and with another, and
-prints what came of it: rows as read, rows counted, and how far a client
-without a certificate and one that does not know the authority came.
+Writes a table with one real client and reads it with that one and another. Prints
+the rows as read, the rows as counted, and whether a client without a certificate
+and one that does not know the authority were let in.
 """
 
 import json

@@ -1,4 +1,4 @@
-//! The catalogs of the simulation answer as a real one does: the same requests, the same statuses, codes and versions.
+//! The simulated catalog answers as a real one does: the same requests, statuses, codes and versions.
 
 #[path = "../support/catalog.rs"]
 mod catalog;
@@ -20,13 +20,13 @@ const ROWS: &[u8] = include_bytes!("../embedded/three-rows.arrow");
 struct Both {
     real: Client,
     _process: Real,
-    /// The table's manifests, and how the object store calls that folder.
+    /// The folder of the table's manifests, and its name in the object store.
     versions: PathBuf,
     name: String,
     simulated: Catalog,
 }
 
-/// What both are compared by.
+/// The parts of an answer that are compared.
 #[derive(Debug, PartialEq)]
 struct Said {
     status: u16,
@@ -65,7 +65,7 @@ impl Both {
         }
     }
 
-    /// Stages a manifest at both: that of the first version, or something else.
+    /// Stages a manifest at both catalogs: that of the first version, or another one.
     fn stage(&mut self, path: &str, content: &str) {
         let first = std::fs::read_dir(&self.versions)
             .unwrap()
@@ -77,7 +77,7 @@ impl Both {
         self.simulated.stage(path, 0, Version::staged(content, 100));
     }
 
-    /// Asks both; `$STAGED` in the body is where the real one has its manifests.
+    /// Sends a request to both catalogs. `$STAGED` in the body stands for the real one's manifests.
     async fn ask(
         &mut self,
         operation: Operation,
@@ -90,7 +90,7 @@ impl Both {
             "/v1/table/{}/{tail}?delimiter=%24{query}",
             table.replace('$', "%24")
         );
-        // A table's place is registered as what it is below the root.
+        // A table's place is registered relative to the root.
         let place = self.versions.parent().and_then(Path::file_name).unwrap();
         let sent = body.to_string().replace("$STAGED", &self.name);
         let sent = sent.replace("$PLACE", place.to_str().unwrap());
@@ -179,19 +179,19 @@ fn a_simulated_catalog_answers_as_a_real_one() {
         (Create, T1, "", create(2, "missing"), 400),
         (Create, T1, "", json!({"version": 2}), 400),
         (Create, T1, "", create(2, "one"), 200),
-        // It was used up: asked for once more, it is somebody else's.
+        // The manifest is consumed. A repeated request for it is another client's.
         (Create, T1, "", create(2, "one"), 409),
         (Create, T1, "", create(2, "other"), 409),
         (List, T1, descending, Value::Null, 200),
         (Create, T1, "", create(3, "other"), 200),
         (List, T1, "", Value::Null, 200),
         (Describe, T1, "", none(), 200),
-        // The end is not included.
+        // The end of the range is not included.
         (Delete, T1, "", delete(3, 4), 200),
         (Describe, T1, "", json!({"version": 3}), 404),
         (Delete, T1, "", delete(3, 4), 200),
         (List, T1, descending, Value::Null, 200),
-        // A number that was freed is free.
+        // A freed number may be used again.
         (Create, T1, "", create(3, "third"), 200),
         (Describe, T1, "", json!({"version": 3}), 200),
         (Delete, T1, "", delete(2, -1), 200),
@@ -230,7 +230,7 @@ fn a_simulated_catalog_answers_as_a_real_one() {
         for (operation, table, query, body, status) in steps {
             let (real, mut simulated) = both.ask(operation, table, query, &body).await;
             if operation == Count {
-                // It shows the version that it counts, which a real one does not.
+                // The simulated catalog shows the version that it counts, which a real one does not.
                 simulated.versions.clear();
             }
             let what = format!("{} {table} {query} {body}", operation.name());

@@ -1,10 +1,10 @@
-"""Looks at the status page as a person does, in a browser without a window.
+"""Uses the status page as an operator does, in a headless browser.
 
 usage: status.py BROWSER ADMIN_URI TOKEN GATEWAY_URI BEARER FOLDER
 
-Opens the page, gives a wrong token and the right one, watches it while requests come in, takes its picture for a desk
-and a phone, in light and in dark, and watches on when the gateway is gone. Prints `gone?` when it is to be stopped,
-waits for a line, and prints what it has seen as JSON.
+Opens the page, enters a wrong token and the right one, and watches the page while requests come in. Takes screenshots
+for a desktop and a phone, in light and in dark. Prints `gone?` when the gateway is to be stopped, waits for a line,
+watches the page without the gateway, and prints the observations as JSON.
 """
 
 import base64
@@ -27,7 +27,7 @@ class Browser:
     def __init__(self, program, profile):
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
-        # It reads from 3 and writes to 4.
+        # The browser reads from descriptor 3 and writes to 4.
         def pipes():
             os.dup2(os.dup(theirs_in), 3)
             os.dup2(os.dup(theirs_out), 4)
@@ -88,7 +88,7 @@ class Browser:
         return self.value(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def picture(self, file, width, height, scheme):
-        """Its whole length, and whether it is wider than the screen."""
+        """Takes a screenshot of the whole page. Returns True if the page is not wider than the screen."""
         mobile = width < 600
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if mobile else 1, mobile=mobile)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -106,7 +106,7 @@ class Browser:
 
 
 def keep_asking(uri, bearer, stop):
-    """Some requests that succeed, some that do not, until told to stop."""
+    """Sends requests until `stop` is set: some succeed and some do not."""
     asked = 0
     while not stop.is_set():
         asked += 1

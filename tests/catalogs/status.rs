@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Behind, Catalog, Gateway, Process, Python};
 
 const TOKEN: &str = "open-sesame";
-/// What an operator, or whoever may name a namespace, could write to get a script into the page.
+/// The markup that an operator, or anyone who may name a namespace, could write to get a script into the page.
 const MARKUP: &str = "<img src=x onerror=alert(1)>";
 
 #[test]
@@ -78,14 +78,15 @@ fn the_status_page_shows_what_is_in_a_browser_and_says_when_nobody_answers() {
         "the token is kept for this tab alone"
     );
     let faults = seen["faults"].as_array().unwrap().iter();
-    // The browser itself notes the answers to the missing and to the wrong token.
+    // The browser itself reports the answers to the missing and to the wrong token.
     let faults: Vec<_> = faults
         .filter(|fault| !fault.as_str().unwrap().contains("status of 401"))
         .collect();
     assert!(faults.is_empty(), "{faults:?}");
 }
 
-/// An installed Chromium or Chrome, or else the Debian package with what it needs, unpacked below the tests' folder.
+/// Returns an installed Chromium or Chrome, or the Debian package with its dependencies, unpacked below the tests'
+/// folder.
 fn browser() -> PathBuf {
     let named = std::env::var_os("NSGATE_BROWSER").map(PathBuf::from);
     let usual = ["chromium", "chromium-browser", "google-chrome", "chrome"];

@@ -19,9 +19,9 @@ use crate::harness::{Behind, Gateway};
 
 const TWO_GIB: u64 = 2 << 30;
 const CHUNK: usize = 256 << 10;
-/// In kB, as `/proc` counts.
+/// The most memory that the gateway may use, in kB as `/proc` counts.
 const MOST_MEMORY: u64 = 96 << 10;
-/// A bound on a test that never ends; it decides nothing else.
+/// The limit for a test that hangs. It decides nothing else.
 const MOST_TIME: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn before_a_catalog_of_bytes() -> (Gateway, Client) {
     (gateway, client)
 }
 
-/// A catalog that counts what is inserted and answers a query with 2 GiB.
+/// Starts a catalog that counts what is inserted and answers a query with 2 GiB.
 async fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -97,7 +97,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Body>, Infallible
     Ok(response)
 }
 
-/// The length of a body, none of which is kept.
+/// Returns the length of a body, and keeps none of it.
 async fn length(mut body: Incoming) -> u64 {
     let mut length = 0;
     while let Some(frame) = body.frame().await {

@@ -2,8 +2,8 @@
 
 usage: tls.py PORT AUTHORITY
 
-Writes the authority's certificate to AUTHORITY, prints its own port, passes
-what it decrypts on to PORT and ends when standard input closes.
+Writes the authority's certificate to AUTHORITY, prints its own port, passes the
+decrypted bytes on to PORT, and ends when standard input closes.
 """
 
 import datetime

@@ -1,4 +1,4 @@
-"""Two real token servers, and a catalog that asks for their tokens.
+"""Two real token servers, and a catalog that requires their tokens.
 
 usage: tokens.py CATALOG_PORT
 
@@ -157,7 +157,7 @@ def jwks():
 
 @app.get("/user")
 def user():
-    """As after a login at the client reader."""
+    """Issues a token as after a login at the client reader."""
     asked = AuthorizationRequest(
         client_id="reader", redirect_uri="https://reader.test/", scope=["openid"], state="s", response_type="code"
     )
@@ -177,7 +177,7 @@ def user():
 @app.post("/exchange")
 def exchange():
     endpoint = TRADER.get_endpoint("token")
-    # It does not undo the form encoding of RFC 6749, section 2.3.1, which Authlib does.
+    # The endpoint does not undo the form encoding of RFC 6749, section 2.3.1, as Authlib does.
     headers = {"authorization": basic(request.authorization)}
     parsed = endpoint.parse_request(request.form.to_dict(), {"headers": headers})
     answer = endpoint.process_request(request=parsed)
@@ -195,7 +195,7 @@ def basic(given):
 
 
 def server_of(bearer):
-    """Whose token of nsgate's it is; None: nobody's."""
+    """Returns the server that gave nsgate this token; None if it is not such a token."""
     try:
         claims = validator.authenticate_token(bearer)
         validator.validate_token(claims, ["catalog.write"], request)
@@ -218,7 +218,7 @@ def catalog(path):
     if server is None:
         return jsonify({"error": "a token is needed", "code": 16}), 401
     print("let in", server, request.method, path, flush=True)
-    # As it was spelled, not as Flask reads it.
+    # The target as it was sent, not as Flask decodes it.
     target = request.environ["RAW_URI"].removeprefix("/catalog")
     kind = {"Content-Type": request.content_type} if request.content_type else {}
     onward = urllib.request.Request(

@@ -1,4 +1,5 @@
-//! Other ways to a catalog and to the gateway: HTTP/2, TLS under a private authority, certificates on both sides.
+//! Other connections to the catalog and to the gateway: HTTP/2, TLS under a private authority, certificates on both
+//! sides.
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -46,7 +47,7 @@ fn a_catalog_behind_tls_is_reached_when_its_authority_is_known() {
     assert_eq!(refused.outcome(), (503, Some(17)), "{refused:?}");
 }
 
-/// Certificates are asked for at the gateway and at the catalog, and all are of one private authority.
+/// The gateway and the catalog both require certificates, and all are from one private authority.
 #[test]
 fn real_clients_show_certificates_to_the_gateway_and_it_to_a_real_catalog() {
     let Some(python) = Python::ready() else {

@@ -1,4 +1,4 @@
-"""What the writers and readers of the kills have done, and what became of it."""
+"""The record of what the writers and readers of the kills did, and its checks."""
 
 import collections
 import dataclasses
@@ -11,11 +11,11 @@ class Table:
     names: list
     backend: str
     uri: str
-    # The same names as the catalog spells them.
+    # The names as the catalog spells them.
     stored: list
-    # Which name it has, as far as is known.
+    # The index of its present name, as far as is known.
     at: int = 0
-    # Which name somebody was told that it has, unless somebody else may have renamed it since.
+    # The index of the name that a client was told last; None if another rename may have happened since.
     told: int | None = 0
 
     @property
@@ -47,16 +47,16 @@ class Line:
 
 @dataclasses.dataclass
 class Write:
-    """Rows for one line or more, all or nothing."""
+    """Rows for one or more lines, all or nothing."""
 
     number: int
-    rows: dict  # of each line, how many
-    # committed, refused, unknown
+    rows: dict  # the number of rows by line
+    # committed, refused or unknown
     told: str = "unknown"
     answered: float = float("inf")
     entries: list = dataclasses.field(default_factory=list)
     transaction: str | None = None
-    # How often it was sent; one that came to nothing is tried anew.
+    # The number of times it was sent: a batch without a result is sent again.
     sent: int = 0
     repeatable: bool = False
 
@@ -69,7 +69,7 @@ class Write:
         return all(there[line].get(self.number, 0) == count for line, count in self.rows.items())
 
     def versions(self):
-        """What a batch asks for, as the gateway shows it, but for the table's name."""
+        """Returns the versions that a batch creates, as the gateway shows them, except for the table's name."""
         pairs = zip(self.rows, self.entries)
         return frozenset((str(line.table), line.branch, entry["version"]) for line, entry in pairs)
 
@@ -98,7 +98,7 @@ def judged_writes(writes, there):
 
 
 def judged_reads(writes, reads, there):
-    """A write shows in none of its tables, and from some moment on in all of them."""
+    """Checks that a write shows in none of its tables, and from some moment on in all of them."""
     shows = collections.defaultdict(lambda: float("inf"))
     for read in reads:
         for number in read.numbers:
@@ -120,7 +120,7 @@ def judged_reads(writes, reads, there):
 
 
 def judged_transactions(writes, shown, there, described):
-    """What the gateway says of a batch is what became of it."""
+    """Checks that the gateway describes each batch as what became of it."""
     for write in writes:
         if write.transaction is not None:
             status = described(write.transaction)
@@ -133,7 +133,7 @@ def judged_transactions(writes, shown, there, described):
     for id, entries in shown.items():
         status = described(id)
         succeeded[entries] += status == "Succeeded"
-        # Several may have asked for the same versions, and one of them, or one of its tries, has got them.
+        # Several batches may want the same versions, and one of them, or one of its attempts, has got them.
         done = [write.whole(there) for write in alike[entries]]
         others = not all(done) or any(write.sent > 1 for write in alike[entries])
         if not {"Succeeded": any(done), "Failed": others}.get(status, False):

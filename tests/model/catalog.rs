@@ -1,52 +1,52 @@
-//! A catalog as real ones are: it makes only the next version, of what was staged, which most consume; a create that it
-//! has done already is a conflict; and it deletes whatever it is told to.
+//! A catalog that behaves as real ones do. It creates only the next version, and only from a staged manifest, which
+//! most catalogs consume. A create that it has done already is a conflict. It deletes any version that it is told to.
 
 use nsgate::batch::step::{Event, Finding, Match};
 
 use crate::setup::Tags;
 use crate::world::{Facts, World, refusal};
 
-/// Who made a version.
+/// The author of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Maker {
-    /// It was there before everything.
+    /// The version was there before the search began.
     Base,
     /// The batch, for this entry.
     Entry(usize),
-    /// A client that writes through the gateway, and was told so.
+    /// A client that writes through the gateway, and that was told of its success.
     Writer,
-    /// One that was not told what came of it, or of whose change the catalog chose the version.
+    /// A client that was not told the result, or that had the catalog choose the version.
     Stray,
-    /// A batch that came between.
+    /// Another batch, which used the number in between.
     Rival { committed: bool },
-    /// It belongs to another table, which has got the name.
+    /// Another table, which has got the name; the version is that table's.
     Alien,
-    /// Somebody behind the gateway's back; of the same size as ours, or not.
+    /// A client behind the gateway's back. `alike`: the version has the same size as the batch's.
     Stranger { alike: bool },
 }
 
 impl Maker {
-    /// Somebody was told that it is there.
+    /// Returns true if a client was told that the version exists.
     pub fn is_acknowledged(self) -> bool {
         let committed = true;
         matches!(self, Self::Writer | Self::Alien) || self == Self::Rival { committed }
     }
 }
 
-/// Versions a table can have beyond its first.
+/// The number of versions that a table can have beyond its first.
 const PLACES: usize = 4;
 
-/// What was there before everything: the first version, or the name.
+/// The thing that the batch may remove: the first version, or the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Base {
     #[default]
     There,
     Removed,
-    /// Somebody else has made it again, through the gateway.
+    /// Another client has created it again, through the gateway.
     Others,
 }
 
-/// A table's versions.
+/// The versions of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Table {
     later: [Option<Maker>; PLACES],
@@ -54,7 +54,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Another one, which has a committed version of the number that comes next here.
+    /// Returns another table, which has a committed version of the number that comes next in this one.
     pub fn alien() -> Self {
         let mut table = Self::default();
         table.later[0] = Some(Maker::Alien);
@@ -65,13 +65,13 @@ impl Table {
         self.later[place]
     }
 
-    /// Where the next version goes: after the highest.
+    /// Returns the place of the next version, which is after the highest.
     pub fn next(&self) -> usize {
         let latest = self.later.iter().rposition(Option::is_some);
         latest.map_or(0, |latest| latest + 1)
     }
 
-    /// What stands before a place.
+    /// Returns the author of the version below a place.
     pub fn before(&self, place: usize) -> Option<Maker> {
         match place {
             0 => Some(Maker::Base),
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Only if it is the next version. False: 409.
+    /// Creates the version if it is the next one. False means 409.
     pub fn create(&mut self, place: usize, maker: Maker) -> bool {
         let next = place == self.next() && place < PLACES;
         if next {
@@ -96,13 +96,13 @@ impl Table {
         place + 1 == self.next()
     }
 
-    /// Who made the versions, and where they are.
+    /// Iterates over the versions: the place and the author of each.
     pub fn made(&self) -> impl Iterator<Item = (usize, Maker)> + '_ {
         let made = self.later.iter().enumerate();
         made.filter_map(|(place, maker)| maker.map(|maker| (place, maker)))
     }
 
-    /// True: somebody else has lost by it.
+    /// Removes the base. Returns true if it was another client's by then, who loses by it.
     pub fn remove_base(&mut self) -> bool {
         std::mem::replace(&mut self.base, Base::Removed) == Base::Others
     }
@@ -111,7 +111,7 @@ impl Table {
         self.base != Base::There
     }
 
-    /// Somebody else makes what was removed, if it was.
+    /// Lets another client create the base again, if it was removed.
     pub fn reuse_base(&mut self) -> bool {
         let free = self.base == Base::Removed;
         if free {
@@ -125,17 +125,17 @@ impl Table {
     }
 }
 
-/// What a catalog makes of a create.
+/// The result of a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
     Yes,
-    /// What was staged is not there; or so it says.
+    /// The staged manifest is missing, or the catalog says so.
     Refused,
-    /// Not the next version.
+    /// The version is not the next one.
     Conflicted,
-    /// It was never sent.
+    /// The create was never sent.
     Unsent,
-    /// Something, but not what was asked for.
+    /// A version was created, but not the requested one.
     Spoiled,
 }
 
@@ -152,7 +152,7 @@ impl Made {
 }
 
 impl World {
-    /// A create of these entries: all of them, or none.
+    /// Creates the versions of these entries: all of them, or none.
     pub fn create(&mut self, entries: &[usize]) -> Made {
         let made = self.judge(entries);
         if made == Made::Yes {
@@ -161,7 +161,7 @@ impl World {
         made
     }
 
-    /// What the catalog would make of the create.
+    /// Returns the result that a create would have now.
     pub fn judge(&self, entries: &[usize]) -> Made {
         let (table, place) = self.place_of(entries[0]);
         if self.tables[table].next() != place {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// The second half of a create on a store that reads first: it writes where the place is free.
+    /// Does the second half of a create, on a store that reads first: writes where the place is free.
     pub fn put(&mut self, entries: &[usize]) -> bool {
         let free = entries.iter().all(|entry| self.maker(*entry).is_none());
         if free {
@@ -187,13 +187,13 @@ impl World {
         free
     }
 
-    /// What the gateway makes of what the catalog says of an entry's version.
+    /// Returns what the gateway concludes from the catalog's answer about an entry's version.
     pub fn find(&self, entry: usize) -> Finding {
         let (table, place) = self.place_of(entry);
         let facts = self.facts[entry];
         let proven = match self.setup.tags {
             Tags::Kept => true,
-            // What was written late is an object of its own.
+            // A version that landed late is an object of its own, so its tag is not the answered one.
             Tags::Answered => facts.proof && !facts.landed,
             Tags::None => false,
         };
@@ -208,11 +208,12 @@ impl World {
         Finding::Present { likeness, latest }
     }
 
-    /// What the gateway sees decides what it may delete.
+    /// Notes what this look showed, because it decides which versions the gateway may delete.
     pub fn note_look(&mut self, entry: usize) {
         let (table, place) = self.place_of(entry);
         let seen_absent = self.maker(entry).is_none();
-        // Nobody was told of it, nobody has seen it, and nobody remembers any more that it was sent.
+        // The client was told nothing, and nothing remembers any more that the create was sent, so the gateway cannot
+        // know better.
         let forgotten = self.maker(entry) == Some(Maker::Stray) && !self.is_remembered(entry);
         let ours = self.passes_for_ours(entry) || forgotten;
         let deletable = ours && self.tables[table].is_latest(place);

@@ -1,4 +1,4 @@
-//! What the protocol asks for is done: at once where it takes no time, otherwise by whoever is asked.
+//! Carries out the effects of the protocol: at once if they take no time, otherwise when the search chooses to.
 
 use nsgate::batch::step::{Answer, Decision, Effect, Event, Settled};
 
@@ -9,11 +9,11 @@ use crate::setup::{Assumption, Flaw};
 use crate::visibility::Slot;
 use crate::world::{Flight, Late, Told, World, refusal};
 
-/// What takes no time.
+/// The invariants that a reader could see broken between two effects.
 const OF_READERS: [Invariant; 2] = [Invariant::UndecidedIsHidden, Invariant::AllAtOnce];
 
 impl World {
-    /// What takes no time is done at once, in its order; the rest is under way.
+    /// Begins effects. Those that take no time are done at once, in their order; the others are under way.
     pub fn begin(&mut self, flights: Vec<Flight>) {
         for flight in flights {
             let Flight::Ask(effect) = flight else {
@@ -36,7 +36,7 @@ impl World {
                 }
                 _ => self.fly(Flight::Ask(effect)),
             }
-            // Readers look between any two of them.
+            // A reader may look between any two effects.
             for invariant in OF_READERS {
                 let holds = invariant.holds(self);
                 self.must(invariant, holds);
@@ -57,7 +57,7 @@ impl World {
         );
     }
 
-    /// Whoever is asked can do it now.
+    /// Returns true if the effect can be carried out now: locks, for example, must be free.
     pub fn can_go(&self, flight: &Flight) -> bool {
         match flight {
             Flight::Ask(Effect::Lock) => {
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Whoever is asked does what is asked.
+    /// Carries out an effect, and sends the answer on its way.
     pub fn carry_out(&mut self, effect: Effect, protocol: Protocol) {
         let event = match effect {
             Effect::Lock => {
@@ -125,7 +125,7 @@ impl World {
         Event::Validated { share, refusal }
     }
 
-    /// The first decision wins.
+    /// Records the decision, unless there is one already. Returns the decision that counts, which is the first.
     pub fn decide(&mut self, decision: Decision) -> Decision {
         if self.log.decision.is_none() {
             self.log.decision = Some(decision);
@@ -134,13 +134,14 @@ impl World {
         self.log.decision.unwrap_or(decision)
     }
 
-    /// What is watched for is there, and nobody else's for certain.
+    /// Returns true if there is a version where one is watched for, and it is not known to be another client's.
     fn has_landed(&self, entry: usize) -> bool {
         let watched = self.slots[entry].is_uncertain() && !self.removes(entry);
         watched && self.maker(entry).is_some()
     }
 
-    /// The watch outlives whatever may arrive; what has not arrived by its end never does.
+    /// Runs the watch of an entry to its end. The watch outlasts everything that may arrive, so what has not arrived by
+    /// its end never does.
     fn watch(&mut self, entry: usize, protocol: Protocol) {
         if self.has_landed(entry) {
             return self.hear(&Event::Landed(entry), protocol);
@@ -158,7 +159,7 @@ impl World {
         self.fly(Flight::Say(Event::WatchOver(entry)));
     }
 
-    /// `breaks`: what it breaks where somebody else loses by it.
+    /// Deletes the entry's version. `breaks` is the invariant that is broken if another client loses by it.
     pub fn delete(&mut self, entry: usize, breaks: Invariant) {
         self.check_delete(entry, breaks);
         let (table, place) = self.place_of(entry);
@@ -173,7 +174,7 @@ impl World {
         self.must(Invariant::RemovalsMissOthers, !harmed);
     }
 
-    /// Everyone who waits for this create hears what came of it.
+    /// Answers a create, to every entry that waits for it: the entries of a group share one request.
     pub fn answer_create(&mut self, entry: usize, again: bool, answer: impl Fn(usize) -> Event) {
         for &other in self.setup.plan.together(entry) {
             let asked = Flight::Ask(Effect::Create {

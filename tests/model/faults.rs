@@ -1,5 +1,4 @@
-//! What goes wrong: messages that are lost, doubled or late, answers that are not true, and a gateway that stops and
-//! comes back.
+//! Faults: messages that are lost, doubled or late, answers that are false, and a gateway that stops and starts again.
 
 use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled, State};
 
@@ -12,41 +11,41 @@ use crate::setup::{Assumption, Flaw};
 use crate::visibility::Strays;
 use crate::world::{Facts, Faults, Flight, Gateway, Late, World, refusal};
 
-/// How a question or a write goes wrong.
+/// The way in which a request or a write goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not arrive.
+    /// The message does not arrive.
     Lost,
-    /// It arrives and is done; the answer is lost.
+    /// The message arrives and is acted on; the answer is lost.
     AnswerLost,
-    /// It arrives when nobody waits for it any more.
+    /// The message arrives after its sender has stopped waiting for the answer.
     Late,
-    /// The catalog has begun, and writes when nobody waits for it any more.
+    /// The catalog has begun, and writes after the sender has stopped waiting.
     HalfDone,
-    /// It arrives twice.
+    /// The message arrives twice.
     Doubled,
-    /// Somebody on the way repeats it, and passes on the second answer.
+    /// Something on the way repeats the message, and passes on the second answer.
     Repeated,
-    /// A definite no, and nothing was done.
+    /// The answer is a definite refusal, and nothing was done.
     Refused,
-    /// A definite no, and it was done.
+    /// The answer is a definite refusal, although the request was acted on.
     RefusedDone,
-    /// It was never sent.
+    /// The message was never sent.
     Unsent,
-    /// Something was made, but not what was asked for.
+    /// A version was created, but not the requested one.
     Spoiled,
     /// Another gateway has aborted the batch.
     Forestalled,
-    /// The answer says that it was done, and it was not.
+    /// The answer says that it was done, and it never is.
     Untrue,
-    /// The answer says that it was done, and it will be.
+    /// The answer says that it was done, and it will be later.
     TrueLater,
-    /// The answer is from before it was there.
+    /// The answer is from before the version was there.
     Stale,
 }
 
 impl Flight {
-    /// The ways in which it can go wrong.
+    /// Returns the faults that this message can have.
     pub fn faults(&self) -> &'static [Fault] {
         use Fault::*;
         match self {
@@ -82,7 +81,7 @@ impl Flight {
 }
 
 impl Faults {
-    /// How many of this kind are left.
+    /// Returns the number of faults of this kind that are left.
     pub fn of(&mut self, fault: Fault) -> &mut u8 {
         match fault {
             Fault::Refused | Fault::RefusedDone | Fault::Unsent | Fault::Spoiled => {
@@ -95,12 +94,12 @@ impl Faults {
 }
 
 impl World {
-    /// Whether this can go wrong in this way, in this world.
+    /// Returns true if this message can have this fault in this world.
     pub fn may_fail(&self, flight: &Flight, fault: Fault) -> bool {
         let again = self.setup.lifted == Some(Assumption::AnsweredOnce);
         let fits = match (flight, fault) {
             (Flight::Ask(Effect::Delete { .. }), Fault::Doubled) => again,
-            // What comes again does nothing where the first one has used up what was staged.
+            // A repeated create does nothing if the first one has consumed the staged manifest.
             (Flight::Ask(Effect::Create { entry, .. }), Fault::Doubled) => {
                 let acts = self.judge(self.setup.plan.together(*entry)) == Made::Yes;
                 again || acts && !self.setup.keeps
@@ -254,7 +253,8 @@ impl World {
         }
     }
 
-    /// A catalog has counted what is removed before the gateway looks.
+    /// Ends a count of the table. It is assumed that no create and its removal arrive between the catalog's count and
+    /// the gateway's look.
     fn cross(&mut self, entry: usize) {
         let lifted = self.setup.lifted == Some(Assumption::CountUncrossed);
         if let Counter::Counted { table, .. } = self.counter
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Nobody listens to what is under way any more; what was on its way to a catalog may still arrive.
+    /// Drops the answers that the gateway waits for. Requests that were on their way to a catalog may still arrive.
     pub fn abandon(&mut self) {
         for flight in std::mem::take(&mut self.flights) {
             match flight {
@@ -310,13 +310,13 @@ impl World {
         }
     }
 
-    /// The log is read before anything is served.
+    /// Starts the gateway again: it reads the log before it serves anything.
     pub fn recover(&mut self, protocol: Protocol) {
         self.gateway = Gateway::Idle;
         let known = self.log.intent || self.setup.flaw != Some(Flaw::StraysUnexpected);
         self.strays.anywhere = known && self.has_strays();
         if !self.log.intent {
-            // Its client was told nothing, and asks again.
+            // The client was not answered, so it sends the batch again.
             if self.client.is_none() {
                 self.ask();
             }

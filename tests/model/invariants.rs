@@ -1,8 +1,8 @@
-//! I1 to I9, each as a property of its own, and what else must hold: nothing that somebody was told is lost or hidden,
-//! nothing goes round in circles, and every batch ends.
+//! The invariants: I1 to I10, and what else must hold. No acknowledged version is lost or hidden, no batch goes round
+//! in circles, and every batch ends.
 //!
-//! Those that speak of a moment (a create before INTENT) are noted in the world where it is broken; those that speak of
-//! what can be seen are asked of every world.
+//! An invariant about a moment (a create before INTENT) is noted in the world at that moment. An invariant about what
+//! can be seen is checked in every world.
 
 use nsgate::batch::step::{Answer, Decision, Effect};
 
@@ -11,7 +11,7 @@ use crate::readers::Counter;
 use crate::setup::Tags;
 use crate::world::{Facts, Gateway, Told, World};
 
-/// What the protocol promises.
+/// A promise of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Invariant {
     OneDecision,
@@ -31,7 +31,7 @@ pub enum Invariant {
     NoCircles,
 }
 
-/// Steps without a fault within which every batch must have come to rest.
+/// The number of steps without a fault within which every batch must have come to rest.
 const LONG: u8 = 120;
 
 impl Invariant {
@@ -79,7 +79,7 @@ impl Invariant {
         }
     }
 
-    /// Asked of every world.
+    /// Returns true if the invariant holds in this world. It is checked in every world.
     pub fn holds(self, world: &World) -> bool {
         if world.broken == Some(self) {
             return false;
@@ -99,7 +99,7 @@ impl Invariant {
                 parts.all(|other| Some(other) == first)
             }
             Self::CommitIsProven => {
-                // Once it is unlocked, another table may get the name.
+                // After the unlock another table may get the name, so the batch's versions are elsewhere.
                 let alien = |entry: usize| {
                     let table = world.place_of(entry).0;
                     world.tables[table].at(0) == Some(Maker::Alien)
@@ -133,14 +133,14 @@ impl Invariant {
 }
 
 impl World {
-    /// The first invariant that breaks is the one that is named.
+    /// Notes the invariant as broken if it does not hold. Only the first one that breaks is kept.
     pub fn must(&mut self, invariant: Invariant, holds: bool) {
         if !holds {
             self.broken.get_or_insert(invariant);
         }
     }
 
-    /// No version that a reader is shown is tainted, or stands on one that is.
+    /// Returns true if no shown version of the table is tainted or stands on a tainted one.
     fn shows_well(&self, table: usize) -> bool {
         let mut tainted = false;
         self.tables[table].made().all(|(place, maker)| {
@@ -149,7 +149,7 @@ impl World {
         })
     }
 
-    /// A reader through the gateway, to whom the catalog answers so, sees this part of the batch.
+    /// Returns true if a reader through the gateway sees this part of the batch. `done` is the catalog's answer.
     pub fn shows(&self, entry: usize, done: bool) -> bool {
         let (table, place) = self.place_of(entry);
         if self.removes(entry) {
@@ -159,13 +159,13 @@ impl World {
         }
     }
 
-    /// Such a reader would see it now.
+    /// Returns true if such a reader would see it now.
     pub fn is_visible(&self, entry: usize) -> bool {
         self.is_up() && self.shows(entry, self.is_done(entry))
     }
 
-    /// What looks like ours, and no gateway could know better: a stranger's behind its back; and what nobody was told of,
-    /// where a person has said so.
+    /// Returns true if the version is the batch's, or looks so like it that no gateway could know better: a version
+    /// that was made behind the gateway's back, or a version of an unanswered create after an operator's decision.
     pub fn passes_for_ours(&self, entry: usize) -> bool {
         let Facts { unclear, told, .. } = self.facts[entry];
         self.is_ours(entry)
@@ -178,7 +178,7 @@ impl World {
             }
     }
 
-    /// Nothing is under way that would move the batch on.
+    /// Returns true if nothing is under way that would move the batch on.
     fn is_at_rest(&self) -> bool {
         let counting = matches!(self.counter, Counter::Counted { .. });
         self.is_up() && !counting && !self.flights.iter().any(|flight| self.can_go(flight))
@@ -194,7 +194,7 @@ impl World {
         matches!(&self.gateway, Gateway::Busy(state) if state.hazards().count() > 0)
     }
 
-    /// What the protocol asks for is checked when it asks, against what is durable then.
+    /// Checks an effect when the protocol asks for it, against what is durable at that moment.
     pub fn check_effect(&mut self, effect: &Effect) {
         let aborted = self.log.decision == Some(Decision::Abort);
         let committed = self.is_committed();
@@ -227,8 +227,9 @@ impl World {
         }
     }
 
-    /// Nothing of ours is left in an aborted table, but what a late create brought when undo had seen that nothing was
-    /// there; nor in a committed one what is to be removed. What a person keeps stays.
+    /// Checks the unlock of a table. An aborted table must have no version of the batch, except one that a late create
+    /// made after undo had seen none. A committed table must have nothing that was to be removed. What an operator
+    /// keeps may stay.
     fn check_unlock(&mut self, share: usize) {
         if !self.log.intent {
             return;
@@ -246,10 +247,10 @@ impl World {
         self.must(Invariant::UnlocksUndone, done);
     }
 
-    /// What a delete removes, at the moment when the catalog does it.
+    /// Checks what a delete removes, at the moment when the catalog does it.
     ///
-    /// Nobody behind the gateway's back is protected between undo's look and the delete; whoever goes through it is: what
-    /// he was told of, and what he can see.
+    /// A client behind the gateway's back is not protected between undo's look and the delete. A client of the gateway
+    /// is: neither a version that it was told of nor one that it can see may be deleted.
     pub fn check_delete(&mut self, entry: usize, breaks: Invariant) {
         let (table, place) = self.place_of(entry);
         let Some(deleted) = self.maker(entry) else {
@@ -264,7 +265,7 @@ impl World {
         self.must(Invariant::DeletesOnlyOurs, !kept);
     }
 
-    /// Somebody is told of what he has made: nothing below it will be, or was to be, undone.
+    /// Checks an acknowledged version: no version below it will be, or should have been, undone.
     pub fn check_stands(&mut self, table: usize, place: usize) {
         let mut made = self.tables[table].made();
         let stands = !made.any(|(below, maker)| below < place && self.is_tainted(maker));
@@ -272,7 +273,8 @@ impl World {
         self.must(Invariant::NothingOnWhatIsGone, stands);
     }
 
-    /// What one reader sees of the batch: all of it or nothing, and what it saw once it sees again. True: it sees it.
+    /// Checks that a reader sees all of the batch or nothing, and sees it again once it has seen it. Returns true if
+    /// the reader sees it.
     pub fn check_read(&mut self, table: usize, listed: u8, earlier: Option<bool>) -> bool {
         let part = |entry: &&usize| !self.facts[**entry].kept;
         let share = self.setup.plan.shares().get(table).copied();
@@ -287,7 +289,7 @@ impl World {
         any
     }
 
-    /// The entries that are made before the decision.
+    /// Iterates over the entries that are created before the decision.
     pub fn made(&self) -> impl Iterator<Item = usize> + use<> {
         let plan = self.setup.plan;
         (0..plan.entries()).filter(move |entry| !plan.removes(*entry))

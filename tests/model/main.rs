@@ -1,16 +1,16 @@
-//! The protocol model-checked: `step` itself, with everything that can happen around one batch, in every order.
+//! The model of the batch protocol: every order of the events around one batch. The protocol is the real `step`.
 //!
-//! A batch of one to three versions in one or two catalogs, or of a version here and a removal there; a gateway that may
-//! stop at any instant and comes back with what its log holds; messages that are lost, doubled or come at any time, creates
-//! and removals alike; catalogs that refuse after they have acted, say what is not so once, keep staged manifests or
-//! entity tags or not. Others use the same numbers and names through the gateway: a writer who names his version, one who
-//! has the catalog choose it, another batch, somebody who gives names to other tables, readers; and somebody writes behind
-//! its back. All versions are of the same size, but for some of the latter's.
+//! The batch creates one to three versions in one or two catalogs, or creates one and removes another. The gateway may
+//! stop at any moment and starts again from its log. Messages, creates and removals, are lost, doubled or late.
+//! Catalogs refuse after they have acted, say once what is false, and keep staged manifests or entity tags or not.
+//! Others use the same numbers and names through the gateway: a writer who names his version, one who has the catalog
+//! choose it, another batch, a client that renames tables, readers. One client writes behind the gateway's back. All
+//! versions have the same size, except some of that client's.
 //!
-//! What the gateway does around `step` is `visibility`; what is assumed of the world is `setup::Assumption`, each taken
-//! away in a search of its own.
+//! `visibility` models what the gateway does around `step`. `setup::Assumption` lists what is assumed of the world; a
+//! search without each of them shows that it is needed.
 //!
-//! `cargo test --test model` searches small bounds to their end. The large ones, minutes:
+//! `cargo test --test model` searches small bounds to their end. The large bounds take minutes:
 //!
 //! ```text
 //! NSGATE_MODEL=full cargo test --release --test model
@@ -52,7 +52,7 @@ const fn faults(crashes: u8, messages: u8, refusals: u8, lies: u8) -> Faults {
     }
 }
 
-/// Each has something more than a batch alone; together they meet everything.
+/// The bounds of an ordinary run. Each adds something to a batch alone; together they reach every state in `REACHED`.
 const SMALL: [Bound; 15] = [
     Bound::of("a crash", Plan::Versions, faults(1, 0, 0, 0)),
     Bound::of("a reader", Plan::Versions, faults(0, 0, 0, 0)).reader(),
@@ -126,7 +126,7 @@ const SMALL: [Bound; 15] = [
     .renamer(),
 ];
 
-/// Each is searched to its end.
+/// The bounds of a full run. Each is searched to its end.
 const FULL: [Bound; 24] = [
     Bound::of("two crashes", Plan::Versions, faults(2, 0, 0, 0)),
     Bound::of("a message", Plan::Versions, faults(0, 1, 0, 0)),
@@ -275,7 +275,7 @@ const FULL: [Bound; 24] = [
     .rival(),
 ];
 
-/// What is assumed of the world, a bound without it, and what breaks there: this, and nothing else.
+/// The assumptions: for each, a bound that lacks it, and the invariants that break there. No other invariant breaks.
 const ASSUMED: [(Bound, &[Invariant]); 8] = [
     (
         Bound::of(
@@ -348,7 +348,7 @@ const ASSUMED: [(Bound, &[Invariant]); 8] = [
     ),
 ];
 
-/// The bounds that are asked for: `full`, or the words of one, such as `crashes=2,messages=1,mixed,reader`.
+/// The bounds that `NSGATE_MODEL` names: `full`, or the words of one, such as `crashes=2,messages=1,mixed,reader`.
 fn bounds() -> Vec<Bound> {
     match std::env::var("NSGATE_MODEL").as_deref() {
         Err(_) => SMALL.into(),
@@ -372,7 +372,7 @@ fn the_protocol_keeps_its_invariants_whatever_happens() {
     }
     tell(&format!("{states} distinct states in all"));
     assert!(!broken, "an invariant is broken: the trace is above");
-    // A search that goes nowhere finds nothing.
+    // A search that does not reach these states proves nothing.
     let missed = |(name, _): &&(&'static str, _)| !reached.contains(name);
     let missed: Vec<_> = REACHED
         .iter()

@@ -1,5 +1,4 @@
-//! What can happen next in a world: the batch goes on, a message goes astray, the gateway stops and comes back, and
-//! others read and write.
+//! The moves: everything that can happen next in a world.
 
 use nsgate::batch::step::{Decision, Effect, Event};
 
@@ -10,62 +9,62 @@ use crate::setup::Assumption;
 use crate::visibility::Strays;
 use crate::world::{Flight, Gateway, Late, World, refusal};
 
-/// One step of somebody.
+/// One step of the batch, the gateway, a message, or a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Whoever was asked does it, and answers; or the answer arrives.
+    /// The message is carried out and answered, or the answer arrives.
     Goes(usize),
-    /// It goes wrong.
+    /// The message goes wrong.
     Fails(usize, Fault),
-    /// The clock of prepare strikes.
+    /// The time limit of prepare passes.
     TimesOut,
-    /// A message that nobody waits for reaches its catalog.
+    /// A message whose sender has stopped waiting reaches its catalog.
     Lands(usize),
     Crashes,
     Recovers,
-    /// A person decides.
+    /// An operator decides.
     Resolves(Decision),
-    /// Somebody behind the gateway's back adds a version.
+    /// A client behind the gateway's back adds a version.
     Stranger {
         table: usize,
         alike: bool,
     },
-    /// The writer builds on what it sees: through the gateway, or in storage.
+    /// The writer chooses its base: the latest version through the gateway, or the latest in storage (`raw`).
     Builds {
         table: usize,
         raw: bool,
     },
-    /// It asks the gateway for its version.
+    /// The writer sends its create to the gateway.
     Comes,
-    /// Its create reaches the catalog.
+    /// The writer's create reaches the catalog.
     Writes,
-    /// Nobody hears what comes of it.
+    /// The writer's create goes wrong: its result is not told.
     LosesWrite(Fault),
-    /// Somebody has the catalog choose a version.
+    /// A client has the catalog choose the version.
     Inserts(usize),
     LosesInsert(usize, Fault),
     /// Another batch commits the next version of a table.
     Competes(usize),
-    /// It is aborted, and its create is under way.
+    /// Another batch is aborted, and its create is still under way.
     LosesRival(usize),
-    /// It looks for what has landed late, or has waited for long enough.
+    /// The other batch looks for a version that landed late, or its watch ends.
     RivalLooks,
-    /// What others had sent without an answer cannot land any more.
+    /// The creates of others that got no answer cannot land any more.
     StraysOver,
     /// Another table gets the name.
     Renames(usize),
-    /// The reader's question reaches this catalog.
+    /// The reader's list request reaches this catalog.
     Lists(usize),
-    /// The answer goes through the filter.
+    /// The answer to the reader goes through the gateway's filter.
     Reads,
-    /// The catalog counts what it has.
+    /// The catalog answers with its latest version.
     Counts(usize),
-    /// The gateway looks whether that may be told.
+    /// The gateway checks whether that answer may be passed on.
     CountEnds,
 }
 
 impl World {
-    /// Everything that may happen next.
+    /// Adds every move that may happen next.
     pub fn moves(&self, moves: &mut Vec<Move>) {
         for (index, flight) in self.flights.iter().enumerate() {
             if self.can_go(flight) {
@@ -90,7 +89,7 @@ impl World {
         self.moves_of_others(moves);
     }
 
-    /// A move in words, for a trace.
+    /// Describes a move, for a trace.
     pub fn tell(&self, next: &Move) -> String {
         match next {
             Move::Goes(index) => format!("{:?}", self.flights[*index]),
@@ -100,7 +99,7 @@ impl World {
         }
     }
 
-    /// The world after a move; `None`: it does not come to it.
+    /// Returns the world after a move; `None` if the move does not apply.
     pub fn after(mut self, next: &Move, protocol: Protocol) -> Option<Self> {
         match next {
             Move::Goes(index) => {
@@ -166,7 +165,7 @@ impl World {
         }
     }
 
-    /// A decision that nothing waits for is refused.
+    /// Lets an operator decide. Returns `None` if nothing waits for the decision, which the gateway refuses.
     fn resolve(mut self, decision: Decision, protocol: Protocol) -> Option<Self> {
         let state = self.state()?;
         let (_, effects) = protocol.step(state.clone(), &Event::Resolved(decision));
@@ -186,7 +185,7 @@ impl World {
         Some(self)
     }
 
-    /// The protocol is told, and what it asks for begins.
+    /// Sends an event to the protocol, and begins what the protocol asks for.
     pub fn hear(&mut self, event: &Event, protocol: Protocol) {
         let Gateway::Busy(state) = std::mem::replace(&mut self.gateway, Gateway::Idle) else {
             return;
@@ -197,7 +196,7 @@ impl World {
                 self.facts[*entry].unclear = true;
             }
             Event::Decided(_) => self.knows = true,
-            // What undo has in hand, or has let go, is free without this.
+            // The undo has the entry in hand, or has released it: nothing is left to do.
             Event::Landed(entry) | Event::WatchOver(entry) if !state.is_watched(*entry) => {
                 self.gateway = Gateway::Busy(state);
                 return;
@@ -210,7 +209,7 @@ impl World {
         self.gateway = Gateway::Busy(state);
         self.begin(effects);
         if ended {
-            // Whoever ran the batch stops listening.
+            // The answers of a batch that has ended are of no interest.
             self.gateway = Gateway::Idle;
             self.abandon();
         }

@@ -1,4 +1,4 @@
-//! Bugs planted in the protocol, each of which must be found: the checker is checked.
+//! Bugs that are planted in the protocol. The model must find each of them.
 
 use nsgate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Hazard, Match, Settled, State, step,
@@ -11,14 +11,14 @@ use crate::world::{Faults, Flight, refusal};
 
 pub mod around;
 
-/// The protocol, as it is or with a bug: what it hears, and what becomes of what it asks for.
+/// The protocol as it is, or with a bug in the events that it hears or in the effects that it asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
     hear: fn(Event) -> Event,
     ask: fn(Option<&Event>, Effect) -> Vec<Flight>,
 }
 
-/// A bug, the promise that it breaks, and a bound within which it does.
+/// A bug, the invariant that it breaks, and a bound within which it does.
 pub struct Bug {
     pub name: &'static str,
     pub breaks: Invariant,
@@ -26,7 +26,7 @@ pub struct Bug {
 }
 
 impl Protocol {
-    /// As it is.
+    /// The protocol without a bug.
     pub const TRUE: Self = Self {
         hear: |event| event,
         ask: |_, effect| vec![Flight::Ask(effect)],
@@ -39,7 +39,7 @@ impl Protocol {
         (state, effects.into_iter().flat_map(ask).collect())
     }
 
-    /// What a recovered batch asks for.
+    /// Returns the flights for the effects of a recovered batch.
     pub fn recovered(self, effects: Vec<Effect>) -> Vec<Flight> {
         let ask = |effect| (self.ask)(None, effect);
         effects.into_iter().flat_map(ask).collect()
@@ -67,7 +67,7 @@ const MESSAGE: Bound = faults(0, 1);
 const STRANGER: Bound = CALM.stranger();
 const REMOVAL: Bound = CALM.plan(Plan::Mixed);
 
-/// A bug in what is heard.
+/// Makes a bug in the events that the protocol hears.
 const fn hears(
     name: &'static str,
     breaks: Invariant,
@@ -83,7 +83,7 @@ const fn hears(
     }
 }
 
-/// A bug in what is asked for.
+/// Makes a bug in the effects that the protocol asks for.
 const fn asks(
     name: &'static str,
     breaks: Invariant,

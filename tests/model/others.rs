@@ -1,5 +1,5 @@
-//! Those who are not the batch, and write through the gateway: a writer who names his version, one who has the catalog
-//! choose it, another batch, and somebody who changes names.
+//! The clients that write through the gateway beside the batch: a writer who names his version, one who has the catalog
+//! choose it, another batch, and one that renames tables.
 
 use nsgate::batch::step::{Effect, Event, Finding};
 
@@ -16,13 +16,13 @@ use crate::world::{Flight, Late, World};
 pub enum Writer {
     #[default]
     Idle,
-    /// It has built on `on` and will ask for the version at `place`.
+    /// The writer has built on `on` and will request the version at `place`.
     Built {
         table: usize,
         place: usize,
         on: Maker,
     },
-    /// It has asked. `waited`: what is below was made again since.
+    /// The writer has sent its request. `waited`: the version below was created again since.
     Came {
         table: usize,
         place: usize,
@@ -32,16 +32,16 @@ pub enum Writer {
     Done,
 }
 
-/// Another batch, which wants the next version of one table; as far as this one meets it.
+/// Another batch, which wants the next version of one table. Only the part that meets the modelled batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rival {
     #[default]
     Idle,
-    /// It was aborted, and its create may land, or has landed.
+    /// The other batch was aborted, and its create may land, or has landed.
     Uncertain {
         table: usize,
         place: usize,
-        /// It came after this one was committed.
+        /// True if it came after the modelled batch was committed.
         later: bool,
     },
     Done,
@@ -87,7 +87,8 @@ impl World {
         {
             moves.push(Move::RivalLooks);
         }
-        // They are remembered for longer than they may land, by more than a batch takes to be decided.
+        // Creates without an answer are remembered longer than they may land, by more time than a batch takes to be
+        // decided.
         let lifted = self.setup.lifted == Some(Assumption::StraysRemembered);
         let undecided = self.log.decision.is_none() && self.locked.contains(&true) && !lifted;
         if up && !self.strays.is_empty() && !undecided && self.has_no_strays_under_way() {
@@ -95,7 +96,8 @@ impl World {
         }
     }
 
-    /// A delete of what comes next here is under way: nobody behind the gateway's back is protected from it.
+    /// Returns true if a delete of the table's next version is under way. A client behind the gateway's back is not
+    /// protected from such a delete.
     fn is_hunted(&self, table: usize) -> bool {
         let next = (table, self.tables[table].next());
         let lifted = self.setup.lifted == Some(Assumption::StrangersKeepOff);
@@ -140,7 +142,7 @@ impl World {
         moves.into_iter().filter(move |_| left)
     }
 
-    /// What the writer takes for the latest version.
+    /// Picks the version that the writer takes for the latest, and the place above it.
     pub fn build(&mut self, table: usize, raw: bool) {
         let next = self.tables[table].next();
         let seen = |place: &usize| raw || !self.is_hidden(table, place - 1);
@@ -163,7 +165,8 @@ impl World {
         }
     }
 
-    /// Somebody has made this version and is told so: who waits, and has built on what was there before, is late.
+    /// Notes that a client was told of this version. A waiting writer above it has built on the version that was there
+    /// before, so it is late.
     fn acknowledge(&mut self, table: usize, place: usize) {
         self.check_stands(table, place);
         if let Writer::Came {
@@ -179,7 +182,7 @@ impl World {
         }
     }
 
-    /// So long after it was undone, who has built on it has asked, and has been answered.
+    /// Ends the writer that has built on an undone version: by this time it has sent its request and been answered.
     pub fn forgo_writer(&mut self, table: usize) {
         let (Writer::Built {
             table: on,
@@ -202,7 +205,7 @@ impl World {
         }
     }
 
-    /// `fault`: nobody hears what comes of it.
+    /// Carries out the writer's create. With a `fault` its result is not told.
     pub fn write(&mut self, fault: Option<Fault>) {
         let writer = std::mem::replace(&mut self.writer, Writer::Done);
         let Writer::Came {
@@ -229,7 +232,8 @@ impl World {
             None => {
                 let stands = self.tables[table].before(place) == Some(on);
                 if self.tables[table].create(place, Maker::Writer) {
-                    // Who saw storage and asks only after it was made again cannot be told from who built on that.
+                    // A client that saw storage and sends its create only after the base was created again looks like
+                    // one that built on the new base.
                     let soon = waited || self.setup.lifted == Some(Assumption::RawAsksSoon);
                     let right = stands || !self.is_tainted(on) || !soon;
                     self.must(Invariant::NothingOnWhatIsGone, right);
@@ -240,7 +244,7 @@ impl World {
         }
     }
 
-    /// The catalog chooses the version.
+    /// Carries out a change for which the catalog chooses the version. With a `fault` its result is not told.
     pub fn insert(&mut self, table: usize, fault: Option<Fault>) {
         self.server = false;
         let place = self.tables[table].next();
@@ -261,7 +265,7 @@ impl World {
         }
     }
 
-    /// The other batch validates, and commits; or its create is lost, and it is aborted.
+    /// Lets the other batch validate and commit; if its create is `lost`, it is aborted.
     pub fn compete(&mut self, table: usize, lost: bool) {
         self.rival = Rival::Done;
         let place = self.tables[table].next();
@@ -283,7 +287,8 @@ impl World {
         }
     }
 
-    /// The other batch undoes what has landed late, where it can tell that it is its own; or its watch is over.
+    /// Lets the other batch undo a version that landed late, if it can prove that the version is its own, or end its
+    /// watch. Returns false if it can do neither.
     pub fn rival_looks(&mut self) -> bool {
         let Rival::Uncertain { table, place, .. } = self.rival else {
             return false;
@@ -298,7 +303,7 @@ impl World {
                 }
                 undone
             }
-            // It is not its own, and is neither shown nor touched.
+            // The version cannot be the other batch's own, so it is neither shown nor touched.
             Some(maker) if !maker.is_acknowledged() => false,
             _ => {
                 self.late.retain(|other| *other != late);
@@ -316,13 +321,13 @@ impl World {
         }) || !self.strays.is_empty()
     }
 
-    /// Another table gets this name; or, where the name has been removed, a new one.
+    /// Gives this name to another table. If the name has been removed, creates a new table.
     pub fn rename(&mut self, table: usize) {
         self.renamer = false;
         if !self.tables[table].reuse_base() {
             self.tables[table] = Table::alien();
             self.forget_freed(table);
-            // Whose table loses its name while he waits is not told of it.
+            // A waiting writer is not told that its table has lost the name.
             self.forgo_writer(table);
         }
     }

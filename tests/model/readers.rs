@@ -1,4 +1,4 @@
-//! Those who read through the gateway: one who lists what there is, and one who has the catalog choose the version.
+//! The readers: one lists what there is, and one has the catalog choose the version.
 
 use crate::invariants::Invariant;
 use crate::setup::Flaw;
@@ -9,13 +9,13 @@ use crate::world::World;
 pub enum Reader {
     #[default]
     Idle,
-    /// The catalog has answered with these entries (a bit each), and the filter is still to come.
+    /// The catalog has answered with these entries (one bit each), and the filter is still to run.
     Listed {
         table: usize,
         entries: u8,
         earlier: Option<bool>,
     },
-    /// The first table showed the batch, or not.
+    /// The reader has read one table. `earlier`: that table showed the batch.
     Between {
         table: usize,
         earlier: bool,
@@ -28,7 +28,7 @@ pub enum Reader {
 pub enum Counter {
     #[default]
     Idle,
-    /// The catalog has answered; the answer holds what must not be seen, or not.
+    /// The catalog has answered. `tainted`: the answer counts a version that must not be seen.
     Counted {
         table: usize,
         tainted: bool,
@@ -71,14 +71,14 @@ impl World {
         };
     }
 
-    /// The catalog answers with what is there.
+    /// Lets the catalog answer with what is there.
     pub fn count(&mut self, table: usize) {
         let mut made = self.tables[table].made();
         let tainted = made.any(|(_, maker)| self.is_tainted(maker));
         self.counter = Counter::Counted { table, tainted };
     }
 
-    /// The answer is passed on if nothing has landed.
+    /// Passes the answer on, unless an uncertain version has landed.
     pub fn end_count(&mut self) {
         let counter = std::mem::replace(&mut self.counter, Counter::Done);
         let Counter::Counted { table, tainted } = counter else {

@@ -1,4 +1,4 @@
-//! The search through all worlds within a bound, and what it found.
+//! The search of all worlds within a bound, and its result.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::setup::{Assumption, Flaw, Plan, Setup, Tags};
 use crate::visibility::Slot;
 use crate::world::{Faults, World};
 
-/// What may happen in a search.
+/// The limits of a search: the batch, its faults, and the clients around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     name: &'static str,
@@ -27,7 +27,7 @@ pub struct Bound {
     others: Others,
 }
 
-/// Who else is at work.
+/// The clients and operators that act beside the batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Others {
     person: bool,
@@ -40,7 +40,7 @@ struct Others {
     stranger: bool,
 }
 
-/// What a search came to.
+/// The result of a search.
 pub struct Found {
     pub states: usize,
     pub reached: Vec<&'static str>,
@@ -49,7 +49,7 @@ pub struct Found {
 
 type Holds = fn(&Bound, &World) -> bool;
 
-/// Where the searches must go to mean anything.
+/// The states that the searches must reach, so that they prove something.
 pub const REACHED: [(&str, Holds); 11] = [
     ("a commit", |_, world| world.is_committed()),
     ("an abort that deletes", |_, world| {
@@ -123,7 +123,7 @@ impl Bound {
         self.name
     }
 
-    /// With one thing more.
+    /// Adds what one word of `NSGATE_MODEL` names.
     pub fn with(self, word: &str) -> Self {
         let mut bound = self;
         let (word, count) = word.split_once('=').unwrap_or((word, "1"));
@@ -254,7 +254,7 @@ impl Model for Bound {
     }
 
     fn actions(&self, world: &World, moves: &mut Vec<Move>) {
-        // What follows a broken promise is not looked at.
+        // A trace ends at its first broken invariant.
         if world.broken.is_none() {
             world.moves(moves);
         }
@@ -293,7 +293,7 @@ impl Model for Bound {
     }
 }
 
-/// Searches a bound to its end, and tells what it found.
+/// Searches a bound to its end, and prints the result.
 pub fn search(bound: Bound) -> Found {
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -325,7 +325,7 @@ pub fn search(bound: Bound) -> Found {
     }
 }
 
-/// What breaks within a bound.
+/// Returns the invariants that break within a bound.
 pub fn broken(bound: Bound) -> BTreeSet<&'static str> {
     let checker = bound.checker().spawn_dfs().join();
     let found = checker.discoveries().into_keys();
@@ -333,7 +333,7 @@ pub fn broken(bound: Bound) -> BTreeSet<&'static str> {
     found.filter(|name| !reached(name)).collect()
 }
 
-/// Whether a bug is found as what it breaks.
+/// Returns true if the invariant that a bug breaks is found broken.
 pub fn is_caught(bug: &Bug) -> bool {
     let breaks = bug.breaks.name();
     let found = HasDiscoveries::AllOf([breaks].into());
@@ -348,7 +348,7 @@ pub fn is_caught(bug: &Bug) -> bool {
     caught
 }
 
-/// Past the test harness, which would keep it to itself.
+/// Prints past the test harness, which captures the output of tests that pass.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,24 +1,24 @@
-//! What a search is about: the batch, the kind of catalogs, and what is wrong with the gateway or the world, if anything.
+//! The setup of a search: the batch, the kind of catalogs, and a flaw of the gateway or of the world, if any.
 
 use nsgate::batch::step::{Kind, Shape};
 
-/// Entries that a batch has at most.
+/// The maximum number of entries of a batch.
 pub const MOST: usize = 3;
 
-/// What stays the same throughout a search.
+/// The settings that stay the same throughout a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Setup {
     pub plan: Plan,
     pub tags: Tags,
-    /// Catalogs keep staged manifests: a create that comes again may act again.
+    /// True if catalogs keep staged manifests, so that a repeated create may act again.
     pub keeps: bool,
-    /// A bug in what the gateway does around the protocol.
+    /// A bug in what the gateway does around the protocol; `None` in a true search.
     pub flaw: Option<Flaw>,
-    /// Something that is assumed of the world, and is not so.
+    /// An assumption about the world that this search lifts; `None` if all of them hold.
     pub lifted: Option<Assumption>,
 }
 
-/// What the batch consists of.
+/// The entries of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Plan {
     /// One version.
@@ -29,72 +29,73 @@ pub enum Plan {
     Pair,
     /// Two versions of one table, and one of another.
     Versions,
-    /// The same; the first table's catalog makes both of its own, or none.
+    /// Two versions of one table, and one of another. The first table's catalog creates both of its versions, or none.
     Grouped,
-    /// A version in each of two tables; and the first one loses what it had (entry 1).
+    /// A version in each of two tables, and the first table loses its first version (entry 1).
     Mixed,
-    /// The first table loses its name (entry 0), the second gets something new.
+    /// The first table loses its name (entry 0), and the second table gets a version.
     Moved,
 }
 
-/// What tells versions apart, beyond their size, which is always the same but for some strangers'.
+/// The proof of authorship. Versions have the same size, except some strangers', so size proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tags {
-    /// The staged manifest's tag is kept: it proves whose a version is.
+    /// The staged manifest's tag is kept, and proves whose version it is.
     Kept,
-    /// The tag in a create's answer is the version's; a version that landed late has another one.
+    /// The tag in a create's answer is the version's. A version that landed late has another one.
     Answered,
-    /// Nothing.
+    /// No tag.
     None,
 }
 
 /// A bug in what the gateway does around the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// Strays do not count: what looks alike is ours.
+    /// Creates of others that got no answer are forgotten: a version that looks alike is taken for the batch's.
     StraysForgotten,
-    /// After a start nobody thinks of what an earlier life had let through, where its log is empty.
+    /// Creates that an earlier life let through are not considered after a start, if the log is empty.
     StraysUnexpected,
-    /// Another batch's late create does not count.
+    /// The late create of another batch is not considered.
     RivalsForgotten,
-    /// Who has made a number that was let go does not have it.
+    /// A client that created a released number does not keep it.
     TakenForgotten,
-    /// What stands on a hidden version is shown.
+    /// A version above a hidden one is shown.
     AboveShown,
-    /// A change of which the catalog chooses the version goes through.
+    /// A change for which the catalog chooses the version passes while something is uncertain.
     ChangesPass,
-    /// A change of a name goes through.
+    /// A rename passes while something is uncertain.
     RenamesPass,
-    /// The same, of a table whose batch is committed.
+    /// A rename passes although the table's batch is committed and another create of it may act.
     KeptRenamed,
-    /// A create of a number that a removal may hit goes through.
+    /// A create passes although a removal may hit its number.
     LeavingPasses,
-    /// A create that waited while its base was made again goes through.
+    /// A create passes that waited while its base was created again.
     WaitedPasses,
-    /// What a catalog counted is not checked.
+    /// The number that a catalog counted is not checked.
     CountUnchecked,
-    /// The watch is over while something is under way.
+    /// The watch ends while something is still under way.
     WatchShort,
-    /// A version that may land is not hidden.
+    /// A version that may still land is not hidden.
     LandingShown,
 }
 
-/// Something that is assumed of the world.
+/// An assumption about the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Assumption {
-    /// What was answered clearly does not arrive once more.
+    /// A delete or create that was answered does not arrive once more.
     AnsweredOnce,
-    /// What was sent does not arrive after the watch.
+    /// No message arrives after the watch.
     WatchOutlives,
-    /// What others had sent is remembered for as long as it may land, and a batch takes to be decided.
+    /// Creates of others that got no answer are remembered for as long as they may land, and for as long as a batch
+    /// takes to be decided.
     StraysRemembered,
-    /// A person decides when nothing that was sent about it can arrive any more.
+    /// An operator decides when no removal that was sent can arrive any more.
     PersonWaits,
-    /// Who has built on what he saw in storage asks before that number is made again.
+    /// A client that has built on what it saw in storage sends its create before that number is created again.
     RawAsksSoon,
-    /// A create and a removal of it do not both arrive while a catalog counts and the gateway looks.
+    /// A create and its removal do not both arrive between a catalog's count and the gateway's look.
     CountUncrossed,
-    /// Nobody behind the gateway's back makes what a delete is under way for.
+    /// No client behind the gateway's back creates the version that a delete under way would hit.
     StrangersKeepOff,
 }
 
@@ -124,12 +125,12 @@ impl Plan {
         shape
     }
 
-    /// This entry removes something.
+    /// Returns true if the entry removes something.
     pub fn removes(self, entry: usize) -> bool {
         matches!((self, entry), (Self::Mixed, 1) | (Self::Moved, 0))
     }
 
-    /// Its catalog makes them all or none.
+    /// The entries that one create makes: all of them, or none. An entry alone unless its catalog groups.
     pub fn together(self, entry: usize) -> &'static [usize] {
         match (self, entry) {
             (Self::Grouped, 0 | 1) => &[0, 1],
@@ -139,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// The entry's table, and its place in the table's line.
+    /// The table of the entry, and its place in that table.
     pub fn place_of(self, entry: usize) -> (usize, usize) {
         for (table, share) in self.shares().iter().enumerate() {
             if let Some(place) = share.iter().position(|other| *other == entry) {

@@ -1,5 +1,5 @@
-//! What the gateway does around the protocol: what it hides, what it lets others make and change, and whom it takes a
-//! version to be made by. As in `batch::visibility`, `coordinator::seen` and `coordinator::watch`.
+//! Models what the gateway does around the protocol: what it hides, what it permits to others, and whose version it
+//! takes a version to be. The originals are `batch::visibility`, `batch::run::visible` and `batch::run::watch`.
 
 use nsgate::batch::step::{Effect, Settled, State};
 
@@ -9,31 +9,31 @@ use crate::readers::{Counter, Reader};
 use crate::setup::Flaw;
 use crate::world::{Flight, Late, World};
 
-/// What the gateway knows of an entry's version, or of the name that it removes.
+/// The gateway's knowledge of an entry's version, or of the name that the entry removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Slot {
     #[default]
     Open,
-    /// Hidden, and what stands on it.
+    /// Hidden, with every version above it.
     Made,
-    /// Hidden from the reveal on: it is to be removed.
+    /// Shown until the reveal, hidden from then on: it is to be removed.
     Armed,
     /// Hidden: it is being removed.
     Removed,
-    /// It was undone, and is free; what comes above it waits until it has been made again.
+    /// Undone and free. A version above it waits until this one has been created again.
     Freed,
-    /// Somebody else has made it since.
+    /// Created again by another client since.
     Retaken,
-    /// Hidden, with what stands on it: a create of ours may land.
+    /// Hidden, with every version above it: a create of the batch may still land.
     Landing { contested: bool },
-    /// The same, and a removal of ours may arrive: nobody makes it.
+    /// Hidden as `Landing` is. A removal of the batch may still arrive, so no client may create it.
     Leaving { contested: bool },
-    /// It is committed, and another create of it may act: the table keeps its name.
+    /// Committed, but another create of it may act: the table keeps its name.
     Kept,
 }
 
 impl Slot {
-    /// Something that was sent may still arrive.
+    /// Returns true if a request that was sent may still arrive.
     pub fn is_uncertain(self) -> bool {
         matches!(self, Self::Landing { .. } | Self::Leaving { .. })
     }
@@ -54,14 +54,15 @@ impl Slot {
     }
 }
 
-/// Creates of others without an answer, that may be taken for ours. They are remembered for as long as they may land.
+/// The creates of other clients that got no answer and may be taken for the batch's. They are remembered for as long as
+/// they may land.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Strays {
-    /// By table: any of its versions.
+    /// True, by table, if the create may be of any version.
     any: [bool; 2],
-    /// By table: this one.
+    /// The place of the version, by table; `None` if it is not known.
     at: [Option<usize>; 2],
-    /// An earlier life may have let some through.
+    /// True if an earlier life of the gateway may have let some through.
     pub anywhere: bool,
 }
 
@@ -83,7 +84,7 @@ impl Strays {
 }
 
 impl World {
-    /// The versions of a table in which the batch has a say: where they are, and what about them.
+    /// Iterates over the versions that the batch creates in a table: entry, place and slot.
     fn slots_of(&self, table: usize) -> impl Iterator<Item = (usize, usize, Slot)> + '_ {
         self.made().filter_map(move |entry| {
             let (on, place) = self.place_of(entry);
@@ -91,7 +92,7 @@ impl World {
         })
     }
 
-    /// The place that the other batch may have made.
+    /// Returns the place that the other batch may have created.
     fn rival_at(&self, table: usize) -> Option<usize> {
         match self.rival {
             Rival::Uncertain {
@@ -101,7 +102,7 @@ impl World {
         }
     }
 
-    /// A reader through the gateway does not see this version.
+    /// Returns true if a reader through the gateway does not see this version.
     pub fn is_hidden(&self, table: usize, place: usize) -> bool {
         let flaw = self.setup.flaw;
         let covers = |start: usize| match flaw {
@@ -113,7 +114,8 @@ impl World {
             || self.rival_at(table).is_some_and(covers)
     }
 
-    /// A create of this version goes through. `waited`: it came before something below it was made again.
+    /// Returns true if a create of this version may pass. `waited`: it came before a version below it was created
+    /// again.
     pub fn may_create(&self, table: usize, place: usize, waited: bool) -> bool {
         let flaw = self.setup.flaw;
         let forbids = |(_, start, slot): (usize, usize, Slot)| match slot {
@@ -127,7 +129,7 @@ impl World {
         !self.slots_of(table).any(forbids) && !above_rival && !self.is_name_uncertain(table)
     }
 
-    /// What was sent about the table's name may still arrive.
+    /// Returns true if a request about the table's name may still arrive.
     fn is_name_uncertain(&self, table: usize) -> bool {
         self.entries().any(|entry| {
             let here = self.removes(entry) && self.place_of(entry).0 == table;
@@ -135,19 +137,19 @@ impl World {
         })
     }
 
-    /// Nothing that was sent about the table may still arrive.
+    /// Returns true if no request about the table may still arrive.
     fn is_certain(&self, table: usize) -> bool {
         !self.slots_of(table).any(|(_, _, slot)| slot.is_uncertain())
             && self.rival_at(table).is_none()
             && !self.is_name_uncertain(table)
     }
 
-    /// A change of which the catalog chooses the version goes through.
+    /// Returns true if a change may pass for which the catalog chooses the version.
     pub fn may_change(&self, table: usize) -> bool {
         self.is_certain(table) || self.setup.flaw == Some(Flaw::ChangesPass)
     }
 
-    /// A change of the name goes through.
+    /// Returns true if a change of the name may pass.
     pub fn may_rename(&self, table: usize) -> bool {
         let kept = self.slots_of(table).any(|(_, _, slot)| slot == Slot::Kept);
         let kept = kept && self.setup.flaw != Some(Flaw::KeptRenamed);
@@ -155,7 +157,7 @@ impl World {
         certain || self.setup.flaw == Some(Flaw::RenamesPass)
     }
 
-    /// Versions that must not be there when a catalog has counted.
+    /// Iterates over the places that must be free after a catalog has counted.
     pub fn landing(&self, table: usize) -> impl Iterator<Item = usize> + '_ {
         let uncertain = self
             .slots_of(table)
@@ -164,7 +166,7 @@ impl World {
         ours.chain(self.rival_at(table))
     }
 
-    /// Whether what is found as the entry's version may be another's, however alike it looks.
+    /// Returns true if a version in the entry's place may be another's, however alike it looks.
     pub fn is_contested(&self, entry: usize) -> bool {
         let (table, place) = self.place_of(entry);
         let flaw = self.setup.flaw;
@@ -174,13 +176,13 @@ impl World {
             || self.rival_at(table) == Some(place) && flaw != Some(Flaw::RivalsForgotten)
     }
 
-    /// It is known that a create of others may have made the entry's version.
+    /// Returns true if it is known that another client's create may have made the entry's version.
     pub fn is_remembered(&self, entry: usize) -> bool {
         let (table, place) = self.place_of(entry);
         self.strays.may_be(table, place)
     }
 
-    /// Somebody else's create of this version goes out. `writer`: one that no log knows.
+    /// Notes that another client's create of this version goes out. `writer`: a client that no log knows.
     pub fn contest(&mut self, table: usize, place: usize, writer: bool) {
         let open = !self.log.ended;
         let durable = writer && open;
@@ -200,7 +202,7 @@ impl World {
         }
     }
 
-    /// Somebody else has made it: this version, or, where the catalog chose, whatever was free.
+    /// Notes that another client has created a version: this one, or, if the catalog chose, every free one.
     pub fn taken(&mut self, table: usize, place: Option<usize>) {
         if self.setup.flaw == Some(Flaw::TakenForgotten) {
             return;
@@ -231,7 +233,7 @@ impl World {
         }
     }
 
-    /// Another table has the name: what was freed of the one that had it says nothing of that.
+    /// Notes that another table has the name. The freed versions of the former table say nothing about it.
     pub fn forget_freed(&mut self, table: usize) {
         for entry in self.made() {
             let freed = matches!(self.slots[entry], Slot::Freed | Slot::Retaken);
@@ -244,7 +246,7 @@ impl World {
         }
     }
 
-    /// What is made is hidden from now on; what is to be removed, once the batch is revealed.
+    /// Hides what the batch creates from now on, and what it removes from the reveal on.
     pub fn hide(&mut self) {
         for entry in self.entries() {
             self.slots[entry] = if self.removes(entry) {
@@ -348,8 +350,8 @@ impl World {
         }
     }
 
-    /// A reader to whom the catalog of this table has answered already asks again: what is not hidden any more may not be
-    /// what it was answered with, or only a part of it.
+    /// Makes a reader repeat its request if the catalog of this table has already answered it. The versions that are no
+    /// longer hidden may be missing in that answer, or be there only in part.
     fn invalidate_reads(&mut self, overtaken: usize) {
         if let Reader::Listed { table, earlier, .. } = self.reader
             && table == overtaken
@@ -364,19 +366,19 @@ impl World {
         }
     }
 
-    /// The table can be locked: nobody holds it.
+    /// Returns true if the table can be locked: neither a batch nor a counting read holds it.
     pub fn is_free(&self, table: usize) -> bool {
         let counting = matches!(self.counter, Counter::Counted { table: on, .. } if on == table);
         !self.locked[table] && !counting
     }
 
-    /// Something of others that was sent without an answer may still land, or has landed.
+    /// Returns true if an unanswered create of another client may still land, or has landed.
     pub fn has_strays(&self) -> bool {
         let landed = |table: &Table| table.made().any(|(_, maker)| maker == Maker::Stray);
         !self.has_no_strays_under_way() || self.tables.iter().any(landed)
     }
 
-    /// Nothing of others that was sent without an answer may still land.
+    /// Returns true if no unanswered create of another client may still land.
     pub fn has_no_strays_under_way(&self) -> bool {
         let stray = |late: &Late| matches!(late, Late::Write { .. } | Late::Insert(_));
         !self.late.iter().any(stray)

@@ -1,7 +1,7 @@
-//! The world around one batch: its catalogs, its log, what the gateway holds in memory, and who else is at work.
+//! The world around one batch: its catalogs, its log, the memory of the gateway, and the other clients.
 //!
-//! Two tables, each in a catalog of its own. A world is one state of the search, so it is kept small, and two worlds
-//! that cannot be told apart by what may follow are equal.
+//! A world has two tables, each in a catalog of its own. A version has a *place*: 0 is the next one after the base. A
+//! world is one state of the search, so it is small. Two worlds are equal if the same can follow from both.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,18 +20,18 @@ use crate::visibility::{Slot, Strays};
 pub struct World {
     pub setup: Setup,
     pub gateway: Gateway,
-    /// Questions and writes under way, and answers on their way back; sorted.
+    /// The requests and writes under way, and the answers on their way back; sorted.
     pub flights: Vec<Flight>,
-    /// The clock of prepare runs.
+    /// True while the time limit of prepare runs.
     pub clock: bool,
-    /// What may reach a catalog at any time, although nobody waits for an answer; sorted.
+    /// The messages that may reach a catalog at any time although their answer is not waited for; sorted.
     pub late: Vec<Late>,
     pub tables: [Table; 2],
     pub log: Log,
-    /// The batch holds the table's lock.
+    /// True, by table, while the batch holds the lock.
     pub locked: [bool; 2],
     pub slots: [Slot; MOST],
-    /// What the running batch remembers of what it lets go.
+    /// The memory of the running batch about the versions that it releases, by entry.
     pub let_go: [LetGo; MOST],
     pub strays: Strays,
     pub client: Option<Told>,
@@ -39,27 +39,27 @@ pub struct World {
     pub rival: Rival,
     pub reader: Reader,
     pub counter: Counter,
-    /// Somebody has the catalog choose a version.
+    /// True until a client has had the catalog choose a version.
     pub server: bool,
-    /// Somebody gives a table's name to another one, or a removed one's to a new one.
+    /// True until a client has given a table's name to another table, or the name of a removed one to a new one.
     pub renamer: bool,
-    /// Somebody writes behind the gateway's back.
+    /// True until a client has written behind the gateway's back.
     pub stranger: bool,
-    /// A person looks after what waits for one.
+    /// True until an operator has decided what waits for a decision.
     pub person: bool,
     pub faults: Faults,
-    /// What the entries' histories were: nobody in the world knows it, the invariants do.
+    /// The true history of each entry. Only the invariants know it.
     pub facts: [Facts; MOST],
-    /// What this life asked the log to decide, and whether it knows the decision.
+    /// The decision that this life asked the log to record. `knows`: true once it knows the result.
     pub asked: Option<Decision>,
     pub knows: bool,
-    /// Steps since the last fault: a batch that goes round in circles is seen by it.
+    /// The number of steps since the last fault. It shows a batch that goes round in circles.
     pub moves: u8,
-    /// The first invariant that was broken on the way here.
+    /// The first invariant that was broken on the way to this world; `None` if none was.
     pub broken: Option<Invariant>,
 }
 
-/// The process.
+/// The gateway process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
@@ -67,27 +67,27 @@ pub struct World {
 )]
 pub enum Gateway {
     Down,
-    /// It has the batch in hand.
+    /// The gateway runs the batch.
     Busy(State),
-    /// The batch is over, or was never heard of.
+    /// The batch has ended, or the gateway has never heard of it.
     Idle,
 }
 
-/// Something under way.
+/// One message or write that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Flight {
-    /// On its way to whoever does it.
+    /// A request on its way to the catalog or the log.
     Ask(Effect),
-    /// Done; the answer is on its way back.
+    /// An answer on its way back.
     Say(Event),
 }
 
-/// A message whose answer nobody waits for.
+/// A message whose sender has stopped waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Late {
-    /// It has not reached the catalog.
+    /// The batch's create, which has not reached the catalog.
     Create(usize),
-    /// The catalog has read what was staged and found the number free; it has not written yet.
+    /// The batch's create: the catalog has read the staged manifest and found the number free, and has not written yet.
     Put(usize),
     Delete(usize),
     Remove(usize),
@@ -96,7 +96,7 @@ pub enum Late {
         table: usize,
         place: usize,
     },
-    /// A change of which the catalog chooses the version.
+    /// A change for which the catalog chooses the version.
     Insert(usize),
     /// The other batch's create.
     Rival {
@@ -105,27 +105,27 @@ pub enum Late {
     },
 }
 
-/// What is durable.
+/// The durable records of the batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Log {
     pub intent: bool,
     pub decision: Option<Decision>,
-    /// Objects that creates were answered with, as an ABORT keeps them.
+    /// True, by entry, if the ABORT keeps the object that the create was answered with.
     pub proofs: [bool; MOST],
-    /// Recovery found it undecided.
+    /// True if recovery found the batch undecided.
     pub by_recovery: bool,
     pub settled: [Option<Settled>; MOST],
     pub ended: bool,
 }
 
-/// What a running batch remembers of an entry that it lets go.
+/// The memory of a running batch about an entry that it releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LetGo {
-    /// It is gone, and free when the table is unlocked.
+    /// True if its version is gone, and free when the table is unlocked.
     pub reserved: bool,
-    /// That has begun.
+    /// True once that has happened.
     pub resting: bool,
-    /// Somebody else's create of it was let through.
+    /// True if another client's create of it was let through.
     pub contested: bool,
 }
 
@@ -136,43 +136,44 @@ pub enum Told {
     Refused,
 }
 
-/// Faults that are left.
+/// The number of faults that are left, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Faults {
     pub crashes: u8,
-    /// Messages lost, doubled or delayed.
+    /// The number of messages that may still be lost, doubled or delayed.
     pub messages: u8,
-    /// Definite refusals and bounds that passed.
+    /// The number of definite refusals, and of time limits that may still pass.
     pub refusals: u8,
-    /// Answers that are not true.
+    /// The number of false answers.
     pub lies: u8,
 }
 
 /// The true history of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// What was staged is not there any more.
+    /// True if the staged manifest is consumed.
     pub consumed: bool,
-    /// This life, or the log, knows the object that the create was answered with.
+    /// True if this life, or the log, knows the object that the create was answered with.
     pub proof: bool,
-    /// An answer was lost or the gateway crashed: a stranger's that looks like ours may be taken for ours.
+    /// True if an answer was lost or the gateway crashed. Then a stranger's version that looks alike may be taken for
+    /// the batch's.
     pub unclear: bool,
-    /// The last look showed what may be deleted: ours, and the latest.
+    /// True if the last look showed a version that may be deleted: the batch's own, and the latest.
     pub deletable: bool,
-    /// The last look showed nothing.
+    /// True if the last look showed no version.
     pub seen_absent: bool,
-    /// A late create acted after that look, or that look was at an old copy.
+    /// True if a late create acted after that look, or if that look was at an old copy.
     pub landed: bool,
-    /// It was late, and undo removed it.
+    /// True if the create was late and undo removed it.
     pub late_undone: bool,
-    /// A person said to delete what looks like it.
+    /// True if an operator said to delete what looks like it.
     pub told: bool,
-    /// A person said that it stays.
+    /// True if an operator said that it stays.
     pub kept: bool,
 }
 
 impl World {
-    /// A batch about to begin; nobody else is there.
+    /// Returns a world in which the batch is about to begin, with no other client.
     pub fn new(setup: Setup, faults: Faults) -> Self {
         let mut world = Self {
             setup,
@@ -206,7 +207,7 @@ impl World {
         world
     }
 
-    /// The batch's client asks for it.
+    /// Lets the client send the batch.
     pub fn ask(&mut self) {
         self.gateway = Gateway::Busy(State::new(self.setup.plan.shape()));
         self.flights = vec![Flight::Say(Event::Begin)];
@@ -216,7 +217,7 @@ impl World {
         self.gateway != Gateway::Down
     }
 
-    /// The batch that is in hand.
+    /// Returns the state of the batch that the gateway runs.
     pub fn state(&self) -> Option<&State> {
         match &self.gateway {
             Gateway::Busy(state) => Some(state),
@@ -235,7 +236,7 @@ impl World {
         self.late.insert(place, late);
     }
 
-    /// Where an entry is: its table, and its place in the table's line.
+    /// Returns the entry's table, and its place in that table.
     pub fn place_of(&self, entry: usize) -> (usize, usize) {
         self.setup.plan.place_of(entry)
     }
@@ -244,12 +245,12 @@ impl World {
         0..self.setup.plan.entries()
     }
 
-    /// The entry removes something.
+    /// Returns true if the entry removes something.
     pub fn removes(&self, entry: usize) -> bool {
         self.setup.plan.removes(entry)
     }
 
-    /// What the catalogs know of the entry's place.
+    /// Returns the author of the version at the entry's place in the catalog.
     pub fn maker(&self, entry: usize) -> Option<Maker> {
         let (table, place) = self.place_of(entry);
         self.tables[table].at(place)
@@ -263,7 +264,7 @@ impl World {
         self.log.decision == Some(Decision::Commit)
     }
 
-    /// A catalog's bare answer has this part of the batch in it.
+    /// Returns true if this part of the batch is in a catalog's answer.
     pub fn is_done(&self, entry: usize) -> bool {
         if self.removes(entry) {
             self.tables[self.place_of(entry).0].has_lost_base()
@@ -272,7 +273,7 @@ impl World {
         }
     }
 
-    /// What was made here must not be seen, nor built on: it is undecided, or was to be undone.
+    /// Returns true if a version of this author must not be seen nor built on: undecided, or due to be undone.
     pub fn is_tainted(&self, maker: Maker) -> bool {
         match maker {
             Maker::Entry(entry) => !self.is_committed() && !self.facts[entry].kept,
@@ -283,7 +284,7 @@ impl World {
 }
 
 impl Flight {
-    /// An order, so that equal sets of flights are equal lists.
+    /// Returns an order of flights, so that equal sets of flights are equal lists.
     fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);

@@ -1,16 +1,17 @@
-//! The bugs, each a few words of the source and what stands in their place.
+//! The bugs: each is a piece of source text and its wrong replacement.
 
 /// One bug.
 pub struct Bug {
-    /// What it would be called when it is found.
+    /// The name, as a report of the bug would have it.
     pub name: &'static str,
-    /// Where it is planted.
+    /// The file that the bug is planted in.
     pub file: &'static str,
-    /// What stands there, once.
+    /// The right text, which occurs once in the file.
     pub right: &'static str,
-    /// What is planted.
+    /// The wrong text that replaces it.
     pub wrong: &'static str,
-    /// Arguments of `cargo test`, target and filter; one of them has to fail, the first one first.
+    /// The tests that may catch it: arguments of `cargo test`, target and filter. They are run in order until one
+    /// fails.
     pub checkers: &'static [&'static [&'static str]],
 }
 

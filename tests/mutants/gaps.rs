@@ -1,4 +1,4 @@
-//! The gaps that another reader of a request would find, each a cure taken out.
+//! The gaps that another reader of a request would find: each bug removes one protection.
 
 use super::bugs::Bug;
 

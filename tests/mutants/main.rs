@@ -1,9 +1,9 @@
-//! The checkers, checked: bugs that the batch protocol could have, and gaps in what catalogs are sent, each planted in a
-//! copy of the source, where some test has to fail for it.
+//! Tests of the tests. Each bug of the batch protocol, and each gap in what catalogs are sent, is planted in a copy of
+//! the source. Some test has to fail.
 //!
-//! `cargo test --test mutants` sees that every bug still fits the source. `NSGATE_MUTANTS=all cargo test --test mutants
-//! -- --nocapture` plants them one after the other (each is a build: about a minute) and prints by what each was caught;
-//! `NSGATE_MUTANTS='NAME;NAME'` plants only those.
+//! `cargo test --test mutants` checks that every bug still fits the source. `NSGATE_MUTANTS=all cargo test --test
+//! mutants -- --nocapture` plants them one after the other (each is a build: about a minute) and prints the test that
+//! caught it. `NSGATE_MUTANTS='NAME;NAME'` plants only those.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -23,7 +23,7 @@ use bugs::{BUGS, Bug};
 use gaps::GAPS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// What a copy needs to be built and tested.
+/// The parts that a copy needs to be built and tested.
 const PARTS: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -80,7 +80,7 @@ fn all() -> impl Iterator<Item = &'static Bug> {
     BUGS.iter().chain(GAPS)
 }
 
-/// The source, elsewhere.
+/// A copy of the source.
 struct Copy {
     root: PathBuf,
     target: PathBuf,
@@ -101,7 +101,7 @@ impl Copy {
         }
     }
 
-    /// Plants a bug, runs the checkers until one fails, and takes it out again.
+    /// Plants a bug, runs its checkers until one fails, and removes it again.
     fn catches(&self, bug: &Bug) -> bool {
         let path = self.root.join(bug.file);
         let source = fs::read_to_string(&path).unwrap();
@@ -121,9 +121,9 @@ impl Copy {
         caught.is_some()
     }
 
-    /// The first test of a checker that fails.
+    /// Returns the first test of a checker that fails.
     fn fails(&self, bug: &Bug, checker: &[&str]) -> Option<String> {
-        // A bug that does not compile is caught by nobody.
+        // A bug that does not compile proves nothing, so it counts as not caught.
         let built = self.cargo(&["test", "--locked", "--no-run"], checker);
         let said = String::from_utf8_lossy(&built.stderr);
         if !built.status.success() {
@@ -141,7 +141,7 @@ impl Copy {
             let test = line.strip_prefix("test ")?;
             test.strip_suffix(" ... FAILED").map(str::to_owned)
         });
-        // What fails without a failing test says nothing about the bug, unless the whole process ended.
+        // A failure without a failing test says nothing about the bug, unless the whole process ended.
         Some(failed.unwrap_or_else(|| format!("{} (it ended the process)", checker.join(" "))))
     }
 
@@ -168,12 +168,12 @@ impl Copy {
     }
 }
 
-/// Whether a word is the name that follows `--test`.
+/// Returns true if the word is the name that follows `--test`.
 fn is_target(word: &str, checker: &[&str]) -> bool {
     checker.windows(2).any(|pair| pair == ["--test", word])
 }
 
-/// Copies what has changed, so that only that is built again, and removes what is gone.
+/// Copies the files that have changed, so that only these are built again, and removes those that are gone.
 fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         fs::create_dir_all(to).unwrap();

@@ -1,4 +1,4 @@
-//! Chance that a seed repeats: the splitmix64 generator.
+//! Random numbers that a seed repeats: the splitmix64 generator.
 
 pub struct Chance(u64);
 
@@ -15,17 +15,17 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// Less than `bound`, which is not 0.
+    /// Returns a number less than `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// True in `of` of a hundred cases.
+    /// Returns true in `of` of 100 cases.
     pub fn percent(&mut self, of: u64) -> bool {
         self.below(100) < of
     }
 
-    /// An index of a slice that is not empty.
+    /// Returns an index of a slice that is not empty.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap()
     }

@@ -1,4 +1,4 @@
-//! A disk for redb that keeps apart what was written and what was synced, and can lose its power.
+//! A disk for redb that keeps written and synced data apart, and can lose its power.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -8,19 +8,19 @@ use redb::StorageBackend;
 
 use crate::chance::Chance;
 
-/// What a disk writes whole or not at all.
+/// The size in bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;
-/// Only a failing test waits that long.
+/// The limit of every wait. Only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether a sync does what it says.
+/// The honesty of the disk: a sync may say that it synced, and do nothing.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Honesty {
     Honest,
     SyncsNothing,
 }
 
-/// What happens at an operation.
+/// The trouble that an operation meets.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Trouble {
     PowerLoss,
@@ -28,7 +28,7 @@ pub enum Trouble {
     FailedWrite,
 }
 
-/// The disk; clones are the same one.
+/// A disk; clones are the same disk.
 #[derive(Clone)]
 pub struct Disk(Arc<Shared>);
 
@@ -40,20 +40,20 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// As the running process reads it.
+    /// The content as the running process reads it.
     seen: Vec<u8>,
-    /// What certainly survives.
+    /// The content that certainly survives.
     synced: Vec<u8>,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     unsynced: Vec<Change>,
-    /// Operations until there is trouble.
+    /// The number of operations until the trouble, and the trouble; `None` if none is planned.
     trouble: Option<(u64, Trouble)>,
     struck: bool,
     powerless: bool,
-    /// Syncs wait for `proceed`.
+    /// True if a sync waits for `proceed`.
     gated: bool,
     paused: bool,
-    /// The process that uses the disk gave up.
+    /// True if the process that uses the disk has given up.
     given_up: bool,
     trace: u64,
 }
@@ -73,7 +73,7 @@ impl Change {
 }
 
 impl Disk {
-    /// An empty one.
+    /// Returns an empty disk.
     pub fn new(honesty: Honesty) -> Self {
         Self::holding(Vec::new(), honesty)
     }
@@ -91,19 +91,19 @@ impl Disk {
         }))
     }
 
-    /// Has trouble strike after that many further operations.
+    /// Plans trouble for after this many operations.
     pub fn plan(&self, operations: u64, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some((operations, trouble));
         state.struck = false;
     }
 
-    /// Whether trouble has struck.
+    /// Returns true if the trouble has struck.
     pub fn struck(&self) -> bool {
         self.state().struck
     }
 
-    /// From now on a sync waits until it is told to proceed, or no longer does.
+    /// Makes syncs wait until they may proceed, or stop waiting.
     pub fn gate(&self, gated: bool) {
         let mut state = self.state();
         state.gated = gated;
@@ -111,13 +111,13 @@ impl Disk {
         self.0.changed.notify_all();
     }
 
-    /// Lets the sync that waits happen, if one does.
+    /// Lets the waiting sync happen, if there is one.
     pub fn proceed(&self) {
         self.state().paused = false;
         self.0.changed.notify_all();
     }
 
-    /// Waits until a sync waits or the process has given up; whether it goes on.
+    /// Waits until a sync waits or the process has given up. Returns true if a sync waits.
     pub fn wait(&self) -> bool {
         let state = self.state();
         let until = |state: &mut State| !state.paused && !state.given_up;
@@ -130,23 +130,23 @@ impl Disk {
         !state.given_up
     }
 
-    /// The process that uses the disk has given up.
+    /// Notes that the process that uses the disk has given up.
     pub fn give_up(&self) {
         self.state().given_up = true;
         self.0.changed.notify_all();
     }
 
-    /// A fingerprint of everything that was done.
+    /// Returns a fingerprint of every operation.
     pub fn trace(&self) -> u64 {
         self.state().trace
     }
 
-    /// The disk as the next process finds it. What was not synced is there by chance.
+    /// Returns the disk as the next process finds it. Unsynced changes survive at random.
     pub fn after_power_loss(&self, chance: &mut Chance) -> Self {
         let mut state = self.state();
         let mut content = std::mem::take(&mut state.synced);
         let mut changes = std::mem::take(&mut state.unsynced);
-        // How much survives differs from one loss to the next: now and then everything or nothing does.
+        // The share that survives differs from one loss to the next: sometimes all of it or nothing.
         let kept = [0, 20, 50, 80, 100][chance.index(5)];
         if chance.percent(30) {
             for at in (1..changes.len()).rev() {
@@ -169,7 +169,7 @@ impl Disk {
         self.0.state.lock().unwrap()
     }
 
-    /// One more operation is about to happen: is it struck?
+    /// Counts one operation. Returns the trouble that strikes it, if any.
     fn operate(state: &mut State, is_sync: bool, size: usize) -> io::Result<Option<Trouble>> {
         let word = if is_sync { 1 } else { 2 + size as u64 };
         state.trace = (state.trace ^ word).wrapping_mul(0x0100_0000_01b3);
@@ -194,7 +194,7 @@ impl Disk {
         Ok(Some(*trouble))
     }
 
-    /// A change to the content; one that is struck may still reach the disk.
+    /// Changes the content. A change that is struck may still reach the disk.
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.state();
         let size = match &change {
@@ -267,7 +267,7 @@ impl StorageBackend for Disk {
     }
 }
 
-/// A file grows to what is written behind its end.
+/// Writes data, and makes the file grow if it ends before.
 fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     if content.len() < at + data.len() {
         content.resize(at + data.len(), 0);
@@ -275,7 +275,7 @@ fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     content[at..at + data.len()].copy_from_slice(data);
 }
 
-/// Only some sectors of it arrive, or only its beginning.
+/// Writes only some sectors of the data, or only its beginning.
 fn tear(content: &mut Vec<u8>, at: usize, data: &[u8], kept: u64, chance: &mut Chance) {
     if chance.percent(30) {
         let end = chance.index(data.len() + 1) / SECTOR * SECTOR;

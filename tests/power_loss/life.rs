@@ -1,7 +1,7 @@
-//! One life of a log: opened, looked at, written to by many batches at a time, and ended.
+//! One life of a log: it is opened, checked, written to by many batches at a time, and ended.
 //!
-//! The disk stops at each sync until it is told to go on. What is to be in the next group is queued meanwhile, so that
-//! which writes share a group is the seed's choice and not the scheduler's.
+//! The disk stops at each sync until it is told to proceed. Meanwhile the writes of the next group are queued. So the
+//! seed, not the scheduler, decides which writes share a group.
 
 use std::sync::mpsc;
 
@@ -16,17 +16,17 @@ use crate::chance::Chance;
 use crate::disk::{Disk, Trouble};
 use crate::model::{Held, Model, Write};
 
-/// Groups of writes in one life, at most.
+/// The maximum number of groups of writes in one life.
 const GROUPS: u64 = 12;
-/// Writes in one group, at most.
+/// The maximum number of writes in one group.
 const GROUP: u64 = 8;
-/// Operations in which a log is made, about.
+/// The approximate number of operations in which a log is created.
 const MAKING: u64 = 15;
 
-/// How a life ended.
+/// The end of a life.
 #[derive(Clone, Copy, Debug)]
 pub enum Ended {
-    /// As a gateway stops.
+    /// The gateway stopped normally.
     Stopped,
     LostPowerMaking,
     LostPowerOpening,
@@ -61,16 +61,16 @@ type Answer = Result<Option<Decision>, LogError>;
 /// A write that waits to be acknowledged.
 struct Waiting<'l> {
     write: Write,
-    /// What a decision must be answered with.
+    /// The answer that a decision must get.
     stands: Option<Decision>,
     asked: BoxFuture<'l, Answer>,
     answer: Option<Answer>,
 }
 
-/// Writes that one transaction makes durable.
+/// The writes that one transaction makes durable.
 type Group<'l> = Vec<Waiting<'l>>;
 
-/// Opens the gate of a disk when a test fails, so that the log can be closed.
+/// A guard that opens the gate of a disk when a test fails, so that the log can be closed.
 struct Gate<'d>(&'d Disk);
 
 impl Drop for Gate<'_> {
@@ -79,8 +79,8 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// Lives until the trouble that `chance` plans, or until it has written enough. Answers how many writes were
-/// acknowledged, too.
+/// Lives until the trouble that `chance` plans, or until it has written enough. Returns the number of acknowledged
+/// writes, too.
 pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (Ended, u64) {
     let trouble = match chance.below(10) {
         0..7 => Trouble::PowerLoss,
@@ -89,7 +89,7 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
     };
     let bound = [20, 60, 120, 400][chance.index(4)];
     let was_made = held.is_made();
-    // Few logs meet trouble while they are made.
+    // The trouble comes seldom while a log is being created.
     let first = if was_made || chance.percent(20) {
         0
     } else {
@@ -126,7 +126,7 @@ pub fn live(disk: &Disk, held: &mut Held, chance: &mut Chance, life: u64) -> (En
     (ended, acknowledged)
 }
 
-/// Opens it once more and looks.
+/// Opens the log once more and checks it.
 pub fn check(disk: &Disk, held: &mut Held) {
     let (failed, _) = mpsc::channel();
     let log = open(disk, held, failed).unwrap_or_else(|error| panic!("it does not open: {error}"));
@@ -153,7 +153,7 @@ fn read(log: &DiskLog) -> Model {
     Model::of(records.unwrap_or_else(|error| panic!("it cannot be read: {error}")))
 }
 
-/// Many batches write. Answers how many writes were acknowledged and whether any was refused.
+/// Writes from many batches. Returns the number of acknowledged writes, and whether any was refused.
 fn write(
     log: &DiskLog,
     disk: &Disk,
@@ -170,7 +170,7 @@ fn write(
             let write = submitted.next(chance, life, now);
             let stands = submitted.apply(&write);
             let mut asked = ask(log, write.clone());
-            // Polled once, it is in the queue.
+            // One poll puts the write into the queue.
             let answer = (&mut asked).now_or_never();
             Waiting {
                 write,
@@ -193,7 +193,7 @@ fn write(
         if flying.iter_mut().all(Waiting::is_answered) {
             acknowledged += acknowledge(held, &mut flying, &mut queued);
         }
-        // Never none: the writer must have something to go on with.
+        // The writer must always have something to go on with.
         queued.extend(submit(1 + chance.below(GROUP), chance));
         disk.proceed();
     }
@@ -236,7 +236,7 @@ impl Waiting<'_> {
     }
 }
 
-/// The group is durable, and the writer has gone on with what was queued.
+/// Acknowledges a group: it is durable, and the writer has gone on with the queued writes.
 fn acknowledge<'l>(held: &mut Held, flying: &mut Group<'l>, queued: &mut Group<'l>) -> u64 {
     let group = std::mem::replace(flying, std::mem::take(queued));
     let number = group.len() as u64;
@@ -250,7 +250,7 @@ fn acknowledge<'l>(held: &mut Held, flying: &mut Group<'l>, queued: &mut Group<'
     number
 }
 
-/// The write as the log's caller makes it; a decision is answered with the one that stands.
+/// Sends a write as the log's caller does. A decision is answered with the one that stands.
 fn ask(log: &DiskLog, write: Write) -> BoxFuture<'_, Answer> {
     Box::pin(async move {
         match write {

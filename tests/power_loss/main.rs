@@ -1,11 +1,12 @@
-//! The batch log on a disk that loses power: no acknowledged line is ever missing, no other line appears.
+//! The batch log on a disk that loses power: no acknowledged line is missing, and no other line appears.
 //!
-//! A seed is a few lives of one log. In each, many batches write at a time; at a moment that the seed chooses the power
-//! goes, or a write or a sync fails. What was not synced is then, by chance, kept, lost, torn or applied out of order,
-//! and the next life opens what the disk really holds. It must open, and hold exactly what was acknowledged, or that and
-//! the whole group of writes that was under way.
+//! A seed is a few lives of one log. In each, many batches write at a time. At a moment that the seed chooses the power
+//! fails, or a write or a sync fails. Unsynced data is then kept, lost, torn or applied out of order, at random, and
+//! the next life opens what the disk really holds. The log must open. It must hold exactly what was acknowledged, or
+//! that and the whole group of writes that was under way.
 //!
-//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power_loss` runs more seeds; `NSGATE_POWER_SEED=7` runs that one.
+//! `NSGATE_POWER_SEEDS=100000 cargo test --release --test power_loss` runs more seeds. `NSGATE_POWER_SEED=7` runs that
+//! one.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -26,12 +27,12 @@ use disk::{Disk, Honesty};
 use life::{Ended, live};
 use model::Held;
 
-/// Seeds in `cargo test`.
+/// The number of seeds in `cargo test`.
 const SEEDS: u64 = 2_000;
-/// Lives of one log, at most.
+/// The maximum number of lives of one log.
 const LIVES: u64 = 4;
 
-/// What a seed went through.
+/// The record of a seed's run.
 #[derive(Default)]
 struct Told {
     lives: u64,
@@ -40,7 +41,7 @@ struct Told {
     trace: u64,
 }
 
-/// Runs one seed; panics where the log breaks its word.
+/// Runs one seed. Panics if the log loses or invents a line.
 fn run(seed: u64, honesty: Honesty) -> Told {
     let mut chance = Chance::new(seed);
     let mut disk = Disk::new(honesty);
@@ -52,14 +53,14 @@ fn run(seed: u64, honesty: Honesty) -> Told {
         told.acknowledged += acknowledged;
         told.ended[ended as usize] += 1;
         told.trace = told.trace.rotate_left(1) ^ disk.trace();
-        // A log that was not finished has no name yet: the next life makes one anew.
+        // A log that was not finished has no name yet, so the next life creates a new one.
         disk = if held.is_made() {
             disk.after_power_loss(&mut chance)
         } else {
             Disk::new(honesty)
         };
     }
-    // The last one is looked at only.
+    // The last life is only checked.
     life::check(&disk, &mut held);
     told
 }
@@ -117,7 +118,7 @@ fn acknowledged_lines_survive_a_power_loss() {
             .collect::<Vec<_>>()
             .join(", ")
     );
-    // A run in which nothing went wrong would prove nothing.
+    // A run in which no trouble struck would prove nothing.
     for ended in Ended::ALL {
         assert!(
             sum.ended[ended as usize] > 0 || seeds < SEEDS,

@@ -1,4 +1,4 @@
-//! What a log must hold, and what batches write next.
+//! The model of a log: its expected content, and the next writes of batches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use nsgate::protocol::identifier::Identifier;
 
 use crate::chance::Chance;
 
-/// Batches that are open at a time, about.
+/// The approximate number of batches that are open at a time.
 const OPEN: usize = 12;
 
 /// One write to the log.
@@ -35,11 +35,11 @@ struct Batch {
     ended: Option<u64>,
 }
 
-/// All of them.
+/// The expected content: all batches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Model(BTreeMap<BatchId, Batch>);
 
-/// What a log holds: that, or that and the writes of a group whose fate is not known.
+/// The possible contents of a log: the expected one, or that and the writes of a group whose fate is not known.
 #[derive(Default)]
 pub struct Held {
     model: Model,
@@ -52,7 +52,7 @@ impl Held {
         &self.model
     }
 
-    /// The log was made, and given its name.
+    /// Notes that the log was created and given its name.
     pub fn made(&mut self) {
         self.made = true;
     }
@@ -61,12 +61,12 @@ impl Held {
         self.made
     }
 
-    /// The write was acknowledged.
+    /// Notes that a write was acknowledged.
     pub fn holds(&mut self, write: &Write) {
         self.model.apply(write);
     }
 
-    /// These writes were made together and not acknowledged.
+    /// Notes that these writes were made together and not acknowledged.
     pub fn may_hold(&mut self, writes: impl Iterator<Item = Write>) {
         let mut perhaps = self.model.clone();
         writes.for_each(|write| {
@@ -75,7 +75,7 @@ impl Held {
         self.perhaps = Some(perhaps);
     }
 
-    /// This is what it was found to hold.
+    /// Checks the content that the log was found to have, and takes it for the expected one.
     pub fn found(&mut self, found: &Model) {
         if let Some(perhaps) = self.perhaps.take()
             && *found == perhaps
@@ -87,7 +87,7 @@ impl Held {
 }
 
 impl Model {
-    /// Does what the log does; answers a decision with the one that stands.
+    /// Applies a write as the log does. Returns the decision that stands, for a decision.
     pub fn apply(&mut self, write: &Write) -> Option<Decision> {
         match write {
             Write::Intend(id, intent) => {
@@ -121,7 +121,7 @@ impl Model {
         None
     }
 
-    /// What the log was found to hold.
+    /// Makes a model of the records that the log was found to hold.
     pub fn of(records: Vec<Record>) -> Self {
         let batch = |record: Record| {
             let batch = Batch {
@@ -136,7 +136,7 @@ impl Model {
         Self(records.into_iter().map(batch).collect())
     }
 
-    /// What some batch may write next; `life` and `now` only go up.
+    /// Picks the next write of some batch. `life` and `now` only increase.
     pub fn next(&self, chance: &mut Chance, life: u64, now: u64) -> Write {
         let open: Vec<_> = self.0.iter().filter(|(_, b)| b.ended.is_none()).collect();
         if open.is_empty() || chance.index(OPEN) >= open.len() {
@@ -186,7 +186,7 @@ fn settled(chance: &mut Chance) -> Settled {
     all[chance.index(all.len())]
 }
 
-/// Mostly short, now and then more than a page or two.
+/// Makes a text, mostly short, and sometimes longer than a page or two.
 fn words(chance: &mut Chance) -> String {
     let len = match chance.below(40) {
         0 => 20_000,

@@ -1,13 +1,13 @@
-//! What must be true of every history.
+//! The checks of every history:
 //!
-//! - Nobody is shown a version of a batch that is not durably committed, nor its rows in a version that somebody built
-//!   on it, whatever tells of them: lists, describes, counts.
-//! - What has been shown or answered with 200 is shown ever after, and of a batch all or nothing; only a client's own
-//!   request takes it away.
-//! - 200 means that COMMIT is durable, and a definite error that nothing is there or ever will be.
-//! - A transaction is what its batch is, and one `Idempotency-Key` begins one batch.
-//! - In the end the catalogs hold exactly what was committed, each table one unbroken line, each version built on the one
-//!   that its writer saw; and every name leads where its clients and committed renames have put it.
+//! - No client is shown a version of a batch that is not durably committed, nor its rows in a version that was built on
+//!   it. This holds for lists, describes and counts.
+//! - A version that has been shown, or answered with 200, is shown ever after, and of a batch all versions or none.
+//!   Only a client's own request removes it.
+//! - Status 200 means that COMMIT is durable. A definite error means that nothing is there or ever will be.
+//! - A transaction has the state of its batch, and one `Idempotency-Key` begins one batch.
+//! - At the end the catalogs hold exactly what was committed. Each table is one unbroken line, each version is built on
+//!   the one that its writer saw, and every name leads where its clients and committed renames have put it.
 
 mod ending;
 mod stuck;
@@ -24,7 +24,7 @@ use crate::history::{Attempt, History, Kind, Op, Outcome, Read, Saw};
 use crate::scenario::Scenario;
 pub use stuck::Stuck;
 
-/// What is wrong with a history; empty if nothing is.
+/// Returns everything that is wrong with a history; empty if nothing is.
 pub fn history(inner: &Inner, scenario: &Scenario, open: &[OpenBatch]) -> Vec<String> {
     let mut check = Check {
         inner,
@@ -51,7 +51,7 @@ struct Check<'a> {
     wrong: Vec<String>,
 }
 
-/// A version and its author, in a line.
+/// A line, a version number and its author.
 type Known = (Spot, u64, String);
 
 impl Check<'_> {
@@ -87,7 +87,7 @@ impl Check<'_> {
         }
     }
 
-    /// Since when each version is known to be there.
+    /// Returns the time from which each version is known to exist.
     fn known(&self) -> BTreeMap<Known, u64> {
         let mut known: BTreeMap<Known, u64> = BTreeMap::new();
         let mut learn = |spot: Spot, version: u64, author: &str, at: u64| {
@@ -114,7 +114,7 @@ impl Check<'_> {
                 }
             }
         }
-        // Of a batch one version tells of all.
+        // A version of a batch proves the others.
         for op in &self.history.ops {
             let keys = || {
                 let landed = op.entries.iter().filter_map(|entry| {
@@ -149,7 +149,7 @@ impl Check<'_> {
                     read.saw
                 ));
             }
-            // A version above it has its rows, unless somebody has overwritten them.
+            // A version above has its rows, unless a client has overwritten them.
             if let Saw::Top(top, shown) = &read.saw
                 && top > version
                 && !self.history.has_rows(shown, author)
@@ -166,8 +166,8 @@ impl Check<'_> {
         }
     }
 
-    /// A client took it away; or it came behind the gateway's back, is hidden while a batch is about to have its number,
-    /// and may be taken for it.
+    /// Returns true if the version may disappear: a client removed it, or it was made behind the gateway's back. The
+    /// latter is hidden while a batch is to get its number, and may be taken for the batch's.
     fn may_vanish(&self, spot: Spot, author: &str, by: u64) -> bool {
         let removed = self.history.removed.get(author);
         if removed.is_some_and(|at| *at <= by) {
@@ -224,7 +224,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a version is where it landed.
+    /// Returns true if a version is where it landed.
     fn is_there(&self, author: &str) -> bool {
         let landed = self.history.landed.get(author);
         landed.is_some_and(|(spot, version)| {
@@ -236,7 +236,7 @@ impl Check<'_> {
         for entry in &op.entries {
             let landed = self.history.landed.get(&entry.author).map(|it| it.0);
             let spot = landed.or_else(|| self.inner.spot(self.scenario, entry.table, entry.branch));
-            // What never landed may have been taken for what came from behind, under whatever name that is by now.
+            // A version that never landed may have been taken for one made behind the gateway's back, under any name.
             let catalog = self.scenario.tables[entry.table].catalog;
             let disturbed = spot.is_some_and(|spot| self.history.disturbed.contains(&spot))
                 || (landed.is_none()
@@ -266,7 +266,7 @@ impl Check<'_> {
 
     fn none_there(&mut self, number: usize, op: &Op, (status, code): (u16, u64)) {
         let unclear = op.attempts.iter().any(|it| it.outcome == Outcome::Unknown);
-        // Without a key an earlier attempt is another batch.
+        // An earlier attempt without an idempotency key is another batch.
         if unclear && !(op.kind == Kind::Coordinated && op.keyed) {
             return;
         }
@@ -292,7 +292,7 @@ impl Check<'_> {
     }
 
     fn transactions(&mut self) {
-        // Since when the end of a batch is known to somebody.
+        // The time from which a client knows the result, by transaction.
         let mut told: BTreeMap<String, u64> = BTreeMap::new();
         let mut tell = |id: String, at: u64| {
             let since = told.entry(id).or_insert(at);
@@ -337,7 +337,7 @@ impl Check<'_> {
         let mut keys = BTreeSet::new();
         for record in self.inner.ledger.records() {
             let name = self.inner.ledger.name(record.id);
-            // One that failed for a reason that passes has given its key back.
+            // A batch that failed for a passing reason has released its key.
             let refusal = record.verdict.as_ref().and_then(Verdict::refusal);
             let keeps = refusal.is_none_or(|it| !matches!(it.status, 408 | 425 | 429 | 500..));
             if let Some(key) = record.intent.idempotency.as_ref().filter(|_| keeps)

@@ -1,5 +1,5 @@
-//! The clients: they read, stage manifests in storage, ask for versions and batches, let catalogs write, change names,
-//! and write down what they were told.
+//! The clients: they read, stage manifests in storage, create versions and batches, have catalogs write, and rename
+//! tables. They record what they were told.
 
 mod asking;
 mod names;
@@ -22,24 +22,24 @@ use crate::history::Outcome;
 use crate::random::Random;
 use crate::scenario::Role;
 
-/// One client with its own chances.
+/// One client with a random stream of its own.
 pub struct Client {
     front: Arc<Front>,
     world: Arc<World>,
     pub random: Random,
-    /// It goes away after so long, where its script says so.
+    /// The time after which the client abandons its request; `None`: as the scenario has it.
     pub leaves: Option<Duration>,
 }
 
-/// A version that a client wants to make.
+/// A version that a client wants to create.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub table: usize,
     pub branch: bool,
     pub version: u64,
-    /// Whose version is below it, if the client knows.
+    /// The author of the version below, if the client knows it.
     pub base: Option<String>,
-    /// Where it has staged its manifest.
+    /// The place in which the client has staged its manifest.
     pub place: usize,
 }
 
@@ -53,12 +53,12 @@ impl Client {
         }
     }
 
-    /// Another client, who does something else meanwhile.
+    /// Returns another client, for work at the same time.
     pub fn another(&self, stream: u64) -> Self {
         Self::new(&self.front, 100 + stream)
     }
 
-    /// Does what its role is, with pauses.
+    /// Carries out a role, with pauses.
     pub async fn play(mut self, role: Role) {
         if let Role::Reference { aborts, goes_on } = role {
             return self.reference(aborts, goes_on).await;
@@ -76,7 +76,7 @@ impl Client {
             return;
         };
         for _ in 0..count {
-            // Mostly close together, so that they meet.
+            // The pauses are mostly short, so that clients meet.
             let longest = *self.random.pick(&[20, 100, 400, 5_000, 60_000]);
             if !matches!(role, Role::Rivals { .. }) || self.random.chance(20) {
                 sleep(self.random.millis(0, longest)).await;
@@ -129,8 +129,8 @@ impl Client {
         self.send(op, true).await;
     }
 
-    /// One batch over everything; and perhaps what others do right after: a batch that competes, an insert, a
-    /// rename and its return, and one version more.
+    /// Sends one batch over every table. Perhaps others act right after it: a batch that competes, an insert, a rename
+    /// and its return, and one more version.
     async fn reference(&mut self, aborts: bool, goes_on: bool) {
         let op = self.reference_batch();
         if aborts {
@@ -198,7 +198,7 @@ impl Client {
         };
         let version = next.version;
         let op = self.plan(&[next], false);
-        // Some clients send a batch of one.
+        // Some clients send a batch of one entry.
         let as_batch = self.random.chance(20);
         self.send(op, as_batch).await;
         if self.random.chance(50) {
@@ -206,14 +206,14 @@ impl Client {
         }
     }
 
-    /// Lists raw storage, as real writers do, and builds on what it finds.
+    /// Lists storage, as real writers do, and builds on the latest version there.
     async fn raw(&mut self) {
         sleep(self.random.millis(0, 200)).await;
         let table = self.any_table();
         let Some(next) = self.next_in_storage(table) else {
             return;
         };
-        // A slower one is not told from others.
+        // The gateway cannot tell a slower client from others.
         let rest = self.world.scenario.settings.undone_rest;
         sleep(self.random.millis(0, 400).min(rest * 4 / 5)).await;
         let op = self.plan(&[next], false);
@@ -235,7 +235,7 @@ impl Client {
         })
     }
 
-    /// The version that comes next, as far as the gateway shows; a guess where no answer comes, or nothing.
+    /// Returns the next version, as far as the gateway shows: a guess if no answer comes, or `None`.
     pub async fn next(&mut self, table: usize, branch: bool) -> Option<Wanted> {
         let found = self.latest(table, branch).await;
         let guesses = self.random.chance(30);
@@ -262,7 +262,7 @@ impl Client {
         })
     }
 
-    /// How long a client waits before it goes away.
+    /// Returns how long a client waits before it abandons its request.
     fn patience(&mut self) -> Option<Duration> {
         if let Some(leaves) = self.leaves {
             return Some(leaves);
@@ -278,14 +278,14 @@ impl Client {
         usize::try_from(self.random.below(tables)).expect("an index")
     }
 
-    /// What the last attempt of an operation came to.
+    /// Returns the outcome of an operation's last attempt.
     pub fn outcome(&self, op: usize) -> Option<Outcome> {
         let inner = self.world.lock();
         let last = inner.history.ops[op].attempts.last();
         last.map(|attempt| attempt.outcome.clone())
     }
 
-    /// What the log knows of an entry of the batch that began as the `nth`.
+    /// Returns what the log knows of an entry of the `nth` batch.
     pub fn settled(&self, nth: usize, entry: usize) -> Option<Settled> {
         self.world.lock().ledger.records()[nth].settled[entry]
     }

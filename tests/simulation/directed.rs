@@ -1,6 +1,6 @@
-//! What once went wrong, step by step, and must not go wrong again: each test is named for the promise that it is about.
+//! Regressions, step by step: each test has one fault that once broke a promise. Its name says the promise.
 //!
-//! Chance comes upon most of it, too, but seldom upon all of it in one run.
+//! Random scenarios reach most of these cases, but seldom all of them in one run.
 
 mod answers;
 mod clean;
@@ -23,8 +23,8 @@ use crate::network::Fault;
 use crate::run::{Ended, Script, simulate_with, watch_panics};
 use crate::scenario::{At, Crash, Faults, Planned, Scenario};
 
-/// The tables of all of them: two of the first catalog with two versions each, one of the second one, and a name of
-/// the first one that leads nowhere.
+/// The tables of all tests: two of the first catalog with two versions each, one of the second catalog, and a name of
+/// the first catalog that leads nowhere.
 const T0: usize = 0;
 const T1: usize = 1;
 const OTHER: usize = 2;
@@ -34,7 +34,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The gateway's `nth` message of this kind about `c0$t0`.
+/// Makes a fault of the gateway's own `nth` message of this kind about `c0$t0`.
 fn own(operation: Operation, nth: u64, fault: Fault, late: u64) -> Planned {
     Planned {
         catalog: 0,
@@ -47,7 +47,7 @@ fn own(operation: Operation, nth: u64, fault: Fault, late: u64) -> Planned {
     }
 }
 
-/// A create of a batch that comes late, and all that it is repeated with is lost: the batch gives it up after 20 s.
+/// Makes faults for a create that arrives late while all of its repetitions are lost: the batch gives up after 20 s.
 fn late_create(late: u64) -> Vec<Planned> {
     let create = Operation::CreateTableVersion;
     vec![
@@ -57,13 +57,13 @@ fn late_create(late: u64) -> Vec<Planned> {
     ]
 }
 
-/// A create of a batch that never arrives, however often it is repeated.
+/// Makes faults for a create that never arrives, however often it is repeated.
 fn lost_create() -> Vec<Planned> {
     let creates = (1..=3).map(|nth| own(Operation::CreateTableVersion, nth, Fault::RequestLost, 0));
     creates.collect()
 }
 
-/// The `nth` message of this kind that the gateway passes on.
+/// Makes a fault of the `nth` message of this kind that the gateway passes on.
 fn passed_on(operation: Operation, nth: u64, fault: Fault, late: u64) -> Planned {
     Planned {
         own: false,
@@ -80,7 +80,7 @@ fn scenario(ways: Ways, faults: Vec<Planned>) -> Scenario {
     }
 }
 
-/// Plays the script and fails with its trace if a promise is broken.
+/// Runs the script, and fails with its trace if a promise is broken.
 fn keeps<F>(scenario: Scenario, script: impl FnOnce(Client) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -98,7 +98,7 @@ where
     assert!(met >= faults, "not every planned fault was met");
 }
 
-/// The same, whether or not it meets every planned fault.
+/// Runs the script as `keeps` does, whether or not it meets every planned fault.
 fn plays<F>(scenario: Scenario, script: impl FnOnce(Client) -> F + Send + 'static) -> Ended
 where
     F: Future<Output = ()> + Send + 'static,
@@ -113,7 +113,7 @@ where
 }
 
 impl Client {
-    /// A batch over these tables; `aborts`: the manifest of its last entry is not there. Answers with its number.
+    /// Sends a batch over these tables and returns its number. `aborts`: the manifest of its last entry is missing.
     async fn batch_over(&mut self, tables: &[(usize, bool)], aborts: bool) -> usize {
         let mut wanted = Vec::new();
         for (table, branch) in tables {
@@ -127,7 +127,7 @@ impl Client {
         op
     }
 
-    /// A batch with the next versions of a table; `aborts`: the manifest of the last one is not there.
+    /// Sends a batch with the next versions of one table. `aborts`: the manifest of the last one is missing.
     async fn chain_on(&mut self, table: usize, length: u64, aborts: bool) {
         let first = self.wants(table, false).await;
         let mut wanted = vec![first.clone()];
@@ -143,7 +143,7 @@ impl Client {
         self.send_once(op).await;
     }
 
-    /// The version that comes next.
+    /// Returns the next version of the table.
     async fn wants(&mut self, table: usize, branch: bool) -> Wanted {
         let found = self.latest(table, branch).await;
         let (latest, base, place) = found.expect("a table that can be read");
@@ -156,7 +156,7 @@ impl Client {
         }
     }
 
-    /// One version as its own writer writes it; what it came to.
+    /// Creates one version as its own writer does. Returns its outcome.
     async fn append(&mut self, table: usize) -> Option<Outcome> {
         let (latest, base, place) = self.latest(table, false).await?;
         let wanted = Wanted {

@@ -1,7 +1,8 @@
-//! What the whole of a simulation shares: the catalogs, the durable log, what has happened, and who is alive.
+//! The state that a whole simulation shares: the catalogs, the durable log, the history, and the generation that is
+//! alive.
 //!
-//! A gateway belongs to a *generation*. A crash begins the next one: whatever the gateway of the old one does from then
-//! on reaches nobody, and nothing reaches it, so that its tasks might as well be gone. What it had sent is still under
+//! A gateway belongs to a *generation*. A crash begins the next one. From then on the gateway of the old generation
+//! reaches nothing, and nothing reaches it, as if its tasks were gone. The messages that it had sent are still under
 //! way.
 
 use std::collections::BTreeMap;
@@ -21,18 +22,18 @@ use crate::random::Random;
 use crate::scenario::{At, Scenario, Table};
 use crate::trace::Trace;
 
-/// Everything but the gateway and its clients.
+/// The world: everything but the gateway and its clients.
 pub struct World {
     pub scenario: Scenario,
     inner: Mutex<Inner>,
-    /// The generation that lives.
+    /// The generation that is alive.
     generation: AtomicU64,
-    /// Wakes in the order of waiting, as a simulation must.
+    /// A notification that wakes in the order of waiting, as a repeatable simulation must.
     crashed: Notify,
     began: Instant,
 }
 
-/// What changes.
+/// The state that changes.
 pub struct Inner {
     pub random: Random,
     pub catalogs: Vec<Depot>,
@@ -40,13 +41,13 @@ pub struct Inner {
     pub network: Network,
     pub history: History,
     pub trace: Trace,
-    /// How many points at which a crash can come have gone by.
+    /// The number of points at which a crash could have come.
     pub points: u64,
-    /// From now on no gateway crashes.
+    /// True if no gateway crashes from now on.
     pub calm: bool,
-    /// For each crash, how many writes to the log were under way.
+    /// The number of log writes under way at each crash.
     pub lost: Vec<usize>,
-    /// What was seen to be wrong at once.
+    /// The broken promises that were noticed at once.
     pub wrong: Vec<String>,
     order: u64,
 }
@@ -55,7 +56,7 @@ pub struct Inner {
 pub struct Depot {
     pub catalog: Catalog,
     pub up: bool,
-    /// Which of its lives this is: what it was doing ends with one.
+    /// The number of this life of the catalog. A restart ends what it was doing.
     pub life: u64,
 }
 
@@ -95,7 +96,7 @@ impl World {
             crashed: Notify::new(),
             began: Instant::now(),
         });
-        // What is there from the beginning has rows, too.
+        // The first versions have rows, too.
         let cause = Cause {
             own: false,
             behind: false,
@@ -127,7 +128,7 @@ impl World {
         }
     }
 
-    /// Goes on only while the generation lives; the future of a dead one never ends.
+    /// Returns only if the generation is alive; the future of a dead one never ends.
     pub async fn if_alive(&self, generation: u64) {
         if !self.is_alive(generation) {
             std::future::pending().await
@@ -138,12 +139,12 @@ impl World {
         self.began.elapsed()
     }
 
-    /// Whether faults may still happen.
+    /// Returns true if faults may still happen.
     pub fn is_rough(&self) -> bool {
         self.elapsed() < self.scenario.rough_for
     }
 
-    /// A point at which the gateway may crash, and does if the scenario says so.
+    /// A point at which the gateway may crash. It does if the scenario says so.
     pub fn point(&self, what: impl Display) {
         let mut inner = self.lock();
         inner.points += 1;
@@ -157,7 +158,7 @@ impl World {
         }
     }
 
-    /// The gateway dies now; so many of the log's writes under way survive, or as many as chance has it.
+    /// Crashes the gateway. `keeps` is the number of log writes under way that survive; `None`: random.
     pub fn crash(&self, keeps: Option<usize>) {
         let inner = &mut *self.lock();
         let under_way = inner.ledger.under_way();
@@ -186,18 +187,18 @@ impl World {
 }
 
 impl Inner {
-    /// The next place in the order of everything.
+    /// Returns the next place in the order of all events.
     pub fn tick(&mut self) -> u64 {
         self.order += 1;
         self.order
     }
 
-    /// The authors of a line's versions as its catalog holds them.
+    /// Returns the authors of a line's versions as its catalog holds them.
     pub fn stored(&self, spot: Spot) -> BTreeMap<u64, String> {
         self.catalogs[spot.catalog].catalog.versions(spot)
     }
 
-    /// The line that a name leads to now.
+    /// Returns the line that a name leads to now; `None` if the name or the line does not exist.
     pub fn spot(&self, scenario: &Scenario, table: usize, branch: bool) -> Option<Spot> {
         let Table { catalog, there, .. } = &scenario.tables[table];
         let place = self.catalogs[*catalog].catalog.place(there)?;

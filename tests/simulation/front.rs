@@ -1,5 +1,5 @@
-//! The gateway, and how clients reach it: the real service, the real batches, over simulated catalogs and a simulated
-//! disk. After a crash another one takes over from the log.
+//! The gateway and its clients' access to it: the real service and real batches, over simulated catalogs and a
+//! simulated disk. After a crash another gateway takes over from the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::network::Wire;
 use crate::random::Random;
 use crate::scenario::{backend_name, mounted};
 
-/// Where clients find the gateway, if one is up.
+/// The gateway as clients reach it, if one is up.
 pub struct Front {
     pub world: Arc<World>,
     metrics: Arc<Metrics>,
@@ -45,27 +45,27 @@ pub struct Call {
     pub path: String,
     pub body: String,
     pub key: Option<String>,
-    /// The client goes away after so long.
+    /// The time after which the client abandons its request; `None` for never.
     pub patience: Option<Duration>,
 }
 
-/// What the client gets.
+/// The result of a client's request.
 #[derive(Clone)]
 pub enum Reply {
     Answer {
         status: u16,
         body: Vec<u8>,
     },
-    /// The gateway's own error.
+    /// An error of the gateway itself.
     Error {
         status: u16,
         code: u8,
         transaction: Option<String>,
         message: String,
     },
-    /// The connection broke after the request was sent, or the client went away.
+    /// The connection broke after the request was sent, or the client abandoned it.
     Broken,
-    /// Nobody was there.
+    /// The connection failed: no gateway was up.
     NotSent,
 }
 
@@ -156,12 +156,12 @@ impl Front {
             .filter(|it| self.world.is_alive(it.generation))
     }
 
-    /// The batches that are not over; `None` while no gateway is up.
+    /// Returns the batches that are not over; `None` while no gateway is up.
     pub fn open(&self) -> Option<Vec<OpenBatch>> {
         Some(self.running()?.batches.open())
     }
 
-    /// Sends a request and waits for what comes of it.
+    /// Sends a request and returns its result.
     pub async fn ask(&self, call: Call, random: &mut Random) -> Reply {
         sleep(random.millis(1, 5)).await;
         let Some(Running {
@@ -183,7 +183,7 @@ impl Front {
         reply
     }
 
-    /// The same, and again while nobody is there.
+    /// Sends a request, and repeats it while no gateway is up.
     pub async fn ask_somebody(&self, call: Call, random: &mut Random) -> Reply {
         for _ in 0..200 {
             match self.ask(call.clone(), random).await {

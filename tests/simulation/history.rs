@@ -1,4 +1,4 @@
-//! What clients did, what they were told, and what the catalogs and the log did meanwhile.
+//! The history of a simulation: what clients did and were told, and what the catalogs and the log did meanwhile.
 
 mod events;
 
@@ -11,43 +11,43 @@ use nsgate::batch::log::BatchId;
 use crate::catalog::Spot;
 pub use events::{Cause, by_place};
 
-/// Everything that the checks look at.
+/// The events that the checks read.
 #[derive(Default)]
 pub struct History {
     pub ops: Vec<Op>,
     pub reads: Vec<Read>,
     pub transactions: Vec<Asked>,
-    /// Who writes what: the operation and its entry, by author.
+    /// The operation and the entry of each author. An author is one version that a client wants.
     pub authors: BTreeMap<String, (usize, usize)>,
-    /// Authors of versions that a durable COMMIT names, and its place in the order of everything.
+    /// The authors of versions that a durable COMMIT names, and its place in the order of all events.
     pub committed: BTreeMap<String, u64>,
-    /// Where each version has come to be.
+    /// The line and the time at which each version was created.
     pub landed: BTreeMap<String, (Spot, u64)>,
-    /// Whose rows each version has, by its author.
+    /// The authors of the rows of each version, by the version's author.
     pub rows: BTreeMap<String, Arc<BTreeSet<String>>>,
-    /// Versions that a client's own request took away, and when.
+    /// The versions that a client's own request removed, and when.
     pub removed: BTreeMap<String, u64>,
-    /// When each name was last given to a place, and whether the gateway did so on its own account.
+    /// The time at which each name was last given to a place, and whether the gateway did so by itself.
     pub named: BTreeMap<(usize, String), (u64, bool)>,
-    /// Lines that somebody wrote to behind the gateway's back.
+    /// The lines to which a client wrote behind the gateway's back.
     pub disturbed: BTreeSet<Spot>,
-    /// Authors whose creates something happened to on the way: what was answered need not be what was done.
+    /// The authors whose creates met a fault on the way: their answer may differ from what was done.
     pub mistreated: BTreeSet<String>,
-    /// Tables, as their catalogs spell them, of which a removal of the gateway's was done and refused.
+    /// The tables, as their catalogs spell them, of which a removal of the gateway was done and refused.
     pub refused: BTreeSet<(usize, String)>,
-    /// Tables whose name was to change, or to be given, by requests that got no clear answer.
+    /// The tables whose name was to change, or to be given, by requests that got no clear answer.
     pub adrift: BTreeSet<usize>,
-    /// Authors who were told that somebody else had been first: nobody can prove to be somebody after that.
+    /// The authors who were told that another client was first: from then on nothing proves who made the version.
     pub contested: BTreeSet<String>,
     pub counts: Counts,
 }
 
-/// One attempt to create versions.
+/// One attempt to create versions, or to change names.
 pub struct Op {
     pub kind: Kind,
     pub entries: Vec<Entry>,
     pub keyed: bool,
-    /// Its base was read behind the gateway's back.
+    /// True if its base was read behind the gateway's back.
     pub raw: bool,
     pub attempts: Vec<Attempt>,
 }
@@ -58,9 +58,9 @@ pub enum Kind {
     Coordinated,
     /// A create of one version.
     Single,
-    /// A change of which the catalog chooses the version.
+    /// A change for which the catalog chooses the version.
     Server {
-        /// It leaves nothing of what was there.
+        /// True if nothing that was there is left.
         overwrites: bool,
     },
     /// A change of names.
@@ -71,19 +71,19 @@ pub enum Kind {
 
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The name that is asked for.
+    /// The requested name.
     pub table: usize,
     pub branch: bool,
-    /// As it is asked for; of what the catalog numbers itself 0.
+    /// The requested version number; 0 if the catalog numbers it.
     pub version: u64,
     pub author: String,
-    /// Of its manifest.
+    /// The size of its manifest.
     pub size: u64,
-    /// Whose version the writer has seen below it.
+    /// The author of the version below it that the writer has seen; `None` if it saw none.
     pub base: Option<String>,
 }
 
-/// One request for it, and when it ended in the order of everything.
+/// One request for the operation. `to`: its end in the order of all events.
 pub struct Attempt {
     pub to: u64,
     pub outcome: Outcome,
@@ -91,42 +91,42 @@ pub struct Attempt {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// 200, and the transaction.
+    /// Status 200, and the transaction, if any.
     Done(Option<String>),
-    /// An answer that says that nothing of it is or will be there.
+    /// An answer that says that nothing of it exists or ever will.
     Definite(u16, u64),
-    /// No answer, or one that leaves it open.
+    /// No answer, or one that leaves the result open.
     Unknown,
 }
 
 /// One read through the gateway.
 pub struct Read {
-    /// The name that was asked for.
+    /// The requested name.
     pub table: usize,
-    /// What was shown, if anything was.
+    /// The line that was shown; `None` if none was.
     pub spot: Option<Spot>,
     pub from: u64,
     pub to: u64,
     pub saw: Saw,
 }
 
-/// What it was answered.
+/// The answer to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saw {
-    /// All versions.
+    /// All versions: number and author.
     All(BTreeMap<u64, String>),
-    /// The latest version.
+    /// The latest version: number and author.
     Top(u64, String),
-    /// One version, or that it does not exist.
+    /// One version, or `None` if it does not exist.
     One(u64, Option<String>),
     /// No version at all.
     Nothing,
-    /// No such table.
+    /// The table does not exist.
     NoTable,
     Failed(u16),
 }
 
-/// A question for a transaction.
+/// A query for a transaction.
 pub struct Asked {
     pub id: BatchId,
     pub from: u64,
@@ -135,7 +135,7 @@ pub struct Asked {
     pub said: String,
 }
 
-/// How often what happened.
+/// The number of events of each kind.
 #[derive(Clone, Default)]
 pub struct Counts(pub BTreeMap<&'static str, u64>);
 
@@ -164,7 +164,7 @@ impl fmt::Display for Counts {
 }
 
 impl Saw {
-    /// Whether the answer shows this version: `None` if it says nothing about it.
+    /// Returns whether the answer shows this version; `None` if it says nothing about the version.
     pub fn shows(&self, version: u64, author: &str) -> Option<bool> {
         match self {
             Self::All(all) => Some(all.get(&version).is_some_and(|shown| shown == author)),
@@ -176,7 +176,7 @@ impl Saw {
         }
     }
 
-    /// The versions that it shows.
+    /// Returns the versions that the answer shows.
     pub fn shown(&self) -> Vec<(u64, &str)> {
         match self {
             Self::All(all) => all
@@ -190,7 +190,7 @@ impl Saw {
 }
 
 impl Op {
-    /// One without a key.
+    /// Returns an operation without an idempotency key.
     pub fn one(kind: Kind, entries: Vec<Entry>) -> Self {
         Self {
             kind,
@@ -201,7 +201,7 @@ impl Op {
         }
     }
 
-    /// Whether any attempt was answered with 200.
+    /// Returns when an attempt was answered with 200; `None` if none was.
     pub fn done_at(&self) -> Option<u64> {
         let done = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Done(_));
         self.attempts.iter().find(done).map(|attempt| attempt.to)
@@ -213,43 +213,45 @@ impl History {
         self.place(author).map(|(op, _)| &self.ops[op])
     }
 
-    /// The operation of an author, and its entry. The second copy of a server-side write has a mark behind its name.
+    /// Returns the operation of an author, and its entry. The second copy of a server-side write has a mark behind its
+    /// name.
     pub fn place(&self, author: &str) -> Option<(usize, usize)> {
         self.authors.get(author.trim_end_matches('+')).copied()
     }
 
-    /// Whether an author's version is part of a batch that the gateway coordinates.
+    /// Returns true if the author's version is part of a batch that the gateway coordinates.
     pub fn is_coordinated(&self, author: &str) -> bool {
         let op = self.op(author);
         op.is_some_and(|op| op.kind == Kind::Coordinated)
     }
 
-    /// Whether an author does not ask the gateway, either to read or to write.
+    /// Returns true if the author bypasses the gateway, to read or to write.
     pub fn is_behind(&self, author: &str) -> bool {
         let op = self.op(author);
         op.is_some_and(|op| op.raw || op.kind == Kind::Behind)
     }
 
-    /// Whose rows a version has, its author's among them.
+    /// Iterates over the authors of the rows that a version has, its own author among them.
     pub fn rows_of(&self, author: &str) -> impl Iterator<Item = &str> {
         let rows = self.rows.get(author).into_iter();
         rows.flat_map(|rows| rows.iter().map(String::as_str))
     }
 
-    /// Whether a version has rows of another one.
+    /// Returns true if the version of `author` has rows of the version `of`.
     pub fn has_rows(&self, author: &str, of: &str) -> bool {
         let rows = self.rows.get(author);
         rows.is_some_and(|rows| rows.contains(of))
     }
 
-    /// The rows in a version of batches that had not been committed by then, but for what somebody who reads behind the
-    /// gateway's back has built on.
+    /// Returns the rows in a version that come from batches that were not committed by then. Rows that a client built
+    /// on after it read behind the gateway's back do not count.
     pub fn undecided_rows(&self, author: &str, by: u64) -> Vec<String> {
         let undecided = self.rows_of(author).filter(|of| {
             let committed = self.committed.get(*of);
             self.is_coordinated(of) && committed.is_none_or(|at| *at > by)
         });
-        // Of a batch that is committed in part, the rest was taken for what came from behind, which is told elsewhere.
+        // If a batch is committed in part, its rest was taken for a version made behind the gateway's back. Another
+        // check reports that.
         let undecided = undecided.filter(|of| {
             let entries = self.op(of).into_iter().flat_map(|op| &op.entries);
             let mut committed = entries.filter_map(|entry| self.committed.get(&entry.author));
@@ -263,7 +265,7 @@ impl History {
         undecided.map(str::to_owned).collect()
     }
 
-    /// Whether the rows of one version were overwritten on the way to another one.
+    /// Returns true if the rows of a version were overwritten on the way to the version of `author`.
     pub fn is_overwritten(&self, author: &str) -> bool {
         let mut rows = self.rows_of(author);
         rows.any(|it| {

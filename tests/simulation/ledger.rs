@@ -1,5 +1,5 @@
-//! The log of batches on a simulated disk: every write takes its time, in order, and a crash meanwhile keeps some of
-//! those under way and loses the others.
+//! The batch log on a simulated disk. Every write takes its time, in order. A crash keeps some of those under way and
+//! loses the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::environment::{Inner, World};
 
-/// What is on the disk, and what is on its way there.
+/// The content of the disk, and the writes on their way there.
 #[derive(Default)]
 pub struct Ledger {
     records: Vec<Record>,
-    /// Names for people, in the order of the batches.
+    /// The names of batches in traces, in the order of their begin.
     names: BTreeMap<BatchId, usize>,
-    /// When each batch was decided, in the order of everything.
+    /// The decision of each batch, and its place in the order of all events.
     pub decided: BTreeMap<BatchId, (Decision, u64)>,
     queue: VecDeque<Write>,
-    /// Answers to writes that became durable with a later one.
+    /// The answers to writes that became durable with a later one.
     answers: BTreeMap<u64, Option<Decision>>,
     free_at: Option<Instant>,
     tickets: u64,
@@ -49,7 +49,7 @@ pub struct Disk {
 }
 
 impl Ledger {
-    /// The gateway dies: of the writes under way the first `keep` survive. Answers with the batches they decide.
+    /// Crashes the disk: of the writes under way the first `keep` survive. Returns the batches that they decide.
     pub fn crash(&mut self, keep: usize) -> Vec<BatchId> {
         let mut decides = Vec::new();
         for write in std::mem::take(&mut self.queue).into_iter().take(keep) {
@@ -74,7 +74,7 @@ impl Ledger {
             .map_or("?".into(), |name| format!("tx{name}"))
     }
 
-    /// The first decision wins. Answers with the batch if it is decided now.
+    /// Applies a write; the first decision wins. Returns the batch if this write decides it.
     fn apply(&mut self, write: Write) -> Option<BatchId> {
         let Write { ticket, id, line } = write;
         let known = self.records.iter_mut().find(|record| record.id == id);
@@ -120,7 +120,7 @@ impl Ledger {
 }
 
 impl Inner {
-    /// A decision is durable from now on.
+    /// Notes that a decision is durable.
     pub fn durable(&mut self, id: BatchId) {
         let at = self.tick();
         let record = self.ledger.records.iter().find(|record| record.id == id);
@@ -178,7 +178,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// The latest record that is looked for.
+    /// Returns the latest record that matches.
     async fn first(&self, is: impl Fn(&Record) -> bool + Send) -> Result<Option<Record>, LogError> {
         self.world.if_alive(self.generation).await;
         let records = &self.world.lock().ledger.records;

@@ -1,5 +1,5 @@
-//! The network between the gateway and the catalogs: messages take time, and by decision of the scenario they are lost,
-//! late, doubled or cut off, and catalogs answer what is not so.
+//! The network between the gateway and the catalogs. Messages take time. If the scenario says so, they are lost, late,
+//! doubled or cut off, and catalogs answer what is false.
 
 mod fault;
 
@@ -25,21 +25,21 @@ use fault::REFUSALS;
 
 type Subject = (String, Option<String>, Option<u64>);
 
-/// Counts messages.
+/// The state of the network: message counts and false answers.
 #[derive(Default)]
 pub struct Network {
     pub messages: u64,
-    /// Of which table of which catalog something untrue has been said: it is said once.
+    /// The tables of a catalog about which a kind of false answer was given. Each is given once.
     lied: BTreeSet<(usize, String, Fault)>,
-    /// Of what something untrue was said last; nothing else that is untrue is said of it before the truth is.
+    /// The subjects about which the last answer was false. The next false answer about one comes only after a true one.
     lying: BTreeSet<(usize, Subject)>,
-    /// When the last of all messages arrives.
+    /// The time at which the last message so far arrives.
     pub arrived: Duration,
-    /// How many messages each of the planned faults could have happened to.
+    /// The number of messages that each planned fault could have happened to.
     met: Vec<u64>,
 }
 
-/// One catalog as the gateway of one generation reaches it.
+/// One catalog, as the gateway of one generation reaches it.
 pub struct Wire {
     pub world: Arc<World>,
     pub generation: u64,
@@ -53,14 +53,14 @@ struct Parcel {
     catalog: usize,
     number: u64,
     question: Arc<Question>,
-    /// Whether the caller still waits.
+    /// True while the caller waits.
     waited_for: Arc<AtomicBool>,
     travel: Duration,
-    /// Between looking and putting.
+    /// The time between a catalog's look and its write.
     pause: Duration,
     back: Duration,
     answers: Answers,
-    /// There is another copy.
+    /// True if there is another copy.
     doubled: bool,
     reply: Option<oneshot::Sender<Result<Reply, Failure>>>,
 }
@@ -74,15 +74,15 @@ enum Answers {
         after: bool,
     },
     Conflict,
-    /// It is done, and refused like this.
+    /// The catalog acts, and refuses with this entry of `REFUSALS`.
     Refused(usize),
-    /// It is not done, and said to be.
+    /// The catalog does not act, and says that it did.
     Idle,
-    /// It is there, and said not to be.
+    /// The version exists, and the answer says that it does not.
     Stale,
 }
 
-/// The caller's wait; over when dropped.
+/// Sets its flag to false when dropped: then the caller has stopped waiting.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -103,7 +103,7 @@ impl backend::Catalog for Wire {
             let reply = self.send(question, &waiting.0)?;
             let reply = match reply.await {
                 Ok(reply) => reply,
-                // Lost: nobody will say anything.
+                // The message was lost, so no answer ever comes.
                 Err(_) => std::future::pending().await,
             };
             world.if_alive(generation).await;
@@ -224,7 +224,7 @@ impl Wire {
                 let mut other = parcel.copy(later);
                 match kind {
                     Fault::Retried => std::mem::swap(&mut parcel.reply, &mut other.reply),
-                    // Nobody repeats a request whose answer has been delivered.
+                    // Real senders do not repeat a request whose answer has been delivered.
                     _ => parcel.back += other.travel + other.pause,
                 }
                 tokio::spawn(other.deliver());
@@ -236,7 +236,7 @@ impl Wire {
 }
 
 impl Parcel {
-    /// The second copy, which arrives `later`.
+    /// Returns the second copy, which arrives `later`.
     fn copy(&self, later: Duration) -> Self {
         Self {
             world: Arc::clone(&self.world),
@@ -262,12 +262,12 @@ impl Parcel {
         }
         sleep(self.back).await;
         if let Some(to) = self.reply.take() {
-            // Who has given up waiting hears nothing.
+            // The caller may have stopped waiting.
             let _ = to.send(reply);
         }
     }
 
-    /// What the catalog does, and what it says.
+    /// Lets the catalog act on the message. Returns what the catalog answers.
     async fn done(&self) -> Result<Reply, Failure> {
         match self.answers {
             Answers::Error { after: false } => return Ok(refusal(500, 18, "disk on fire")),
@@ -303,7 +303,7 @@ impl Parcel {
             let depot = &world.lock().catalogs[self.catalog];
             match depot.up {
                 true => {}
-                // The other copy may arrive all the same.
+                // The other copy may still arrive, so the request is not known to be unsent.
                 false if self.doubled => return Err(Failure::Lost("bad gateway".into())),
                 false => return Err(Failure::NotSent("connection refused".into())),
             }
@@ -326,7 +326,7 @@ impl Parcel {
             }
         };
         if reply.status == 409 {
-            // Somebody else was faster, or the other copy of the message.
+            // Another client was faster, or the other copy of the message.
             let contested = &mut world.lock().history.contested;
             contested.extend(question.authors());
         }
@@ -337,7 +337,7 @@ impl Parcel {
         Ok(reply)
     }
 
-    /// Lets the catalog act, and looks at what it did.
+    /// Lets the catalog act, and records what it did.
     fn change(&self, act: impl FnOnce(&mut Inner) -> Reply) -> Reply {
         let world = &self.world;
         let inner = &mut *world.lock();

@@ -1,4 +1,4 @@
-//! One simulation from its beginning to the checks.
+//! Runs one simulation from its beginning to the checks.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,32 +20,32 @@ use crate::front::Front;
 use crate::history::{Counts, Outcome, Saw};
 use crate::scenario::{At, Scenario};
 
-/// How a simulation ended.
+/// The result of a simulation.
 pub struct Ended {
     pub wrong: Vec<String>,
     pub counts: Counts,
     pub trace: Vec<String>,
     pub hash: u64,
-    /// The points at which a crash could come, and the messages, until it had settled.
+    /// The number of points at which a crash could come, and of messages, until the simulation had settled.
     pub points: u64,
     pub messages: u64,
-    /// For each crash, how many writes to the log were under way.
+    /// The number of log writes under way at each crash.
     pub lost: Vec<usize>,
 }
 
-/// No client waits longer for the last of its answers.
+/// The longest time in which the clients must have all of their answers.
 const PATIENCE: Duration = Duration::from_secs(3 * 3600);
-/// How long everything may take to settle once nothing goes wrong any more.
+/// The longest time that everything may take to settle after the last fault.
 const SETTLES: Duration = Duration::from_secs(40 * 60);
 
-/// What is settled can be written to again after so long.
+/// The time after which a settled table can be written to again.
 const FREE_AGAIN: Duration = Duration::from_secs(1);
 
 thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A panic of a task of the gateway would go unseen: each is written down for the simulation of its thread.
+/// Records the panics of the gateway's tasks, by thread: a task's panic fails no test by itself.
 pub fn watch_panics() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
@@ -61,10 +61,10 @@ pub fn simulate(scenario: Scenario, metrics: &Arc<Metrics>, traced: bool) -> End
     simulate_with(scenario, metrics, traced, None)
 }
 
-/// What a client does, written down step by step.
+/// The script of a client, step by step.
 pub type Script = Box<dyn FnOnce(Client) -> BoxFuture<'static, ()> + Send>;
 
-/// The same, with a client more that does what its script says.
+/// Runs a simulation with one more client, which follows its script.
 pub fn simulate_with(
     scenario: Scenario,
     metrics: &Arc<Metrics>,
@@ -129,7 +129,7 @@ async fn run(
     let outages = world.scenario.outages.iter().map(|it| it.at + it.lasts);
     let rough_for = outages.fold(world.scenario.rough_for, Duration::max);
     sleep(rough_for.saturating_sub(world.elapsed())).await;
-    // What waits for a person or for what may still land is in nobody's way; in the end only people are waited for.
+    // Hazards and watches do not block the end. With `to_the_end`, only hazards may remain.
     let mut hazards = Vec::new();
     let (mut points, mut messages) = (0, 0);
     let quiet = [
@@ -153,7 +153,7 @@ async fn run(
             wrong.extend(look_again(&front, &hazards).await);
         }
         if world.scenario.to_the_end {
-            // What was late arrives among what was done since.
+            // Messages that were late arrive among later requests.
             let arrived = world.lock().network.arrived + FREE_AGAIN;
             sleep(arrived.saturating_sub(world.elapsed())).await;
         }
@@ -180,7 +180,7 @@ async fn run(
     }
 }
 
-/// Waits until every open batch is in one of these states.
+/// Waits until every open batch is in one of these states. Returns the open batches, as an error if time runs out.
 async fn settled(front: &Front, quiet: &[BatchState]) -> Result<Vec<OpenBatch>, Vec<OpenBatch>> {
     let mut open = Vec::new();
     for _ in 0..SETTLES.as_secs() / 2 {
@@ -188,7 +188,8 @@ async fn settled(front: &Front, quiet: &[BatchState]) -> Result<Vec<OpenBatch>, 
         if let Some(now) = front.open() {
             let is_hazard = |batch: &&OpenBatch| batch.state == BatchState::Hazard;
             let locked: BTreeSet<_> = now.iter().filter(is_hazard).flat_map(tables).collect();
-            // What landed late waits for whoever has its table locked; where that is a hazard, for a person.
+            // A late version waits for the lock of its table. If a hazard holds the lock, only an operator can release
+            // it.
             let waits = |batch: &OpenBatch| {
                 batch.state == BatchState::Watching && tables(batch).any(|it| locked.contains(&it))
             };
@@ -209,7 +210,7 @@ fn tables(batch: &OpenBatch) -> impl Iterator<Item = (Arc<str>, String)> + '_ {
     entries.map(|entry| (Arc::clone(&entry.backend), entry.table.clone()))
 }
 
-/// In the end every table can be read and written again, and shows what its catalog has.
+/// Checks that every table can be read and written again at the end, and shows what its catalog has.
 async fn look_again(front: &Arc<Front>, open: &[OpenBatch]) -> Vec<String> {
     let world = &front.world;
     let mut wrong = Vec::new();
@@ -260,9 +261,9 @@ async fn look_at(
         return (!is_right).then_some(wrong);
     };
     let mut written = write_on(client, table, branch).await;
-    // That a freed number was made again it does not know where that came behind its back, by what an earlier life had let
-    // through, or by what is not answered yet: for as long as that rests, it takes what stands on it for built on what is
-    // gone.
+    // The gateway does not know that a freed number was created again if that happened behind its back, by a request
+    // that an earlier life had let through, or by one without an answer so far. During the cool-down it takes the
+    // version above for built on what is gone, and refuses.
     let unseen = {
         let history = &world.lock().history;
         let top = stored.last_key_value().and_then(|it| history.op(it.1));
@@ -280,7 +281,7 @@ async fn look_at(
     };
     let landed = world.lock().stored(spot).len() > stored.len();
     if outcome != Some(Outcome::Done(None)) {
-        // Something landed late, and goes away again.
+        // A version has landed late, and undo will delete it.
         let wrong = format!("in the end table {table} cannot be written to: {outcome:?}");
         return (!landed).then_some(wrong);
     }
@@ -291,7 +292,7 @@ async fn look_at(
     (saw != Saw::All(expected)).then_some(wrong)
 }
 
-/// Makes the next version. Answers with the latest one before it, the operation and what came of it; `None`: the table
+/// Creates the next version. Returns the latest version before it, the operation and its outcome; `None` if the table
 /// cannot be read.
 async fn write_on(
     client: &mut Client,
@@ -311,7 +312,7 @@ async fn write_on(
     Some((latest, op, client.outcome(op)))
 }
 
-/// What a catalog holds of a line, without what landed after its batch was undone.
+/// Returns what a catalog holds of a line, without the versions that landed after their batch was undone.
 fn decided(world: &World, spot: Spot) -> BTreeMap<u64, String> {
     let inner = world.lock();
     let mut stored = inner.stored(spot);

@@ -1,4 +1,4 @@
-//! What one simulation is made of: catalogs, tables, clients, and what goes wrong. All of it follows from the seed.
+//! The scenario of one simulation: its catalogs, tables, clients and faults. All of it follows from the seed.
 
 mod chance;
 
@@ -18,25 +18,25 @@ pub struct Scenario {
     pub catalogs: Vec<Ways>,
     pub tables: Vec<Table>,
     pub settings: BatchConfig,
-    /// What each does, and when it begins.
+    /// The clients: the role of each, and when it begins.
     pub clients: Vec<(Role, Duration)>,
     pub faults: Faults,
-    /// How long faults may happen; after it everything must settle.
+    /// The time in which faults may happen. Afterwards everything must settle.
     pub rough_for: Duration,
-    /// A message that comes later than this comes never.
+    /// The latest arrival of a message. A message that would come later never comes.
     pub latest_message: Duration,
-    /// So many of a hundred batches cannot be prepared: a manifest is not there.
+    /// The percentage of batches that cannot be prepared, because a manifest is missing.
     pub aborts: u64,
-    /// So many of a hundred requests are given up by their clients in the middle.
+    /// The percentage of requests that clients abandon in the middle.
     pub leaves: u64,
     pub crashes: Vec<Crash>,
-    /// How long a dead gateway stays dead.
+    /// The time between the death of a gateway and its restart: least and most, in milliseconds.
     pub dead_for: (u64, u64),
     pub outages: Vec<Outage>,
-    /// Milliseconds that a write to the log takes.
+    /// The time of one write to the log: least and most, in milliseconds.
     pub writes: (u64, u64),
     pub staging: Staging,
-    /// Goes on until nothing that may still land is watched for any more.
+    /// True if the simulation runs until no watch for late arrivals is left.
     pub to_the_end: bool,
 }
 
@@ -44,31 +44,31 @@ pub struct Scenario {
 #[derive(Clone)]
 pub struct Table {
     pub catalog: usize,
-    /// As clients spell it.
+    /// The name as clients spell it.
     pub names: Vec<String>,
-    /// As its catalog does, names joined by `$`.
+    /// The name as its catalog spells it: parts joined by `$`.
     pub there: String,
-    /// Whether the name leads anywhere at the beginning, and how many versions are there.
+    /// True if the name has a table at the beginning. `latest` is the number of its versions.
     pub exists: bool,
     pub latest: u64,
 }
 
-/// A message that is later than this is lost: a request that is 15 minutes old has been given up by everything that it
+/// The delay after which a message is lost: a request that is 15 minutes old has been given up by everything that it
 /// may be waiting in.
 const LATEST: Duration = Duration::from_secs(890);
 
-/// What a client does.
+/// The work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Batches over several tables.
+    /// Sends batches over several tables.
     Batches {
         count: u64,
     },
-    /// Single versions, the way a table's own client writes them.
+    /// Creates single versions, as a table's own client does.
     Singles {
         count: u64,
     },
-    /// Batches over few tables, one right after the other, whatever came of the last one.
+    /// Sends batches over few tables, one right after the other, whatever the result of the last one.
     Rivals {
         count: u64,
     },
@@ -76,30 +76,30 @@ pub enum Role {
     Servers {
         count: u64,
     },
-    /// Tables get other names, or second ones, or lose them, or go and come again.
+    /// Renames tables, gives them second names, and drops and registers them.
     Names {
         count: u64,
     },
-    /// Single versions on top of whatever raw storage shows.
+    /// Creates single versions on top of the latest in storage.
     Raw {
         count: u64,
     },
-    /// Single versions behind the gateway's back.
+    /// Creates single versions behind the gateway's back.
     Behind {
         count: u64,
     },
     Reads {
         count: u64,
     },
-    /// Questions for transactions.
+    /// Queries transactions.
     Asks {
         count: u64,
     },
-    /// One batch over every table, with a chain of two versions of the first one. It is to abort if the last entry's
-    /// manifest is not there.
+    /// Sends one batch over every table, with a chain of two versions of the first one. The batch aborts if the last
+    /// entry's manifest is missing.
     Reference {
         aborts: bool,
-        /// And then a batch that competes, an insert, a rename and another version.
+        /// True if it is followed by a competing batch, an insert, a rename and another version.
         goes_on: bool,
     },
 }
@@ -109,14 +109,14 @@ pub enum Faults {
     Random {
         percent: u64,
         kinds: Vec<Fault>,
-        /// Reads meet none.
+        /// True if reads meet no faults.
         changes_only: bool,
-        /// At least so many where something is taken back, or a name is given.
+        /// The percentage of faults, at least, for removals and for giving a name.
         removals: u64,
     },
-    /// These, and no others.
+    /// The planned faults, and no others.
     Planned(Vec<Planned>),
-    /// Only this message, and only this fault; what comes late comes so late.
+    /// One fault of one message. A late arrival is late by `far`.
     One {
         message: u64,
         fault: Fault,
@@ -130,39 +130,39 @@ pub struct Planned {
     pub catalog: usize,
     pub table: String,
     pub operation: Operation,
-    /// Of those that the gateway sends on its own account, or those that it passes on.
+    /// True for the messages of the gateway itself, false for those that it passes on.
     pub own: bool,
-    /// Counted from 1.
+    /// The number of the message, counted from 1.
     pub nth: u64,
     pub fault: Fault,
-    /// How late it comes, if it is late.
+    /// The delay of the message, if the fault is lateness.
     pub far: Duration,
 }
 
 impl Planned {
-    /// Whether it may be this message.
+    /// Returns true if the message is of this kind. Its number is not checked.
     pub fn is_about(&self, question: &Question) -> bool {
         (self.operation, self.own) == (question.operation, question.own)
             && (question.table.is_empty() || self.table == question.table)
     }
 }
 
-/// The gateway dies.
+/// A crash of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     pub at: At,
-    /// So many of the log's writes under way survive; `None`: by chance.
+    /// The number of log writes under way that survive; `None`: random.
     pub keeps: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// The points at which a crash makes a difference are counted from 1.
+    /// The point at which the crash makes a difference, counted from 1.
     Point(u64),
     Time(Duration),
 }
 
-/// A catalog stops and comes back.
+/// An outage of a catalog: it stops and starts again.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     pub catalog: usize,
@@ -170,19 +170,19 @@ pub struct Outage {
     pub lasts: Duration,
 }
 
-/// What writers say of their manifests.
+/// The details that writers tell about their manifests.
 #[derive(Clone, Copy, Debug)]
 pub struct Staging {
     pub tells_size: bool,
     pub tells_tag: bool,
-    /// Manifests of different writers may differ in size.
+    /// True if manifests of different writers may differ in size.
     pub sizes_vary: bool,
 }
 
 impl Scenario {
-    /// One batch over two catalogs of a kind, perhaps others after it, and nothing that goes wrong.
+    /// Returns a scenario with one batch over two catalogs of a kind, perhaps others after it, and no faults.
     pub fn reference(kind: Ways, aborts: bool, goes_on: bool) -> Self {
-        // The last name is one that a table gets.
+        // The last name is free at first: a table gets it during the run.
         let plain = Ways {
             told: true,
             ..Ways::default()
@@ -201,7 +201,7 @@ impl Scenario {
                 Role::Reference { aborts, goes_on },
                 Duration::from_millis(100),
             )],
-            // Messages are counted from 1.
+            // Messages are counted from 1, so this fault meets none.
             faults: Faults::One {
                 message: 0,
                 fault: Fault::RequestLost,
@@ -228,7 +228,7 @@ impl Scenario {
         random.millis(self.writes.0, self.writes.1)
     }
 
-    /// Whether what a writer tells of its manifest can be found again in a version of this table.
+    /// Returns true if the details of a manifest can be compared with a version of this table.
     pub fn is_comparable(&self, table: usize) -> bool {
         let ways = self.catalogs[self.tables[table].catalog];
         let Staging {
@@ -239,7 +239,7 @@ impl Scenario {
         tells_size || (tells_tag && ways.tags == Tags::Kept)
     }
 
-    /// Whether this is what the gateway calls a table of a backend.
+    /// Returns true if the gateway calls the table by this backend and this name.
     pub fn is_table(&self, table: usize, backend: &str, there: &Identifier) -> bool {
         let Table {
             catalog,
@@ -250,12 +250,12 @@ impl Scenario {
     }
 }
 
-/// The configured name of a catalog.
+/// Returns the configured name of a catalog.
 pub fn backend_name(catalog: usize) -> &'static str {
     ["c0", "c1", "c2"][catalog]
 }
 
-/// Where a catalog is mounted, and what is mounted there: every other one keeps the path.
+/// Returns the path at which a catalog is mounted, and the path behind it. Every other catalog keeps the path.
 pub fn mounted(catalog: usize) -> (Vec<&'static str>, Vec<&'static str>) {
     let name = backend_name(catalog);
     match catalog % 2 {
@@ -281,7 +281,7 @@ impl Table {
         }
     }
 
-    /// A name that leads nowhere yet.
+    /// Returns a name that has no table yet.
     pub fn spare(catalog: usize, number: u64) -> Self {
         Self {
             exists: false,

@@ -1,4 +1,4 @@
-//! Many seeds, on all cores.
+//! Runs many seeds on all cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::network::Fault;
 use crate::run::{simulate, watch_panics};
 use crate::scenario::{Faults, Scenario};
 
-/// What must have happened at least once, besides every kind of fault.
+/// The events that must happen at least once in a run, besides every kind of fault.
 const HAPPENS: [&str; 20] = [
     "batches begun",
     "batches committed",
@@ -38,7 +38,7 @@ const HAPPENS: [&str; 20] = [
     "writes without a definite answer",
 ];
 
-/// The seeds of a usual run.
+/// The seeds of an ordinary run.
 const USUAL: Range<u64> = 0..10_000;
 
 fn asked_for() -> Range<u64> {
@@ -64,7 +64,7 @@ fn every_seed_keeps_the_promises() {
         return replay(seed.parse().expect("NSGATE_SEED is a number"));
     }
     let seeds = asked_for();
-    // All of them, and how often which promise breaks.
+    // A survey runs all seeds and counts the promises that break.
     let survey = std::env::var_os("NSGATE_SURVEY").is_some();
     let kinds: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::default();
     let began = Instant::now();
@@ -121,7 +121,7 @@ fn every_seed_keeps_the_promises() {
     );
 }
 
-/// The scenario of a seed, `NSGATE_WITHOUT` this kind of fault.
+/// Returns the scenario of a seed, without the faults that `NSGATE_WITHOUT` names.
 fn scenario(seed: u64) -> Scenario {
     let mut scenario = Scenario::of(seed);
     if let (Ok(without), Faults::Random { kinds, .. }) =
@@ -132,7 +132,7 @@ fn scenario(seed: u64) -> Scenario {
     scenario
 }
 
-/// What is wrong, without its numbers.
+/// Returns the kind of a broken promise: its text without the numbers.
 fn kind(wrong: &str) -> String {
     let wrong = wrong.lines().next().unwrap_or_default();
     let until = wrong.find(['{', '[']).unwrap_or(wrong.len());

@@ -1,5 +1,5 @@
-//! Every single fault, one at a time, and every crash, one and two at a time: of one batch, at every message and at every
-//! point. None is left out.
+//! Single faults: one batch with every single fault at every message, and with one or two crashes at every point. None
+//! is left out.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::network::Fault;
 use crate::run::{Ended, simulate, watch_panics};
 use crate::scenario::{At, Crash, Faults, Scenario};
 
-/// Every fault, and how late in milliseconds what is late comes: while its caller waits, after it gave up, long after.
+/// The faults, and the delay in milliseconds of those that are late: within the caller's wait, after it, long after.
 const FAULTS: [(Fault, u64); 25] = [
     (Fault::RequestLost, 0),
     (Fault::AnswerLost, 0),
@@ -43,7 +43,7 @@ const FAULTS: [(Fault, u64); 25] = [
     (Fault::Stale, 0),
 ];
 
-/// The kinds of catalogs that take part, by name.
+/// The kinds of catalogs, by name.
 fn kinds() -> [(&'static str, Ways); 3] {
     let told = Ways {
         told: true,
@@ -68,7 +68,7 @@ fn kinds() -> [(&'static str, Ways); 3] {
     ]
 }
 
-/// Simulates all of them on all cores, in their order.
+/// Simulates the scenarios on all cores. Returns the results in their order.
 fn all(scenarios: &[Scenario]) -> Vec<Ended> {
     let next = AtomicUsize::new(0);
     let ended = Mutex::new(Vec::with_capacity(scenarios.len()));
@@ -93,7 +93,7 @@ fn all(scenarios: &[Scenario]) -> Vec<Ended> {
     ended.into_iter().map(|(_, ended)| ended).collect()
 }
 
-/// Fails with the trace of the first scenario that broke a promise.
+/// Panics with the trace of the first scenario that broke a promise.
 fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
     assert_eq!(scenarios.len(), ended.len());
     let broken = ended.iter().position(|ended| !ended.wrong.is_empty());
@@ -110,7 +110,8 @@ fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
     }
 }
 
-/// `goes_on`: what aborts is followed by a batch that competes, an insert, a rename and another version.
+/// Returns the reference scenarios. `goes_on`: after an abort come a competing batch, an insert, a rename and a
+/// version.
 fn references(goes_on: bool) -> Vec<(String, Scenario)> {
     let cases = kinds().into_iter().flat_map(|(name, ways)| {
         [false, true].map(|aborts| {
@@ -188,7 +189,7 @@ fn every_message_may_meet_any_fault() {
     assert!(checked > 500 && particular > 50, "the batch is a small one");
 }
 
-/// One crash more, at every point after `from`, with every number of the writes under way that may survive it.
+/// Adds one crash to a scenario, at every point after `from`, and with every number of surviving log writes under way.
 fn one_more(base: &Scenario, from: u64, points: u64) -> (Vec<Scenario>, Vec<Ended>) {
     let crashing = |at: u64, keeps: usize| {
         let mut scenario = base.clone();
@@ -217,7 +218,7 @@ fn the_gateway_may_crash_anywhere_and_once_more_while_it_recovers() {
     let (mut once, mut twice) = (0, 0);
     for (name, reference) in references(false) {
         let points = undisturbed(&name, &reference).points;
-        // Nothing is late here: no number need rest for long.
+        // Nothing is late here, so the cool-down of numbers can be short.
         let mut reference = reference;
         reference.settings.slot_cooldown = Duration::from_secs(1);
         let (scenarios, ended) = one_more(&reference, 0, points);

@@ -1,9 +1,10 @@
-//! What happened, line by line, for whoever replays a seed; and one number that tells two runs apart.
+//! The trace of a simulation: a line for each event, to be read when a seed is replayed, and a hash that tells runs
+//! apart.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Empty unless it was asked for: writing it takes longer than the simulation.
+/// The lines; `None` unless a trace was requested, because writing it takes longer than the simulation.
 pub struct Trace(Option<Vec<String>>);
 
 impl Trace {
@@ -29,7 +30,7 @@ impl Trace {
     }
 }
 
-/// What the gateway asks about to find out whether a catalog deregisters has another name in each run.
+/// Removes the random names that the gateway uses to find out whether a catalog deregisters: they differ in each run.
 fn without_random_names(line: &str) -> String {
     let mut parts = line.split("nsgate-");
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Honest tokens come in.
+//! Valid tokens of every algorithm are accepted.
 
 use nsgate::config::ALGORITHMS;
 use serde_json::{Value, json};

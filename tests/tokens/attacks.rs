@@ -1,4 +1,4 @@
-//! Tokens by which somebody tries to come in who should not.
+//! Attacks: tokens that must be refused.
 
 mod claims;
 mod form;
@@ -13,10 +13,10 @@ use crate::log;
 use crate::verifier::{Door, one};
 use serde_json::{Value, json};
 
-/// The name of an attack, why it is refused (a label of the metric), the `Authorization` headers.
+/// The name of an attack, the reason of its refusal (a label of the metric), and the `Authorization` headers.
 struct Attack(&'static str, &'static str, Vec<Vec<u8>>);
 
-/// An attack with this token.
+/// Makes an attack with this token.
 fn attack(name: &'static str, reason: &'static str, token: impl Into<String>) -> Attack {
     Attack(
         name,
@@ -25,7 +25,7 @@ fn attack(name: &'static str, reason: &'static str, token: impl Into<String>) ->
     )
 }
 
-/// What issuer one publishes: a key of each type, one for PS256 only, one for encryption.
+/// Returns the key set of issuer one: a key of each type, one for PS256 only, one for encryption.
 fn keys() -> String {
     set(&[
         RSA.jwk("rsa"),
@@ -37,7 +37,7 @@ fn keys() -> String {
     ])
 }
 
-/// A door that knows issuers one and two, which share the `kid` of different keys.
+/// Returns a door that knows issuers one and two. Both use the same `kid`, for different keys.
 async fn door() -> Door {
     let (first, second) = (
         Issuer::with(&keys()).await,
@@ -58,7 +58,7 @@ fn all() -> Vec<Attack> {
     groups.into_iter().flatten().collect()
 }
 
-/// Parts of a credential that are long enough to be recognized elsewhere.
+/// Returns the parts of a credential that are long enough to be recognized in other texts.
 fn parts(value: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(value).into_owned();
     let parts = text
@@ -117,7 +117,7 @@ async fn every_attack_is_refused_for_its_own_reason_and_never_repeated() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     println!("{} attacks refused", names.len());
     assert!(names.len() >= 40, "{} attacks", names.len());
-    // The forger is real: but for the forging, its tokens are good.
+    // The attacks fail because of the forgery alone: a token that the forger makes without one is accepted.
     assert_eq!(&**door.ask(&good()).await.unwrap().subject(), "ann");
 }
 

@@ -1,4 +1,4 @@
-//! An issuer on loopback, that publishes what it is told to.
+//! An issuer on loopback, which publishes what a test sets.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The address under which the key set is published.
+/// The path of the key set.
 pub const JWKS: &str = "/jwks";
 
 #[derive(Clone)]
@@ -39,7 +39,7 @@ struct Answer {
 }
 
 impl Issuer {
-    /// Publishes nothing yet.
+    /// Starts an issuer that publishes nothing yet.
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let issuer = Self {
@@ -71,7 +71,7 @@ impl Issuer {
         *self.state.serving.lock().unwrap() = Some(serving);
     }
 
-    /// Nobody listens any more, and what was connected is cut off.
+    /// Stops listening, and cuts off open connections.
     pub async fn stop(&self) {
         let serving = self.state.serving.lock().unwrap().take();
         let serving = serving.expect("it serves");
@@ -79,12 +79,12 @@ impl Issuer {
         let _ = serving.await;
     }
 
-    /// Listens again where it did.
+    /// Listens again at the same address.
     pub async fn restart(&self) {
         self.serve(TcpListener::bind(self.address).await.unwrap());
     }
 
-    /// An issuer whose key set is this.
+    /// Starts an issuer with this key set.
     pub async fn with(keys: &str) -> Self {
         let issuer = Self::start().await;
         issuer.publish(JWKS, 200, &[], keys);
@@ -95,7 +95,7 @@ impl Issuer {
         format!("http://{}{path}", self.address)
     }
 
-    /// From now on answers so at `path`.
+    /// Sets the answer at `path`.
     pub fn publish(
         &self,
         path: &str,
@@ -117,7 +117,7 @@ impl Issuer {
         answers.push(answer);
     }
 
-    /// Holds back its answers until [`Issuer::open`].
+    /// Holds back the answers until [`Issuer::open`].
     pub fn close(&self) {
         self.state.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
@@ -126,12 +126,12 @@ impl Issuer {
         self.state.gate.add_permits(1000);
     }
 
-    /// The paths that it was asked for.
+    /// Returns the paths that were requested.
     pub fn asked(&self) -> Vec<String> {
         self.state.asked.borrow().clone()
     }
 
-    /// Returns when it has been asked that often.
+    /// Waits until this many requests have come.
     pub async fn is_asked(&self, times: usize) {
         let mut asked = self.state.asked.subscribe();
         asked.wait_for(|asked| asked.len() >= times).await.unwrap();

@@ -1,4 +1,4 @@
-//! jsonwebtoken as the judge: what comes in here comes in there, too.
+//! Comparison with jsonwebtoken: it must accept every token that the gateway accepts.
 
 use jsonwebtoken::crypto::aws_lc;
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -10,8 +10,8 @@ use crate::forge::{ED25519, NOW, ONE, P256, P384, Pair, RSA, claims, encode, raw
 use crate::issuer::{Issuer, JWKS};
 use crate::verifier::{Door, one};
 
-/// Whether jsonwebtoken believes a token of issuer one for the catalog, at whatever time, and its own provider the
-/// signature.
+/// Checks a token of issuer one for the catalog with jsonwebtoken and its own provider for the signature. The time is
+/// not checked.
 pub fn judge(token: &str, jwk: &Value) -> Result<(), Error> {
     let algorithm = decode_header(token)?.alg;
     let key = DecodingKey::from_jwk(&serde_json::from_value(jwk.clone()).unwrap())?;
@@ -35,7 +35,7 @@ fn decoded(text: &str) -> Vec<u8> {
         .unwrap()
 }
 
-/// Members that a header or a payload gets, or gets in place of its own.
+/// The members that a header or a payload gets, in place of its own or beside them.
 fn members() -> Vec<(&'static str, &'static str)> {
     const VALUES: [&str; 16] = [
         "null",
@@ -87,8 +87,8 @@ fn text(mut object: Value, (name, value): (&str, &str), after: bool) -> String {
     format!(r#"{},"{name}":{value}}}"#, &object[..object.len() - 1])
 }
 
-/// Members of any type in header and payload, in place of the usual ones and beside them, and parts that are cut off or
-/// of another signature, in each algorithm.
+/// Tries members of any type in header and payload, in place of the usual ones and beside them, and parts that are cut
+/// off or of another signature, in each algorithm.
 #[tokio::test]
 async fn what_comes_in_jsonwebtoken_believes_too() {
     let keys: [(&Pair, &str); 4] = [
@@ -112,7 +112,7 @@ async fn what_comes_in_jsonwebtoken_believes_too() {
         };
         let header = json!({"alg": name, "kid": kid});
         let mut tokens = Vec::new();
-        // The rest of reading does not depend on the algorithm.
+        // The rest of the parsing does not depend on the algorithm.
         let many = if algorithm == Algorithm::EdDSA {
             256
         } else {

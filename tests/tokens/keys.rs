@@ -1,4 +1,4 @@
-//! Keys come, change, and fail to come.
+//! Keys that come, change, and fail to come.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn by(kid: &str, pair: &Pair) -> String {
     token(&header("ES256", kid), &claims(), pair)
 }
 
-/// Another good token of issuer one, that nobody remembers.
+/// Makes another valid token of issuer one, which is in no cache.
 fn fresh(jti: u32) -> String {
     token(
         &header("RS256", "rsa"),
@@ -157,8 +157,8 @@ async fn a_gateway_whose_issuer_is_down_becomes_ready_when_keys_arrive() {
     door.ask(&good()).await.unwrap();
 }
 
-/// Nobody gets in then, and whoever is on call must hear of it; nor may the gateway wait as long for the next set as
-/// this one is good for.
+/// No caller gets in without a usable key, so the operator must see it in the metrics. The gateway must not wait for
+/// the next set for as long as this one may be cached.
 #[tokio::test]
 async fn a_key_set_without_a_key_to_verify_with_is_as_good_as_none() {
     let issuer = Issuer::start().await;
@@ -184,7 +184,7 @@ async fn a_key_set_without_a_key_to_verify_with_is_as_good_as_none() {
     assert_eq!((counted("success"), counted("failure")), (1, 2));
     assert!(!door.shows(&never));
     door.ask(&good()).await.unwrap();
-    // All that there were are taken back.
+    // The issuer takes back all keys.
     issuer.publish(JWKS, 200, &kept, set(&[]));
     door.refresh().await;
     assert_eq!((counted("success"), counted("failure")), (1, 3));

@@ -1,4 +1,4 @@
-//! Everything that any test of this process logs, at every level.
+//! Captures the log of all tests in this process, at every level.
 
 use std::io;
 use std::sync::{LazyLock, Mutex};
@@ -27,12 +27,12 @@ impl io::Write for Writer {
     }
 }
 
-/// From now on everything is kept.
+/// Starts to capture.
 pub fn start() {
     LazyLock::force(&STARTED);
 }
 
-/// What was logged so far.
+/// Returns the log so far.
 pub fn text() -> String {
     String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned()
 }

@@ -1,7 +1,6 @@
-//! Who comes in and who does not: forged tokens, honest tokens, keys that come and go.
+//! Tests of tokens: which are accepted and which refused, and keys that come and go.
 //!
-//! Everything runs through the real authenticate layer, with real keys from an issuer on loopback and a clock
-//! that the test sets.
+//! All tests use the real authenticate layer, real keys from an issuer on loopback, and a clock that the test sets.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

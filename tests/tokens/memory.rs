@@ -1,4 +1,4 @@
-//! What was verified is remembered, and believed no longer than it is true.
+//! The token cache: a verified token is remembered, for no longer than it is valid.
 
 use crate::forge::{P256, RSA, claims, good, header, set, token};
 use crate::issuer::{Issuer, JWKS};
@@ -14,7 +14,7 @@ async fn a_busy_client_costs_one_signature_check() {
     for _ in 0..10 {
         door.ask(&good()).await.unwrap();
     }
-    // PKCS#1 signatures are deterministic: it is one token.
+    // PKCS#1 signatures are deterministic, so `good()` is the same token each time.
     assert_eq!((door.metric(HITS), door.metric(MISSES)), (9, 1));
     for _ in 0..3 {
         door.ask("not.a.token").await.unwrap_err();
@@ -52,7 +52,7 @@ async fn a_remembered_token_is_forgotten_with_its_key_and_with_no_other() {
     assert_eq!(door.metric(HITS), 1);
     assert_eq!(door.ask(&by_rsa).await.unwrap_err().status().as_u16(), 401);
 
-    // The same kid, another key.
+    // The kid is the same, the key another one.
     issuer.publish(
         JWKS,
         200,

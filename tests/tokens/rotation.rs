@@ -1,4 +1,4 @@
-//! An issuer that changes its keys under load, and a key server that hangs, goes away and comes back.
+//! An issuer that rotates its keys under load, and a key server that hangs, goes away and comes back.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::forge::{P256, Pair, RSA, claims, header, set, token, with};
 use crate::issuer::{Issuer, JWKS};
 use crate::verifier::{Door, one};
 
-/// Between two fetches that unknown keys cause, in seconds.
+/// The time between two fetches that unknown keys cause, in seconds.
 const REFETCH: u64 = 10;
-/// What a request waits for keys, at most.
+/// The maximum time that a request waits for keys.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Tokens asked with in one second, each of them new.
+/// The number of requests in one second, each with a new token.
 const LOAD: u64 = 20;
 
-/// A token that nobody has seen.
+/// Makes a token that is in no cache.
 fn fresh(algorithm: &str, kid: &str, pair: &Pair, number: u64) -> String {
     let claims = with(claims(), json!({ "jti": number }));
     token(&header(algorithm, kid), &claims, pair)
 }
 
-/// The `n`th key of the issuer: the pairs take turns, their names are new.
+/// Returns the `n`th key of the issuer. The pairs take turns; the names are new.
 fn nth(n: u64) -> (&'static str, String, &'static Pair) {
     match n % 2 {
         0 => ("RS256", format!("rsa-{n}"), &RSA),
@@ -36,13 +36,13 @@ async fn no_valid_token_is_refused_for_longer_than_one_refetch_interval() {
     const ROTATE: u64 = 7;
     let issuer = Issuer::with(&set(&[RSA.jwk("rsa-0")])).await;
     let door = Door::open(vec![one(&issuer.uri(JWKS))]).await;
-    // When each key was published.
+    // The second in which each key was published.
     let mut published = vec![0];
     let (mut longest, mut asked, mut refused) = (0, 0u64, 0u64);
     for second in 0..SECONDS {
         let current = published.len() as u64 - 1;
         if second > 0 && second % ROTATE == 0 {
-            // The one before is still published, those before it are not.
+            // The key before is still published, the keys before that are not.
             let (_, before, old) = nth(current);
             let (_, kid, new) = nth(current + 1);
             issuer.publish(JWKS, 200, &[], set(&[old.jwk(&before), new.jwk(&kid)]));
@@ -121,7 +121,7 @@ async fn a_key_server_that_hangs_or_is_gone_holds_nobody_up() {
             meanwhile < Duration::from_millis(50),
             "{state}: {meanwhile:?}"
         );
-        // Whoever comes later does not wait again.
+        // Later requests do not wait again.
         let again = tokio::time::Instant::now();
         door.ask(&unknown(LOAD)).await.unwrap_err();
         assert!(

@@ -1,4 +1,4 @@
-//! Keys over HTTPS, from an issuer that a private authority vouches for.
+//! Keys over HTTPS, from an issuer with a certificate of a private authority.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn file(text: &str) -> NamedTempFile {
     file
 }
 
-/// Publishes a key set as `localhost`, with a certificate of `authority`. Answers with its port.
+/// Publishes a key set as `localhost`, with a certificate of `authority`. Returns its port.
 async fn publish(authority: &Authority) -> u16 {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(["localhost".to_owned()]).unwrap();

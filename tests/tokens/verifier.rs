@@ -1,4 +1,4 @@
-//! The authenticate layer as a client meets it, with the keys and the clock in the test's hands.
+//! The authenticate layer as a client meets it, with keys and clock that the test sets.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -29,10 +29,10 @@ pub struct Door {
 /// A client's connection, which outlives its requests.
 pub struct Connection(Authenticate<Inside>);
 
-/// A clock whose hands the test moves.
+/// A clock that the test sets: wall clock and steady clock.
 pub struct Hands(Mutex<(Duration, Duration)>);
 
-/// Answers with the request's extensions.
+/// The service behind the layer. It returns the request's extensions.
 #[derive(Clone)]
 struct Inside;
 
@@ -54,7 +54,7 @@ impl Service<Request<Body>> for Inside {
     }
 }
 
-/// Issuer one with keys from this address, and its usual rules.
+/// Returns issuer one with keys from this address and its usual rules.
 pub fn one(keys: &str) -> Issuer {
     let mut issuer = Issuer::new(ONE, "catalog");
     issuer.algorithms = vec![
@@ -73,7 +73,7 @@ pub fn one(keys: &str) -> Issuer {
     issuer
 }
 
-/// The same with keys from a file.
+/// Returns issuer one with keys from a file.
 pub fn from_file(keys: &Path) -> Issuer {
     let mut issuer = one("http://127.0.0.1/");
     issuer.keys.source = KeySource::File(keys.to_owned());
@@ -81,7 +81,7 @@ pub fn from_file(keys: &Path) -> Issuer {
 }
 
 impl Door {
-    /// A door that has asked for no keys yet.
+    /// Makes a door that has fetched no keys yet.
     pub fn new(issuers: Vec<Issuer>) -> Self {
         log::start();
         let clock = Arc::new(Hands(Mutex::new((
@@ -104,42 +104,42 @@ impl Door {
         }
     }
 
-    /// A door that has asked every issuer for its keys.
+    /// Makes a door that has fetched the keys of every issuer.
     pub async fn open(issuers: Vec<Issuer>) -> Self {
         let door = Self::new(issuers);
         door.refresh().await;
         door
     }
 
-    /// Asks every issuer for its keys.
+    /// Fetches the keys of every issuer.
     pub async fn refresh(&self) {
         for issuer in self.keys.issuers() {
             issuer.refresh().await;
         }
     }
 
-    /// A new client connects.
+    /// Connects a new client.
     pub fn connect(&self) -> Connection {
         Connection(self.service.clone())
     }
 
-    /// Who a request with this token is by, the first of its connection.
+    /// Returns the caller of a request with this token, the first request of its connection.
     pub async fn ask(&self, token: &str) -> Result<Principal, Error> {
         self.connect().ask(token).await
     }
 
-    /// Who a request with these `Authorization` headers is by.
+    /// Returns the caller of a request with these `Authorization` headers.
     pub async fn ask_with(&self, values: &[&[u8]]) -> Result<Principal, Error> {
         self.connect().ask_with(values).await
     }
 
-    /// Whether the metrics have this line.
+    /// Returns true if the metrics have this line.
     pub fn shows(&self, line: &str) -> bool {
         let text = self.metrics.render().unwrap();
         text.lines().any(|shown| shown == line)
     }
 
-    /// The value of a metric.
+    /// Returns the value of a metric; 0 if it is missing.
     pub fn metric(&self, series: &str) -> u64 {
         let text = self.metrics.render().unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(series));
@@ -148,7 +148,7 @@ impl Door {
 }
 
 impl Hands {
-    /// Both clocks go on.
+    /// Advances both clocks.
     pub fn advance(&self, seconds: u64) {
         let mut hands = self.0.lock().unwrap();
         hands.0 += Duration::from_secs(seconds);
@@ -167,7 +167,7 @@ impl Clock for Hands {
 }
 
 impl Connection {
-    /// Who a request with this token is by.
+    /// Returns the caller of a request with this token.
     pub async fn ask(&mut self, token: &str) -> Result<Principal, Error> {
         self.ask_with(&[format!("Bearer {token}").as_bytes()]).await
     }

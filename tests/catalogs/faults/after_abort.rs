@@ -1,4 +1,4 @@
-//! How soon a table is itself again after a batch that was undone cleanly.
+//! Tables after a batch that was undone cleanly: how soon they work again.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::{CREATE, Scene, T, done, is_done};
 
-/// Milliseconds that a write may take to succeed, at its first try, from the abort's answer on.
+/// The time in milliseconds, from the abort's answer on, in which the first write must succeed at its first try.
 const AT_ONCE: u128 = 1000;
 
-/// The default cool-down; the batch was undone, and every question of it was answered.
+/// Aborts a batch with the default cool-down of 60 s. The undo is complete and every request was answered.
 fn aborted() -> Option<(Scene, Instant)> {
     let scene = Scene::with(&json!({"batch": {"slot_cooldown": "60s"}}))?;
     let entries = scene.doomed(1);
-    // The first client of a process takes longer than the others.
+    // The first client of a process needs longer than the others.
     done(&scene.through("look", T, &[]));
     let reply = scene.batch(&entries);
     let answered = Instant::now();
@@ -59,7 +59,7 @@ fn an_insert_works_at_once_after_an_append_after_a_clean_abort() {
     first_write_works("append", "insert");
 }
 
-/// And so does the same batch, once it can be made.
+/// Sends the batch again, with a manifest that exists: it must commit at once.
 #[test]
 fn a_batch_works_at_once_after_a_clean_abort() {
     let Some((scene, answered)) = aborted() else {
@@ -76,8 +76,8 @@ fn a_batch_works_at_once_after_a_clean_abort() {
     assert_eq!(done(&shown)["rows"], json!({"0": 1, "2": 2}), "{shown}");
 }
 
-/// A writer has found the undecided version in storage, built on it and asked for its own: it is refused when that one is
-/// undone, and what somebody else then makes in its place stays.
+/// Lets a writer build on an undecided version that it found in storage. The writer's create is refused when that
+/// version is undone, and what another client then creates in its place stays.
 fn built_on_an_undone_version(meanwhile: &str) {
     let Some(scene) = Scene::with(&json!({"batch": {"slot_cooldown": "60s"}})) else {
         return;
@@ -122,8 +122,8 @@ fn what_was_built_on_an_undone_version_takes_no_insert() {
     built_on_an_undone_version("insert");
 }
 
-/// The same writer is slower: it asks when the batch is undone, and another one waits to make that number again. That one
-/// waits for a moment longer, which is all that the first one has.
+/// Lets a writer build on an undecided version as above, but the writer sends its create after the undo, while another
+/// client waits to create that number again. That client waits for a moment longer, so the writer has only that long.
 fn built_on_a_version_undone_before(meanwhile: &str) {
     let cooldown = json!({"batch": {"slot_cooldown": "60s", "undone_rest": "5s"}});
     let Some(scene) = Scene::with(&cooldown) else {
@@ -142,7 +142,7 @@ fn built_on_a_version_undone_before(meanwhile: &str) {
     assert!(reply.status >= 400, "{reply:?}");
     let (told, late) = thread::scope(|threads| {
         let other = threads.spawn(|| scene.through(meanwhile, T, &[json!(7), json!(3)]));
-        // It is at the gateway by then, or comes later yet.
+        // The writer's create has reached the gateway by then, or comes later.
         thread::sleep(Duration::from_millis(500));
         let gateway = &scene.gateway;
         let late = gateway.post("/v1/table/lab%24t/version/create?delimiter=%24", &built);

@@ -1,11 +1,11 @@
-//! A create gets no answer, and arrives when the number is another's, or when somebody reads or writes the table.
+//! Creates without an answer that arrive late: the number is another's by then, or the table is read or written.
 
 use serde_json::json;
 
 use super::{CREATE, O, Scene, T, done, is_done, is_refused, rested};
 use crate::harness::Caught;
 
-/// A batch whose create of `lab$t` is on its way still was refused.
+/// Makes a batch fail whose create of `lab$t` is still on its way.
 fn refused_with_a_create_on_its_way(scene: &Scene) -> Caught {
     let entries = scene.entries(1);
     let create = scene.relay.catch_only(CREATE, 1);
@@ -17,13 +17,13 @@ fn refused_with_a_create_on_its_way(scene: &Scene) -> Caught {
     create
 }
 
-/// A batch asks for the number, its own create is lost, and the one that was on its way before arrives.
+/// Sends a batch for the same number. Its own create is lost, and the earlier, late one arrives instead.
 fn asked_for_again(scene: &Scene, late: &Caught) {
     let size = &late.body()["manifest_size"];
     let entries = json!([scene.staged_alike(T, 2, 2, size), scene.staged(O, 2, 1)]);
     let lost = scene.relay.catch(CREATE);
     let (reply, ()) = scene.meanwhile(&entries, || {
-        // It may be refused before it asks the catalog for anything.
+        // The gateway may refuse the batch before it sends anything to the catalog.
         let start = std::time::Instant::now();
         while !lost.has_come() && start.elapsed() < super::PREPARE {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -54,7 +54,7 @@ fn a_batch_does_not_take_anothers_late_version_for_its_own() {
     scene.hides(T, 1, 1);
 }
 
-/// The same with a plain writer whose create had no answer.
+/// The late create is that of a writer without a batch, who got no answer.
 #[test]
 fn a_batch_does_not_take_a_writers_late_version_for_its_own() {
     let Some(scene) = Scene::with(&json!({"limits": {"response_timeout": "1s"}})) else {
@@ -67,7 +67,7 @@ fn a_batch_does_not_take_a_writers_late_version_for_its_own() {
     asked_for_again(&scene, &late);
 }
 
-/// The catalog has the late version, and nobody who reads through the gateway sees it.
+/// The catalog has the late version. No read through the gateway may show it.
 #[test]
 fn a_late_version_is_shown_by_nothing() {
     let Some(scene) = Scene::set() else { return };
@@ -80,7 +80,7 @@ fn a_late_version_is_shown_by_nothing() {
     scene.hides(T, 1, 1);
 }
 
-/// The catalog has the late version, and appends on it what a client inserts.
+/// The catalog has the late version, and appends a client's insert above it.
 #[test]
 fn an_insert_makes_no_late_version_visible() {
     let Some(scene) = Scene::set() else { return };
@@ -95,7 +95,7 @@ fn an_insert_makes_no_late_version_visible() {
     }
 }
 
-/// What is uncertain stops nobody who says which version it makes.
+/// A create on its way must not block writers who name the version that they create.
 #[test]
 fn appends_go_on_while_a_create_is_on_its_way() {
     let Some(scene) = Scene::set() else { return };
@@ -113,7 +113,7 @@ fn appends_go_on_while_a_create_is_on_its_way() {
     assert_eq!(done(&scene.at_lake("look", T, &[]))["rows"], all);
 }
 
-/// The append was made on what is there without the late version, and is refused or kept.
+/// The append was built on the table without the late version, so it is refused or kept.
 #[test]
 fn an_append_after_a_late_version_is_kept_or_refused() {
     let Some(scene) = Scene::set() else { return };

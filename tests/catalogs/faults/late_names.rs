@@ -1,14 +1,15 @@
-//! A registration of the gateway's own gets no answer, and arrives when nobody waits for it.
+//! Registrations by the gateway that get no answer and arrive late.
 
 use serde_json::json;
 
 use super::{Scene, T, done, is_done};
 use crate::harness::eventually;
 
-/// The catalog refuses the first one, of another spelling of the place.
+/// The second request to register. The catalog refuses the first, which spells the place in another way.
 const REGISTER: (&str, usize) = ("/register", 2);
 
-/// A rename is refused because nobody knows what became of its registration, which then comes: one table, one name.
+/// The rename is refused because the result of its registration is unknown. The registration then arrives. The table
+/// must have one name in the end.
 #[test]
 fn a_late_registration_leaves_a_table_one_name() {
     let Some(scene) = Scene::set() else { return };
@@ -28,7 +29,8 @@ fn a_late_registration_leaves_a_table_one_name() {
     one_name(&scene, T, "lab$other");
 }
 
-/// The same where the gateway heard at once that there is no answer.
+/// The gateway is cut off at once, so it knows that no answer comes. The rename is refused, and the registration
+/// arrives later, as above.
 #[test]
 fn a_lost_registration_that_comes_late_leaves_a_table_one_name() {
     let Some(scene) = Scene::set() else { return };
@@ -45,7 +47,7 @@ fn a_lost_registration_that_comes_late_leaves_a_table_one_name() {
     one_name(&scene, T, "lab$other");
 }
 
-/// In the end a table has its `name`, with all of its rows, and not the `other` one.
+/// Waits until the name `other` is gone. Checks that the table has `name`, with all of its rows.
 fn one_name(scene: &Scene, name: &str, other: &str) {
     eventually("the late name to be taken back", || {
         let there = scene.at_lake("exists", other, &[]);

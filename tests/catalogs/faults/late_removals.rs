@@ -1,4 +1,4 @@
-//! A delete or a deregister of the gateway's own gets no answer, and arrives when something new is in its place.
+//! Removals by the gateway (delete, deregister) that get no answer and arrive when something new is in that place.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::harness::Caught;
 const DEREGISTER_T: &str = "%24t/deregister";
 const DEREGISTER_NEW: &str = "%24new/deregister";
 
-/// A batch is aborted; the first delete of its undo is on its way still, a second one has worked.
+/// Aborts a batch. The first delete of its undo is still on its way; a second one has worked.
 fn undone_with_a_delete_on_its_way(scene: &Scene) -> Caught {
     let entries = scene.doomed(1);
     let delete = scene.relay.catch(DELETE);
@@ -21,7 +21,7 @@ fn undone_with_a_delete_on_its_way(scene: &Scene) -> Caught {
     delete
 }
 
-/// What a writer is told of write 7 while the delete is on its way, and whether that is true after the delete has come.
+/// Writes write 7 while the delete is on its way. Checks that what the writer was told is still true after the delete.
 fn written_meanwhile(scene: &Scene, action: &str, delete: &Caught) -> Value {
     let told = scene.through(action, T, &[json!(7), json!(3)]);
     assert_eq!(delete.deliver().status(), 200);
@@ -58,7 +58,7 @@ fn a_late_delete_takes_no_batch() {
     }
 }
 
-/// The same after the gateway was killed: that it sent a delete is not forgotten.
+/// A killed gateway must not forget that it sent a delete.
 #[test]
 fn a_late_delete_takes_no_append_after_a_restart() {
     let Some(mut scene) = Scene::set() else {
@@ -71,7 +71,7 @@ fn a_late_delete_takes_no_append_after_a_restart() {
     written_meanwhile(&scene, "append", &delete);
 }
 
-/// Something between gateway and catalog has answered for the catalog, and sends the delete on later.
+/// Something between gateway and catalog answers 503 for the catalog, and sends the delete on later.
 #[test]
 fn a_late_delete_that_was_refused_takes_no_append() {
     let Some(scene) = Scene::set() else { return };
@@ -85,7 +85,7 @@ fn a_late_delete_that_was_refused_takes_no_append() {
     written_meanwhile(&scene, "append", &delete);
 }
 
-/// The same with an answer that says that it has been done.
+/// Something between gateway and catalog answers that the delete was done, and sends it on later.
 #[test]
 fn a_late_delete_that_was_confirmed_takes_no_append() {
     let Some(scene) = Scene::set() else { return };
@@ -99,7 +99,7 @@ fn a_late_delete_that_was_confirmed_takes_no_append() {
     written_meanwhile(&scene, "append", &delete);
 }
 
-/// A client makes a new table of a name while a deregister is on its way; it is there after that.
+/// Creates a new table under a name while a deregister is on its way. The table must be there afterwards.
 fn made_meanwhile(scene: &Scene, name: &str, deregister: &Caught) {
     let told = scene.through("create", name, &[json!(7), json!(3)]);
     println!("a new table while a deregister is on its way: {told}");
@@ -107,7 +107,7 @@ fn made_meanwhile(scene: &Scene, name: &str, deregister: &Caught) {
     assert!(matches!(status, 200 | 404), "{status}");
     scene.kept(&told, name, 7, 3);
     if !is_done(&told) {
-        // What it has declared and not filled does not matter.
+        // The table was declared and not filled, so it need not be there.
         return;
     }
     let there = scene.through("exists", name, &[]);
@@ -169,7 +169,7 @@ fn a_late_deregister_of_a_rename_takes_no_new_table() {
     assert_eq!(done(&told)["rows"], json!({"0": 1}), "{told}");
 }
 
-/// The catalog has no table of this name in the end.
+/// Waits until the catalog has no table of this name.
 fn is_gone(scene: &Scene, name: &str) {
     crate::harness::eventually(&format!("{name} to be gone"), || {
         let there = scene.at_lake("exists", name, &[]);

@@ -1,4 +1,4 @@
-//! A client leaves, or the gateway stops waiting, while the catalog is still to insert what the client sent.
+//! Clients that leave, and a gateway that stops waiting, while the catalog is still to insert the client's rows.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use crate::harness::Caught;
 
 const INSERT: &str = "/insert";
 
-/// While a batch is not decided, an insert that came before it arrives: nobody sees anything of the batch, which is
-/// aborted where the other catalog `refuses` its part.
+/// Delivers an insert from before the batch, while the batch is undecided. No reader may see anything of the batch.
+/// With `refuses` the other catalog refuses its part, and the batch is aborted.
 fn lands_in_a_batch(scene: &Scene, entries: &Value, insert: &Caught, refuses: bool) {
     let other = scene.other.catch(CREATE);
     let (reply, ()) = scene.meanwhile(entries, || {
-        // The batch may wait for the insert: then its lock is not free in time.
+        // The batch may wait for the insert, and then its lock is not free in time.
         let start = Instant::now();
         while !other.has_come() && start.elapsed() < Duration::from_millis(700) {
             thread::sleep(Duration::from_millis(10));
@@ -61,7 +61,7 @@ fn a_client_that_leaves_its_insert_lets_nobody_see_half_of_a_batch() {
     let told = leaves.begin(&order);
     insert.wait();
     drop(told);
-    // Kill -9: its connection is closed in the middle of the request.
+    // The kill (kill -9) closes the client's connection in the middle of the request.
     drop(leaves);
     lands_in_a_batch(&scene, &entries, &insert, false);
 }
@@ -89,7 +89,7 @@ fn timed_out(refuses: bool) {
     lands_in_a_batch(&scene, &entries, &insert, refuses);
 }
 
-/// A client that leaves in the middle of what it sends.
+/// The client sends 1000 of 100000 bytes and leaves. The insert never reaches the catalog, so it changes nothing.
 #[test]
 fn a_client_that_leaves_in_the_middle_of_its_rows_changes_nothing() {
     let Some(scene) = Scene::set() else { return };
@@ -109,7 +109,7 @@ fn a_client_that_leaves_in_the_middle_of_its_rows_changes_nothing() {
     assert_eq!(done(&shown)["rows"], json!({"0": 1, "1": 2}), "{shown}");
 }
 
-/// The create of a batch of one outlives its client, and keeps the table for as long as it may still arrive.
+/// The create of a batch of one outlives its client. It keeps the table locked for as long as it may still arrive.
 #[test]
 fn a_client_that_leaves_its_batch_of_one_lets_nobody_see_half_of_another() {
     let Some(scene) = Scene::set() else { return };

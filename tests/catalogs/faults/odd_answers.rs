@@ -1,4 +1,4 @@
-//! Something between gateway and catalog answers otherwise than the catalog, repeats a request, or loses one.
+//! Answers that are not the catalog's: something between gateway and catalog answers, repeats a request, or loses one.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{CREATE, DELETE, O, Scene, done, is_refused};
 use crate::client::Reply;
 use crate::harness::Fault;
 
-/// A batch over a table of this name and `prod$o`, to one request of which something happens.
+/// Sends a batch over a new table of this name and `prod$o`, with a fault in one request.
 fn batch(scene: &Scene, table: &str, suffix: &str, fault: Fault, doomed: bool) -> Reply {
     done(&scene.at_lake("make", table, &[]));
     let mut entries = json!([scene.staged(table, 1, 2), scene.staged(O, 1, 1)]);
@@ -21,7 +21,7 @@ fn batch(scene: &Scene, table: &str, suffix: &str, fault: Fault, doomed: bool) -
     reply
 }
 
-/// Both tables show the batch, or none does; and what the batch was told is true.
+/// Checks that both tables show the batch, or neither does, and that what the batch's client was told is true.
 fn all_or_nothing(scene: &Scene, table: &str, reply: &Reply) {
     let before = others_version(scene);
     if reply.status == 200 {
@@ -67,7 +67,7 @@ fn a_create_whose_answer_is_not_the_catalogs_is_all_or_nothing() {
         let what = format!("{fault:?}");
         let reply = batch(&scene, &table, CREATE, fault, false);
         println!("{what}: {}", reply.status);
-        // A definite no is passed on as it was said, once undo has looked what it left behind.
+        // A definite refusal is passed on as it is, after undo has checked what it left behind.
         let definite = reply.status < 500 || reply.status == 501;
         let known = is_refused(&reply) || definite;
         assert!(known, "{what}: {reply:?}");

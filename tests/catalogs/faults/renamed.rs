@@ -1,4 +1,4 @@
-//! What is watched or rests belongs to a table, not to its name.
+//! Renames during a watch or a cool-down: both belong to a table, not to its name.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::harness::Fault;
 const U: &str = "lab$u";
 const AWAY: &str = "lab$away";
 
-/// Another table with a second version of two rows: the same number and size as what a batch makes of `lab$t`.
+/// Makes another table with a second version of two rows: the same number and size as a batch's version of `lab$t`.
 fn another_table(scene: &Scene) {
     done(&scene.at_lake("make", U, &[]));
     done(&scene.at_lake("append", U, &[json!(5), json!(2)]));
 }
 
-/// Renames, or is refused for the moment.
+/// Renames a table. Returns false if the rename was refused.
 fn renamed(scene: &Scene, old: &str, new: &str) -> bool {
     let told = scene.through("rename", old, &[json!(new)]);
     println!("the rename of {old} to {new}: {told}");
     is_done(&told)
 }
 
-/// The other table has all of its rows under the name that it has now.
+/// Checks that the other table has all of its rows under its present name.
 fn has_its_rows(scene: &Scene, name: &str) {
     let all = json!({"0": 1, "5": 2});
     for seen in [
@@ -35,7 +35,7 @@ fn has_its_rows(scene: &Scene, name: &str) {
     }
 }
 
-/// A batch's create of `lab$t` never arrives.
+/// Sends a batch whose create of `lab$t` never arrives.
 fn lost(scene: &Scene, entries: &Value) {
     scene.relay.fault(CREATE, Fault::Drop);
     let reply = scene.batch(entries);
@@ -72,7 +72,7 @@ fn a_table_that_takes_a_name_shows_its_versions_after_a_clean_abort() {
     has_its_rows(&scene, if moved { T } else { U });
 }
 
-/// The create arrives after all, and the table is renamed before anybody has looked.
+/// The late create arrives, and the table is renamed before the gateway has looked.
 #[test]
 fn a_table_that_is_renamed_takes_no_late_version_along() {
     let Some(scene) = Scene::set() else { return };
@@ -88,7 +88,7 @@ fn a_table_that_is_renamed_takes_no_late_version_along() {
     scene.settles(if moved { AWAY } else { T }, &json!([1]));
 }
 
-/// What is not decided is shown under no other name: the table gets none until it is.
+/// A second name would show the undecided version, so the gateway refuses it until the batch is decided.
 #[test]
 fn a_table_gets_no_second_name_while_a_batch_is_on_it() {
     let Some(scene) = Scene::set() else { return };

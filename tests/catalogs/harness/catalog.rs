@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::{Process, Python};
 
-/// Keeps its tables in a folder of its own; can be stopped and started again on the same port.
+/// A catalog with its tables in a folder of its own. It can be stopped and started again on the same port.
 pub struct Catalog {
     python: &'static Python,
     folder: TempDir,
@@ -32,7 +32,7 @@ impl Catalog {
         self.port
     }
 
-    /// Where its tables are.
+    /// The folder of its tables.
     pub fn root(&self) -> &str {
         self.folder.path().to_str().unwrap()
     }
@@ -41,12 +41,12 @@ impl Catalog {
         self.process = None;
     }
 
-    /// Kill -9.
+    /// Kills the catalog (kill -9).
     pub fn kill(&mut self) {
         self.process.take().unwrap().kill();
     }
 
-    /// Starts it, with the tables it had.
+    /// Starts the catalog again, with the tables that it had.
     pub fn again(&mut self) {
         let mut command = self.python.script("../../deploy/quickstart/catalog.py");
         command.args([self.root(), &self.port.to_string()]);

@@ -1,4 +1,4 @@
-//! Real clients in one process of their own, which do what they are ordered to.
+//! Real clients in one process of their own, which carry out orders.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{PATIENCE, Process};
 
-/// A script that reads orders, each a line of JSON, and answers each with a line `answer N {…}`.
+/// A script that reads orders, one line of JSON each, and answers each with a line `answer N {…}`.
 pub struct Clients {
     process: Process,
     orders: Mutex<usize>,
 }
 
-/// An order that is being carried out.
+/// An order that is under way.
 #[must_use]
 pub struct Ordered<'a> {
     process: &'a Process,
@@ -28,12 +28,12 @@ impl Clients {
         }
     }
 
-    /// Has them do something, and waits for what they say of it.
+    /// Orders something and waits for the answer.
     pub fn order(&self, order: &Value) -> Value {
         self.begin(order).finish()
     }
 
-    /// Has them do something.
+    /// Orders something.
     pub fn begin(&self, order: &Value) -> Ordered<'_> {
         let mut orders = self.orders.lock().unwrap();
         let number = *orders;
@@ -47,9 +47,9 @@ impl Clients {
 }
 
 impl Ordered<'_> {
-    /// Waits for what they say of it.
+    /// Waits for the answer.
     pub fn finish(self) -> Value {
-        // What they wait for in it has bounds of its own, and says more when it takes too long.
+        // The waits inside the script have limits of their own, and explain more when they run out.
         let mark = format!("answer {} ", self.number);
         let answer = self.process.line_within(&mark, PATIENCE * 5);
         serde_json::from_str(&answer).unwrap()

@@ -1,4 +1,4 @@
-//! The gateway binary, with a configuration made for it and a token it accepts.
+//! The gateway binary, with a generated configuration and a token that it accepts.
 
 use std::fs;
 use std::process::{Command, ExitStatus};
@@ -12,19 +12,19 @@ use crate::client::{Client, Reply};
 const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "catalog";
 
-/// A catalog and where it is mounted.
+/// A catalog and its mount.
 pub struct Behind<'a> {
     pub name: &'a str,
     pub uri: String,
     pub namespace: &'a [&'a str],
-    /// The mount's names are taken off: the catalog's root is mounted.
+    /// True if the mount's names are removed from the path, so that the catalog's root is mounted.
     pub rerooted: bool,
-    /// Further keys of the backend.
+    /// The additional keys of the backend.
     pub more: Value,
 }
 
 impl<'a> Behind<'a> {
-    /// Mounted with its path kept.
+    /// Returns a catalog mounted with its path kept.
     pub fn kept(name: &'a str, uri: String, namespace: &'a [&'a str]) -> Self {
         Self {
             name,
@@ -35,7 +35,7 @@ impl<'a> Behind<'a> {
         }
     }
 
-    /// Its root mounted at `namespace`.
+    /// Returns a catalog whose root is mounted at `namespace`.
     pub fn rerooted(name: &'a str, uri: String, namespace: &'a [&'a str]) -> Self {
         Self {
             rerooted: true,
@@ -48,7 +48,7 @@ impl<'a> Behind<'a> {
             "implementation": "rest",
             "properties": { "uri": self.uri },
             "service_authorization": "Bearer of-the-gateway",
-            // A catalog that was started again is not waited for.
+            // The breaker must not delay a test after a catalog has been started again.
             "breaker": { "open_for": "500ms" },
         });
         let more = self.more.as_object().unwrap().clone();
@@ -67,7 +67,7 @@ impl<'a> Behind<'a> {
     }
 }
 
-/// A running gateway; its batch log outlives a restart.
+/// A running gateway. Its batch log outlives a restart.
 pub struct Gateway {
     folder: TempDir,
     config: Value,
@@ -85,7 +85,7 @@ impl Gateway {
         )
     }
 
-    /// With further keys of `batch`.
+    /// Starts the gateway with more keys of `batch`.
     pub fn with(catalogs: &[Behind<'_>], batch: &Value) -> Self {
         Self::changed(catalogs, |config| {
             let keys = batch.as_object().unwrap().clone();
@@ -93,19 +93,19 @@ impl Gateway {
         })
     }
 
-    /// With other issuers than that of its own token.
+    /// Starts the gateway with other issuers than that of its own token.
     pub fn trusting(catalogs: &[Behind<'_>], issuers: &Value) -> Self {
         Self::changed(catalogs, |config| {
             config["auth"]["issuers"] = issuers.clone();
         })
     }
 
-    /// With rules of who may do what.
+    /// Starts the gateway with authorization rules.
     pub fn ruled(catalogs: &[Behind<'_>], rules: &Value) -> Self {
         Self::changed(catalogs, |config| config["authorization"] = rules.clone())
     }
 
-    /// With further keys in each section.
+    /// Starts the gateway with more keys in each section.
     pub fn configured(catalogs: &[Behind<'_>], more: &Value) -> Self {
         Self::changed(catalogs, |config| {
             for (section, keys) in more.as_object().unwrap() {
@@ -152,7 +152,7 @@ impl Gateway {
 
     fn start(&mut self) {
         let config = self.folder.path().join("gateway.yaml");
-        // JSON is YAML.
+        // YAML includes JSON, so the file can be JSON.
         fs::write(&config, self.config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
         command.args(["serve", "--config"]).arg(config);
@@ -168,17 +168,17 @@ impl Gateway {
         self.process = Some(process);
     }
 
-    /// Kill -9.
+    /// Kills the gateway (kill -9).
     pub fn kill(&mut self) {
         self.process.take().unwrap().kill();
     }
 
-    /// SIGTERM, and how it ended.
+    /// Stops the gateway with SIGTERM and returns its exit status.
     pub fn terminate(&mut self) -> ExitStatus {
         self.process.take().unwrap().terminate()
     }
 
-    /// Starts it with the same configuration, addresses and batch log.
+    /// Starts the gateway again with the same configuration, addresses and batch log.
     pub fn again(&mut self) {
         self.process = None;
         self.start();
@@ -200,7 +200,7 @@ impl Gateway {
         &self.token
     }
 
-    /// A client that shows the token and sends JSON.
+    /// Returns a client that sends the token and JSON.
     pub fn client(&self) -> Client {
         let bearer = format!("Bearer {}", self.token);
         Client::new(self.address.parse().unwrap())
@@ -212,12 +212,12 @@ impl Gateway {
         block_on(self.client().post(target, body))
     }
 
-    /// What it has logged.
+    /// Returns the log output.
     pub fn log(&self) -> String {
         self.process.as_ref().map(Process::said).unwrap_or_default()
     }
 
-    /// A number of kB from `/proc/PID/status`, such as `VmHWM`.
+    /// Reads a number of kB from `/proc/PID/status`, such as `VmHWM`.
     pub fn memory(&self, field: &str) -> u64 {
         let id = self.process.as_ref().unwrap().id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
@@ -226,7 +226,7 @@ impl Gateway {
     }
 }
 
-/// Prints what the gateway logged where a test fails.
+/// Prints the gateway's log if a test fails.
 impl Drop for Gateway {
     fn drop(&mut self) {
         if std::thread::panicking() {

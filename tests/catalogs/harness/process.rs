@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::PATIENCE;
 
-/// Ends with its owner: killed when dropped.
+/// A child process that is killed when dropped.
 pub struct Process {
     child: Child,
     input: Mutex<ChildStdin>,
@@ -23,12 +23,12 @@ struct Output {
 #[derive(Default)]
 struct Said {
     lines: Vec<String>,
-    /// Of its two streams.
+    /// The number of its two streams that have ended.
     ended: usize,
 }
 
 impl Process {
-    /// Starts `command` with its standard input open and what it prints kept.
+    /// Starts `command` with an open standard input, and keeps what it prints.
     pub fn start(command: &mut Command) -> Self {
         command
             .stdin(Stdio::piped())
@@ -51,24 +51,24 @@ impl Process {
         self.child.id()
     }
 
-    /// A line on its standard input.
+    /// Writes a line to its standard input.
     pub fn tell(&self, line: &str) {
         writeln!(self.input.lock().unwrap(), "{line}").unwrap();
     }
 
-    /// The word that follows `mark` in the first line that has it.
+    /// Waits for the first line that contains `mark`. Returns the word after it.
     pub fn word_after(&self, mark: &str) -> String {
         let rest = self.line_after(mark);
         let end = rest.find(|c: char| c.is_whitespace() || c == '"');
         rest[..end.unwrap_or(rest.len())].to_owned()
     }
 
-    /// What follows `mark` in the first line that has it.
+    /// Waits for the first line that contains `mark`. Returns what follows it.
     pub fn line_after(&self, mark: &str) -> String {
         self.line_within(mark, PATIENCE)
     }
 
-    /// The same, for something that may take longer.
+    /// Waits as `line_after` does, for at most `patience`.
     pub fn line_within(&self, mark: &str, patience: Duration) -> String {
         let rest = |line: &String| Some(line.split_once(mark)?.1.to_owned());
         let waits =
@@ -80,18 +80,18 @@ impl Process {
         found.unwrap_or_else(|| panic!("it never said {mark:?}, but:\n{}", lines.join("\n")))
     }
 
-    /// Everything it has printed.
+    /// Returns everything that it has printed.
     pub fn said(&self) -> String {
         self.output.said.lock().unwrap().lines.join("\n")
     }
 
-    /// SIGKILL.
+    /// Kills the process (SIGKILL).
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and how it ended.
+    /// Stops the process with SIGTERM and returns its exit status.
     pub fn terminate(mut self) -> ExitStatus {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").arg(pid).status().unwrap().success());

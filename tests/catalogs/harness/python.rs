@@ -1,4 +1,4 @@
-//! The Python environment of the tests: made once, below the target directory.
+//! The Python environment of the tests, made once below the target directory.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,17 +14,17 @@ use super::file;
 const MISSING: &str = "The tests with real catalogs need Python 3.11 or newer with venv and pip: \
     install python3-venv, or set NSGATE_SKIP_REAL=1 to skip tests with real catalogs.";
 
-/// An interpreter that has the packages of `requirements.txt`.
+/// A Python interpreter that has the packages of `requirements.txt`.
 pub struct Python {
     interpreter: PathBuf,
 }
 
 impl Python {
-    /// `None` where the tests with real catalogs are to be skipped, which it says.
+    /// Returns the environment; `None` if the tests with real catalogs are skipped, which it prints.
     pub fn ready() -> Option<&'static Self> {
         static READY: OnceLock<Python> = OnceLock::new();
         if std::env::var_os("NSGATE_SKIP_REAL").is_some_and(|value| value == "1") {
-            // Straight to the stream: what a passing test prints is not shown.
+            // Prints to the stream itself, because the test harness captures the output of passing tests.
             static SAID: Once = Once::new();
             let say = || {
                 writeln!(
@@ -40,19 +40,19 @@ impl Python {
         }))
     }
 
-    /// A command that runs one of the scripts beside the tests.
+    /// Returns a command that runs one of the scripts beside the tests.
     pub fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
         command.args(["-W", "ignore"]).arg(file(name));
         command.env("PYTHONPATH", quickstart());
-        // The gateway's address is on this machine; a proxy has no part in it.
+        // The gateway is on this machine, so no proxy may be used.
         command
             .env("NO_PROXY", "*")
             .env("PYTHONDONTWRITEBYTECODE", "1");
         command
     }
 
-    /// Runs a script and reads the JSON it prints.
+    /// Runs a script and reads the JSON that it prints.
     pub fn run(&self, name: &str, arguments: &[&str]) -> Value {
         let output = self.script(name).args(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -62,12 +62,12 @@ impl Python {
     }
 }
 
-/// The scripts that the tests share with the quickstart.
+/// Returns the folder of the scripts that the tests share with the quickstart.
 fn quickstart() -> PathBuf {
     file("../../deploy/quickstart")
 }
 
-/// The interpreter of the environment in `folder`, made if it is not there; one process makes it, others wait.
+/// Returns the interpreter of the environment in `folder`. One process makes it if it is missing; others wait.
 fn made(folder: &Path) -> PathBuf {
     let requirements = file("requirements.txt");
     let mut hasher = DefaultHasher::new();

@@ -14,30 +14,30 @@ use super::PATIENCE;
 pub use caught::Caught;
 pub use message::Message;
 
-/// Connections that a relay keeps open at a time; one more is closed at once.
+/// The maximum number of open connections. One more is closed at once.
 const CONNECTIONS: usize = 1024;
-/// Lines that a relay remembers of what passed, and the bytes of each body in them.
+/// The maximum number of messages that a relay remembers.
 const LINES: usize = 20_000;
 const BRIEF: usize = 400;
 
-/// What becomes of a request instead of being passed on.
+/// The fault of a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The catalog never hears of it; the gateway's connection is closed.
+    /// The catalog does not get the request. The gateway's connection is closed.
     Drop,
-    /// The catalog has done it; the gateway's connection is closed.
+    /// The catalog acts. The gateway's connection is closed.
     LoseAnswer,
-    /// The catalog is asked twice; the gateway hears the first answer.
+    /// The catalog gets the request twice. The gateway gets the first answer.
     Twice,
-    /// The catalog never hears of it; the gateway hears this status.
+    /// The catalog does not get the request. The gateway gets this status.
     Refuse(u16),
-    /// The catalog has done it; the gateway hears this status.
+    /// The catalog acts. The gateway gets this status.
     ActAndRefuse(u16),
     /// The test decides.
     Catch(Caught),
 }
 
-/// How long a request waits on its way to the catalog, and its answer on the way back.
+/// The delays of a request on its way to the catalog, and of the answer on its way back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay {
     pub request: Duration,
@@ -46,9 +46,9 @@ pub struct Delay {
 
 type Delays = Box<dyn FnMut(&Message) -> Delay + Send>;
 
-/// Passes HTTP/1.1 messages on, but for those that it is told to treat otherwise.
+/// A relay that passes HTTP/1.1 messages on, except for the faults that a test sets.
 ///
-/// A request that waits is delivered on a connection of its own, whether or not the gateway still waits for it.
+/// A delayed request is delivered on a connection of its own, whether or not the gateway still waits for it.
 pub struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -65,7 +65,7 @@ struct State {
     rules: Vec<Rule>,
     delays: Option<Delays>,
     connections: usize,
-    /// Requests that came and are not over, but for those that are caught.
+    /// The number of requests under way, except the caught ones.
     pending: usize,
     /// The last requests and answers.
     seen: VecDeque<String>,
@@ -73,9 +73,9 @@ struct State {
 
 struct Rule {
     suffix: String,
-    /// The first and the last of the matching requests that it applies to, counted from 1.
+    /// The first and the last matching request that the rule applies to, counted from 1.
     which: (usize, usize),
-    /// Matching requests so far.
+    /// The number of matching requests so far.
     count: usize,
     fault: Fault,
 }
@@ -102,56 +102,56 @@ impl Relay {
         format!("http://{}", self.address)
     }
 
-    /// From now on, this happens to each request whose path ends so.
+    /// Sets a fault for each request whose path ends with `suffix`.
     pub fn fault(&self, suffix: &str, fault: Fault) {
         self.rule(suffix, (1, usize::MAX), fault);
     }
 
-    /// This happens to the `nth` request from now on, counted from 1, whose path ends so.
+    /// Sets a fault for the `nth` request from now on, counted from 1, whose path ends with `suffix`.
     pub fn fault_once(&self, suffix: &str, nth: usize, fault: Fault) {
         self.rule(suffix, (nth, nth), fault);
     }
 
-    /// The next request whose path ends so waits for what the test decides.
+    /// Catches the next request whose path ends with `suffix`.
     pub fn catch(&self, suffix: &str) -> Caught {
         self.catch_nth(suffix, 1)
     }
 
-    /// The `nth` request from now on, counted from 1, whose path ends so waits for what the test decides.
+    /// Catches the `nth` request from now on, counted from 1, whose path ends with `suffix`.
     pub fn catch_nth(&self, suffix: &str, nth: usize) -> Caught {
         let caught = Caught::new(self.shared.catalog);
         self.fault_once(suffix, nth, Fault::Catch(caught.clone()));
         caught
     }
 
-    /// The same, and of those that are sent after it none comes to the catalog.
+    /// Catches the `nth` request as `catch_nth` does, and drops the later ones.
     pub fn catch_only(&self, suffix: &str, nth: usize) -> Caught {
         let caught = self.catch_nth(suffix, nth);
         self.rule(suffix, (nth + 1, usize::MAX), Fault::Drop);
         caught
     }
 
-    /// From now on every request passes, but for those that were caught before.
+    /// Clears the faults. Requests that were caught stay caught.
     pub fn pass(&self) {
         self.shared.state.lock().unwrap().rules.clear();
     }
 
-    /// From now on every request takes as long as `delays` says.
+    /// Sets the delays of requests.
     pub fn delay(&self, delays: impl FnMut(&Message) -> Delay + Send + 'static) {
         self.shared.state.lock().unwrap().delays = Some(Box::new(delays));
     }
 
-    /// From now on no request is delayed.
+    /// Ends the delays.
     pub fn hurry(&self) {
         self.shared.state.lock().unwrap().delays = None;
     }
 
-    /// How many requests are under way, delayed ones included.
+    /// Returns the number of requests under way, delayed ones included.
     pub fn pending(&self) -> usize {
         self.shared.state.lock().unwrap().pending
     }
 
-    /// Returns once no request is under way.
+    /// Waits until no request is under way.
     pub fn wait_until_idle(&self) {
         let state = self.shared.state.lock().unwrap();
         let waits = |state: &mut State| state.pending > 0;
@@ -163,7 +163,7 @@ impl Relay {
         assert_eq!(pending, 0, "requests are still under way");
     }
 
-    /// The last requests and answers, for the message of a test that fails.
+    /// Returns the last requests and answers, for the message of a failing test.
     pub fn seen(&self) -> Vec<String> {
         let state = self.shared.state.lock().unwrap();
         state.seen.iter().cloned().collect()
@@ -188,7 +188,7 @@ impl Shared {
         state.connections += 1;
         drop(state);
         thread::spawn(move || {
-            // A connection that breaks is what a gateway has to live with.
+            // A gateway must cope with a broken connection, so the error is ignored.
             let _ = self.serve(gateway);
             self.state.lock().unwrap().connections -= 1;
         });
@@ -222,7 +222,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What is to be done with a request.
+    /// Returns the fault and the delay of a request.
     fn begin(&self, request: &Message) -> (Option<Fault>, Delay) {
         let mut state = self.state.lock().unwrap();
         state.pending += 1;
@@ -233,7 +233,7 @@ impl Shared {
             .rules
             .iter_mut()
             .filter_map(|rule| rule.meets(request));
-        // Every rule counts, whichever applies.
+        // Every rule counts this request, even if another one applies.
         let applying: Vec<_> = applying.collect();
         (applying.into_iter().next(), delay)
     }
@@ -243,7 +243,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Notes what became of a request at the catalog.
+    /// Records the catalog's answer to a request.
     fn note(&self, request: &Message, answer: io::Result<Message>) -> io::Result<Message> {
         let said = match &answer {
             Ok(answer) => format!("{} {}", answer.start, brief(answer)),
@@ -254,7 +254,7 @@ impl Shared {
         answer
     }
 
-    /// What the gateway hears; `None` where its connection is to be closed.
+    /// Returns the answer for the gateway; `None` closes its connection.
     fn answer(
         &self,
         request: &Message,
@@ -282,7 +282,7 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Asks on the connection that goes with the gateway's.
+    /// Sends a request on the connection that belongs to the gateway's.
     fn exchange(
         &self,
         request: &Message,
@@ -312,7 +312,7 @@ impl State {
     }
 }
 
-/// The beginning of a body that is text.
+/// Returns the beginning of a body that is text.
 fn brief(message: &Message) -> String {
     let content = message.content();
     let text = String::from_utf8_lossy(&content[..content.len().min(BRIEF)]);
@@ -332,7 +332,7 @@ impl Rule {
     }
 }
 
-/// Asks on a connection of the request's own.
+/// Sends a request on a connection of its own.
 fn deliver(catalog: SocketAddr, request: &Message) -> io::Result<Message> {
     let mut catalog = connect(catalog)?;
     catalog.get_mut().write_all(&request.bytes)?;

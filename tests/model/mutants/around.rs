@@ -1,4 +1,4 @@
-//! Bugs about what was sent and may still arrive, and about those who use a number or a name again.
+//! Bugs about messages that may still arrive, and about clients that use a number or a name again.
 
 use nsgate::batch::step::{Decision, Effect, Event, Finding, Settled};
 
@@ -21,7 +21,7 @@ const fn one(crashes: u8, messages: u8, refusals: u8, lies: u8) -> Bound {
 const CALM: Bound = one(0, 0, 0, 0);
 const MESSAGE: Bound = one(0, 1, 0, 0);
 
-/// A bug in what the gateway does around the protocol.
+/// Makes a bug in what the gateway does around the protocol.
 const fn flawed(name: &'static str, breaks: Invariant, bound: Bound, flaw: Flaw) -> Bug {
     let bound = bound.protocol(Protocol::TRUE).flaw(flaw);
     Bug {

@@ -1,4 +1,4 @@
-//! What must be true when all is settled.
+//! The checks of the state in which everything has settled.
 
 use nsgate::batch::log::{Action, IntentEntry, Record, Verdict};
 use nsgate::batch::{OpenBatch, OpenEntry};
@@ -10,7 +10,7 @@ use crate::history::{Attempt, Entry, Kind, Op, Outcome, by_place};
 use crate::scenario::backend_name;
 
 impl Check<'_> {
-    /// The catalogs hold what was committed, and nothing else.
+    /// Checks that the catalogs hold what was committed, and nothing else.
     pub(super) fn lines(&mut self) {
         let landed = self.history.landed.values();
         let mut spots: Vec<Spot> = landed.map(|(spot, _)| *spot).collect();
@@ -29,12 +29,12 @@ impl Check<'_> {
 
     fn line(&mut self, spot: Spot) {
         let stored = self.inner.stored(spot);
-        // Where somebody wrote behind the gateway's back, or waits for a person, the line may be broken.
+        // A line may have gaps if a client wrote behind the gateway's back, or if an operator's decision is needed.
         let disturbed = self.history.disturbed.contains(&spot) || self.stuck.spots.contains(&spot);
         if !disturbed && !stored.keys().copied().eq(1..=stored.len() as u64) {
             self.fail(format!("{spot:?} has a gap: {stored:?}"));
         }
-        // A gateway that was started again does not know what was undone before.
+        // A restarted gateway does not know what was undone before.
         let is_forgotten = self.history.counts.get("crashes of the gateway") > 0;
         for (version, author) in &stored {
             let Some((op, entry)) = self.history.place(author) else {
@@ -65,24 +65,27 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a line has no name any more, which a request that outlived its gateway may have taken: nobody looks there.
+    /// Returns true if a line has no name any more. A request that outlived its gateway may have removed the name, and
+    /// then nothing looks there.
     fn is_adrift(&self, spot: Spot) -> bool {
         let mut places = self.inner.catalogs[spot.catalog].catalog.names().values();
         self.history.counts.get("crashes of the gateway") > 0 && !places.any(|it| *it == spot.place)
     }
 
-    /// Whether the version that somebody built on was decided in the end; one that lists raw storage cannot know.
+    /// Returns true if the version that the entry was built on was decided in the end. A client that lists raw storage
+    /// cannot know.
     fn is_base_decided(&self, entry: &Entry) -> bool {
         entry.base.as_ref().is_none_or(|base| {
             !self.history.is_coordinated(base) || self.history.committed.contains_key(base)
         })
     }
 
-    /// What the gateway registered is a committed rename's, and what a committed rename took away is gone.
+    /// Checks that the gateway registered only what a committed rename names, and that what a committed rename removed
+    /// is gone.
     pub(super) fn names(&mut self) {
         for (number, depot) in self.inner.catalogs.iter().enumerate() {
             for (place, names) in by_place(depot.catalog.names()) {
-                // What was dropped under one name is there under none, whatever is left of them.
+                // A dropped table is not there under any name, whatever is left in storage.
                 let (catalog, branch) = (number, false);
                 if !depot.catalog.has(Spot {
                     catalog,
@@ -143,12 +146,12 @@ impl Check<'_> {
         }
     }
 
-    /// A person is needed only where the gateway cannot know what to do:
+    /// Checks that an operator is needed only where the gateway cannot know what to do:
     ///
-    /// - nothing that a catalog shows can be compared with what the writer said of its manifest;
-    /// - the size is all that can be compared, and another create of that number got no answer, or was asked for by a
-    ///   batch since; or a change of the table's name did, for another table may have had the name;
-    /// - somebody who does not ask the gateway, or whose request got no answer, has built on it.
+    /// - the catalog shows nothing that can be compared with what the writer said of its manifest;
+    /// - only the size can be compared, and another create of that number got no answer, or a batch has asked for it
+    ///   since; or a change of the table's name got no answer, because another table may have had the name;
+    /// - a client that bypasses the gateway, or whose request got no answer, has built on the version.
     pub(super) fn hazards(&mut self, open: &[OpenBatch]) {
         let entries = open.iter().flat_map(|batch| {
             let entries = batch.entries.iter();
@@ -180,7 +183,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a batch that began later was to make that version.
+    /// Returns true if a batch that began later was to create that version.
     fn is_asked_for_since(&self, batch: &str, entry: &OpenEntry) -> bool {
         let records = self.inner.ledger.records().iter();
         let mut later = records.skip_while(|record| record.id.to_string() != *batch);
@@ -193,7 +196,7 @@ impl Check<'_> {
         })
     }
 
-    /// The only operation that a batch can have been begun for.
+    /// Returns the only operation that can have begun the batch; `None` if there are several.
     fn own_op(&self, batch: &str) -> Option<usize> {
         let mut records = self.inner.ledger.records().iter();
         let record = records.find(|record| record.id.to_string() == *batch)?;
@@ -217,14 +220,14 @@ impl Check<'_> {
         }
     }
 
-    /// `own`: the operation that the batch was begun for, where that is certain.
+    /// Returns true if the hazard is justified. `own` is the operation that the batch was begun for, if it is certain.
     fn is_justified(&self, table: usize, (spot, version): (Spot, u64), own: Option<usize>) -> bool {
         let stored = self.inner.stored(spot);
         let is_open = |op: &Op| {
             let mut attempts = op.attempts.iter();
             attempts.any(|it: &Attempt| !matches!(it.outcome, Outcome::Definite(..)))
         };
-        // Somebody was told that another had been first, of it or of what stands on it.
+        // A client was told that another had been first, with it or with a version above it.
         let contested = self.history.contested.iter().any(|author| {
             let Some((op, entry)) = self.history.place(author) else {
                 return false;
@@ -232,37 +235,38 @@ impl Check<'_> {
             let told = &self.history.ops[op].entries[entry];
             (told.table, told.branch) == (table, spot.branch) && told.version >= version
         });
-        // And nobody has been told that it is theirs.
+        // No client has been told that the version is its own.
         let holder = stored
             .get(&version)
             .and_then(|author| self.history.op(author));
         let is_nobodys = holder.is_none_or(|op| op.done_at().is_none());
-        // Another create of it came to nobody knows what.
+        // Another create of it has an unknown result.
         let rivals = self.history.ops.iter().enumerate().filter(|(number, op)| {
             // An attempt before this one is another batch.
             let is_own = own == Some(*number) && (op.keyed || op.attempts.len() < 2);
-            // Of what the catalog numbers itself, it may be any number, and nobody can be sure of which branch.
+            // If the catalog numbers a version itself, it may be any number, and on any branch.
             let of = |entry: &Entry| {
                 let is_it = (entry.branch, entry.version) == (spot.branch, version);
                 entry.table == table && (is_it || entry.version == 0)
             };
-            // An answer to a batch tells nothing of a create that got none.
+            // An answer to a batch says nothing about a create that got none.
             let silent = |entry: &Entry| self.history.mistreated.contains(&entry.author);
             let mut entries = op.entries.iter().filter(|entry| of(entry));
             !is_own && entries.any(|entry| is_open(op) || silent(entry))
         });
         let ways = self.scenario.catalogs[self.scenario.tables[table].catalog];
         let proves = ways.tags == Tags::Kept && self.scenario.staging.tells_tag;
-        // Whatever an earlier life had let through may land for a while, and sizes prove nothing then.
+        // A create that an earlier life let through may land for a while, and then sizes prove nothing.
         let crashed = !proves && self.history.counts.get("crashes of the gateway") > 0;
-        // One was deleted before and the delete refused: it may be seen again, for all that its catalog says.
+        // A version was deleted before, and the delete was refused: it may be seen again, for all that its catalog
+        // says.
         let there = &self.scenario.tables[table].there;
         let doubted = !proves
             && self
                 .history
                 .refused
                 .contains(&(spot.catalog, there.clone()));
-        // A tag that differs where all have been kept so far is not taken for the batch's.
+        // A version whose tag differs is not taken for the batch's if all tags so far were kept.
         let changed = ways.tags == Tags::Mixed;
         let author = |version: u64| stored.get(&version);
         let built_on = author(version + 1).is_some_and(|above| {
@@ -270,7 +274,7 @@ impl Check<'_> {
             let silent = op.is_some_and(|op| op.done_at().is_none());
             silent || self.history.is_behind(above)
         });
-        // A chain that lands late as a whole: its first version may be looked at while its last one stands on it.
+        // A chain may land late as a whole, so its first version is looked at with its last one above it.
         let own_chain = author(version)
             .and_then(|it| self.history.place(it))
             .zip(author(version + 1).and_then(|it| self.history.place(it)))

@@ -1,4 +1,4 @@
-//! What the checks leave alone, for it is not over.
+//! The tables and versions that the checks skip, because something about them is not over.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::catalog::Spot;
 use crate::environment::Inner;
 use crate::scenario::{Scenario, backend_name};
 
-/// What waits for a person or for what may still arrive.
+/// The parts of the world that wait for an operator or for what may still arrive.
 pub struct Stuck {
-    /// Names of tables, all of them.
+    /// All names of the tables.
     pub tables: BTreeSet<usize>,
-    /// Where those lead, and their branches.
+    /// The lines that those names lead to, with their branches.
     pub spots: BTreeSet<Spot>,
-    /// The versions of their batches.
+    /// The versions of the waiting batches.
     pub versions: BTreeSet<(Spot, u64)>,
 }
 
@@ -37,7 +37,7 @@ impl Stuck {
             }
             let spot = inner.spot(scenario, table, entry.branch.is_some());
             stuck.versions.extend(spot.zip(entry.version));
-            // A request of an earlier life may have taken its name away since.
+            // A request of an earlier life may have removed its name since.
             let of = (table, entry.branch.is_some(), entry.version);
             let is_of = |author: &String| {
                 let place = inner.history.place(author);

@@ -1,4 +1,4 @@
-//! How a client asks, and how it takes what it is answered.
+//! Sends requests and interprets the answers.
 
 use nsgate::batch::log::BatchId;
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub(super) fn field(body: &[u8], name: &str) -> Option<String> {
     )
 }
 
-/// What an answer means. Of a single create the gateway passes on what the catalog says, and knows no more.
+/// Returns what an answer means. For a single create the gateway passes on the catalog's words, and knows no more.
 pub(super) fn outcome(reply: &Reply, single: bool) -> Outcome {
     match reply {
         Reply::Answer { status: 200, body } => Outcome::Done(field(body, "transaction_id")),

@@ -25,7 +25,7 @@ impl Client {
         }
     }
 
-    /// Another name, mostly of the same catalog.
+    /// Picks another name, mostly of the same catalog.
     fn another_name(&mut self, table: usize) -> usize {
         let scenario = &self.world.scenario;
         let catalog = scenario.tables[table].catalog;
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Gives a table another name.
+    /// Renames a table.
     pub async fn rename(&mut self, table: usize, other: usize) -> usize {
         let new = &self.world.scenario.tables[other].names;
         let (name, namespace) = new.split_last().expect("a name");
@@ -53,7 +53,7 @@ impl Client {
         op
     }
 
-    /// Takes the name away and registers the place again, under it or under another name.
+    /// Removes the name and registers the place again, under the same name or another one.
     async fn move_by_hand(&mut self, table: usize) {
         let Some(location) = self.location(table).await else {
             return;
@@ -62,9 +62,9 @@ impl Client {
         self.ask_about(op, table, "deregister", "{}").await;
         let other = self.another_name(table);
         let other = *self.random.pick(&[table, other]);
-        // A table has one name: another one is given only where the first is known to be gone.
+        // A table has one name. Another one is given only if the first is known to be gone.
         let is_gone = matches!(self.outcome(op), Some(Outcome::Done(_)));
-        // A location that is relative is another place in another catalog.
+        // A relative location is another place in another catalog.
         let catalog = |table: usize| self.world.scenario.tables[table].catalog;
         let is_given = other == table || (is_gone && catalog(other) == catalog(table));
         if is_given && !self.has_another_name(catalog(table), other, &location) {
@@ -72,7 +72,7 @@ impl Client {
         }
     }
 
-    /// Whether somebody has given the place of a table a name meanwhile.
+    /// Returns true if another client has given the place of a table another name meanwhile.
     fn has_another_name(&self, catalog: usize, but: usize, location: &str) -> bool {
         let inner = self.world.lock();
         let catalog = &inner.catalogs[catalog].catalog;
@@ -81,7 +81,7 @@ impl Client {
         names.any(|(name, place)| name != there && catalog.location(*place) == location)
     }
 
-    /// Gives a table one name more: where it is, is asked for.
+    /// Gives a table a second name. The client reads where the table is, first.
     pub async fn register(&mut self, table: usize, other: usize) -> Option<usize> {
         let location = self.location(table).await?;
         Some(self.give(other, location).await)
@@ -113,7 +113,7 @@ impl Client {
         self.ask_about(op, table, tail, body).await;
     }
 
-    /// A table with one version of the catalog's own making.
+    /// Creates a table with one version that the catalog makes.
     pub async fn create(&mut self, table: usize) {
         let op = {
             let inner = &mut *self.world.lock();

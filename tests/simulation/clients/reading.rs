@@ -1,4 +1,4 @@
-//! How clients read.
+//! Reads of clients.
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -9,14 +9,14 @@ use crate::catalog::Spot;
 use crate::front::Reply;
 use crate::history::{Read, Saw};
 
-/// The versions of an answer, with their authors and their place.
+/// The versions in an answer: authors and place.
 struct Shown {
     versions: Vec<(u64, String)>,
     place: Option<usize>,
 }
 
 impl Client {
-    /// Several tables, one after the other, some of them again.
+    /// Reads several tables, one after the other, some of them again.
     pub(super) async fn look_around(&mut self) {
         let tables: Vec<usize> = (0..self.world.scenario.tables.len()).collect();
         let count = usize::try_from(self.random.between(2, 4)).expect("a small number");
@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// The latest version, as clients find it, its author and its place.
+    /// Returns the latest version as clients find it: number, author and place.
     pub async fn latest(
         &mut self,
         table: usize,
@@ -93,12 +93,12 @@ impl Client {
         read.await.0
     }
 
-    /// The catalog reads its own latest version.
+    /// Reads with `count`, for which the catalog picks its own latest version.
     pub async fn count(&mut self, table: usize) -> Saw {
         self.read(table, false, "count_rows", "{}", top).await.0
     }
 
-    /// The same for a describe that looks into it.
+    /// Reads with a describe that looks into the latest version.
     async fn details(&mut self, table: usize) -> Saw {
         let tail = "describe?load_detailed_metadata=true";
         self.read(table, false, tail, "{}", top).await.0
@@ -122,7 +122,7 @@ impl Client {
         let reply = self.post(path, body.to_owned()).await;
         let inner = &mut *self.world.lock();
         let to = inner.tick();
-        // What shows no version is of the place that the name led to all the time.
+        // An answer that shows no version belongs to the place that the name led to all the time.
         let after = inner.spot(&self.world.scenario, table, branch);
         let known = before.filter(|before| Some(*before) == after);
         let (saw, spot) = match code(&reply) {
@@ -160,7 +160,7 @@ fn top(versions: &[(u64, String)]) -> Saw {
     }
 }
 
-/// The status and the contract's code of an answer; 0 where there is none.
+/// Returns the status and the contract's code of an answer; 0 if it has none.
 fn code(reply: &Reply) -> (u16, Option<u64>) {
     match reply {
         Reply::Answer { status, body } => {

@@ -1,4 +1,4 @@
-//! Writes of which the catalog chooses the version.
+//! Writes for which the catalog chooses the version.
 
 use serde_json::json;
 
@@ -35,14 +35,14 @@ impl Client {
         self.write(table, change, branch).await;
     }
 
-    /// Has the catalog make the next version. Answers with the operation's number.
+    /// Has the catalog make the next version. Returns the operation's number.
     pub async fn write(&mut self, table: usize, change: Change, branch: bool) -> usize {
         let op = {
             let inner = &mut *self.world.lock();
             let op = inner.history.ops.len();
             let author = format!("i{op}");
             inner.history.authors.insert(author.clone(), (op, 0));
-            // What is restored has the rows of the version that it restores.
+            // A restored version has the rows of its original.
             let overwrites = matches!(change, Change::Overwrite | Change::Restore(_));
             let entry = Entry {
                 table,

@@ -1,4 +1,4 @@
-//! How clients make versions of their own.
+//! Versions that clients make themselves.
 
 use nsgate::protocol::operation::Operation;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::history::{Attempt, Cause, Entry, Kind, Op, Outcome};
 use crate::scenario::{Staging, Table};
 
 impl Client {
-    /// Stages manifests and writes down what is going to be asked for.
+    /// Stages manifests and records what is to be created. Returns the operation's number.
     pub fn plan(&mut self, wanted: &[Wanted], keyed: bool) -> usize {
         let scenario = &self.world.scenario;
         let inner = &mut *self.world.lock();
@@ -48,7 +48,7 @@ impl Client {
                 base: own.map(author).or_else(|| one.base.clone()),
             });
         }
-        // What a manifest has is what its base has, and its author's.
+        // A manifest has the rows of its base, and its author's.
         let mut staged: Vec<&Entry> = entries.iter().collect();
         staged.sort_by_key(|entry| entry.version);
         for entry in staged {
@@ -63,7 +63,7 @@ impl Client {
         op
     }
 
-    /// Asks the gateway for it, again if it has a key and no answer came.
+    /// Sends an operation to the gateway, and repeats it if it has a key and got no answer.
     pub async fn send(&mut self, op: usize, as_batch: bool) {
         {
             let kind = &mut self.world.lock().history.ops[op].kind;
@@ -78,7 +78,7 @@ impl Client {
             let mut call = call.clone();
             call.patience = patience.filter(|_| attempt == 0);
             let outcome = self.once(op, call, single).await;
-            // A single version is not asked for again: real clients look whether it is there.
+            // A real client does not repeat a single create: it looks whether the version exists.
             if outcome != Outcome::Unknown || single {
                 return;
             }
@@ -86,14 +86,14 @@ impl Client {
         }
     }
 
-    /// Asks the gateway for a batch, once.
+    /// Sends a batch to the gateway once.
     pub async fn send_once(&mut self, op: usize) {
         let (mut call, _, single) = self.request(op, true);
         call.patience = self.patience();
         self.once(op, call, single).await;
     }
 
-    /// Takes away the manifest of an operation's last entry: its catalog is going to refuse it.
+    /// Removes the manifest of an operation's last entry, so that its catalog refuses the create.
     pub fn lose_last_manifest(&mut self, op: usize) {
         let inner = &mut *self.world.lock();
         let last = inner.history.ops[op].entries.last().expect("an entry");
@@ -102,7 +102,7 @@ impl Client {
         inner.catalogs[catalog].catalog.unstage(&author);
     }
 
-    /// A batch that declares one table and cannot make the next version of another one.
+    /// Sends a batch that declares one table and cannot create the next version of another one, so it aborts.
     pub async fn declare_in_a_batch_that_aborts(&mut self, declared: usize, other: usize) {
         let Some(next) = self.next(other, false).await else {
             return;
@@ -130,7 +130,7 @@ impl Client {
         self.once(op, call, false).await;
     }
 
-    /// Asks once, and writes down what came of it.
+    /// Sends a request once, and records the outcome.
     pub(super) async fn once(&mut self, op: usize, call: Call, single: bool) -> Outcome {
         let reply = self.front.ask_somebody(call, &mut self.random).await;
         let outcome = outcome(&reply, single);
@@ -153,7 +153,7 @@ impl Client {
                 Reply::Broken => "broken".into(),
                 Reply::NotSent => "not sent".into(),
             };
-            // Names of transactions differ from run to run.
+            // Transaction ids differ from run to run, so they are removed from the trace.
             let reply = reply
                 .split("\"transaction_id\"")
                 .next()
@@ -208,7 +208,7 @@ impl Client {
         (call, *keyed && !single, single)
     }
 
-    /// Writes to a catalog without asking the gateway.
+    /// Writes to a catalog behind the gateway's back.
     pub(super) fn behind(&mut self) {
         let table = self.any_table();
         let Some(next) = self.next_in_storage(table) else {

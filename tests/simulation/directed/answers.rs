@@ -1,10 +1,10 @@
-//! What catalogs say.
+//! Catalogs that answer otherwise than they act.
 
 use super::*;
 
 #[test]
 fn a_batch_create_that_is_said_not_to_exist_is_not_believed_to_have_done_nothing() {
-    // What is answered is left to chance.
+    // The refusal differs from seed to seed.
     for seed in 0..20 {
         let all = own(
             Operation::BatchCreateTableVersions,

@@ -1,4 +1,4 @@
-//! After a clean abort.
+//! Tables after a batch that was undone cleanly: they work again at once.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whose version it is.
+//! Proof of authorship: a version in the place of a batch's is not always the batch's.
 
 use nsgate::batch::step::Settled;
 
@@ -85,7 +85,7 @@ fn a_create_that_was_answered_is_not_sent_again() {
         table: table.into(),
         ..own(create, nth, fault, late)
     };
-    // The other table's is repeated, and the first one's with it.
+    // The other table's create is repeated, and the first table's with it.
     let lost = of(0, "c0$t1", 1, Fault::RequestLost, 0);
     let late = of(0, "c0$t0", 2, Fault::Late, 200);
     let slow = of(1, "t0", 1, Fault::SlowAnswer, 12);
@@ -100,6 +100,6 @@ fn a_create_that_was_answered_is_not_sent_again() {
             client.count(T0).await;
         }
     };
-    // The fault that a repetition would meet is met by nothing where there is none.
+    // If no create is repeated, the planned fault of the repetition is not met.
     plays(scenario, script);
 }

@@ -1,8 +1,8 @@
-//! What is watched belongs to a table.
+//! Renames during a watch: the watch belongs to a table, not to its name.
 
 use super::*;
 
-/// So many, a minute after each other.
+/// Makes this many crashes, a minute apart.
 fn crashes_at(crashes: u64) -> Vec<Crash> {
     let crash = |nth| Crash {
         at: At::Time(seconds(60 * nth)),
@@ -42,7 +42,7 @@ fn a_number_that_rests_does_not_rest_in_another_table_of_its_name() {
         client.batch_over(&BOTH, true).await;
         client.rename(T0, SPARE).await;
         client.rename(T1, T0).await;
-        // It is above the number that was freed of the other table.
+        // The append is above the number that was freed of the other table.
         let appended = client.append(T0).await;
         assert_eq!(appended, Some(Outcome::Done(None)), "an append");
         for _ in 0..10 {
@@ -68,7 +68,7 @@ fn a_rename_that_was_refused_leaves_one_name() {
         let rename = client.rename(T0, SPARE).await;
         let outcome = client.outcome(rename);
         assert!(!matches!(outcome, Some(Outcome::Done(_))), "{outcome:?}");
-        // Who dropped the name that was not wanted would destroy the table.
+        // A drop of the unwanted name would destroy the table.
         sleep(seconds(310)).await;
     });
 }
@@ -112,7 +112,7 @@ fn what_lands_late_is_hidden_under_every_name() {
     }
 }
 
-/// Whether or not the gateway that asked for it lives on.
+/// Holds whether or not the gateway that sent the create lives on.
 #[test]
 fn no_other_table_gets_a_name_while_a_create_of_what_is_committed_may_act() {
     for (renames, crashes) in [(false, 0), (true, 0), (false, 2), (true, 2)] {
@@ -155,7 +155,7 @@ fn a_committed_rename_is_not_repeated_once_its_name_was_given_away() {
     }
 }
 
-/// One that was given before is another table: no gateway could know.
+/// A second name that was given before the batch is another table to the gateway: it cannot know better.
 #[test]
 fn no_table_gets_a_second_name_while_something_of_it_is_hidden() {
     let slow = own(Operation::CreateTableVersion, 1, Fault::SlowAnswer, 10);

@@ -1,4 +1,4 @@
-//! Removals that are late.
+//! Removals that arrive late.
 
 use super::*;
 

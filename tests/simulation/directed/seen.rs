@@ -1,4 +1,4 @@
-//! What is seen of a batch.
+//! Visibility of a batch to readers.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn an_insert_whose_client_has_left_holds_its_table() {
         ..own(Operation::CreateTableVersion, 1, Fault::SlowAnswer, 12)
     };
     let faults = vec![late, slow];
-    // The batch finds the insert there, and asks for nothing.
+    // The batch finds the insert there, and sends nothing.
     plays(
         scenario(Ways::default(), faults),
         async |mut client: Client| {

@@ -1,4 +1,4 @@
-//! What catalogs and the log did is looked at as it happens: nothing is removed that was not the gateway's to remove.
+//! Records what catalogs and the log do as it happens. The gateway may remove only what it created.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::catalog::{BRANCH, Change, Onto, Spot};
 use crate::environment::Inner;
 use crate::scenario::{Scenario, backend_name};
 
-/// Whose message it was that a catalog acted on.
+/// The origin of the message that a catalog acted on.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause {
-    /// The gateway's, on its own account.
+    /// True if the gateway sent it on its own account.
     pub own: bool,
-    /// Nobody asked the gateway.
+    /// True if the request bypassed the gateway.
     pub behind: bool,
-    /// Somebody still waits for the answer.
+    /// True if the sender still waits for the answer.
     pub waited_for: bool,
 }
 
 impl Inner {
-    /// A catalog has acted: what came or went is looked at.
+    /// Looks at what came or went when a catalog has acted.
     pub fn happened(&mut self, scenario: &Scenario, catalog: usize, cause: Cause) {
         for change in self.catalogs[catalog].catalog.changes() {
             match change {
@@ -89,7 +89,7 @@ impl Inner {
         let records = entry.map(|entry| self.records_of(scenario, entry));
         let aborted = records.is_some_and(|records| records.iter().any(is_aborted));
         let op = self.history.op(author);
-        // What came behind the gateway's back and looks like the batch's nobody can tell from it.
+        // A version made behind the gateway's back that looks like the batch's cannot be told from it.
         if aborted && op.is_some_and(|op| op.kind == Kind::Behind) {
             let counts = &mut self.history.counts;
             counts.add("a version from behind deleted for the batch's", 1);
@@ -100,8 +100,8 @@ impl Inner {
         if is_ours && aborted && !committed {
             return;
         }
-        // A delete that comes late may meet what came late, too: nobody was told of it, for the number has rested. Had
-        // anybody seen it, it would be missed.
+        // A late delete may hit a late version, too. No client was told of that version, because its number is in
+        // cool-down. Had a client seen it, another check would report its absence.
         let is_unknown = op.is_some_and(|op| op.done_at().is_none()) && !committed;
         if is_unknown && !cause.waited_for {
             let counts = &mut self.history.counts;
@@ -113,7 +113,7 @@ impl Inner {
         ));
     }
 
-    /// A name may be taken from a place by the gateway only to undo what it registered, or to finish a rename.
+    /// Checks a removal of a name by the gateway: it may only undo what it registered, or finish a rename.
     fn renamed(
         &mut self,
         (catalog, name): (usize, &String),
@@ -158,7 +158,7 @@ impl Inner {
         self.history.counts.add(what, 1);
     }
 
-    /// The decisions of all batches with this version.
+    /// Returns the decisions of all batches with this version; `None` for an undecided one.
     fn records_of(&self, scenario: &Scenario, entry: &Entry) -> Vec<Option<Verdict>> {
         let is_version = |it: &IntentEntry| {
             let branch = it.branch.as_deref() == Some(BRANCH);
@@ -172,13 +172,13 @@ impl Inner {
         of.map(|record| record.verdict.clone()).collect()
     }
 
-    /// A COMMIT is durable: every version that it names must be there, and be one batch's.
+    /// Checks a durable COMMIT: every version that it names must exist, and belong to one batch.
     pub fn committed(&mut self, id: BatchId, versions: &[Box<RawValue>], at: u64, creates: usize) {
         let name = self.ledger.name(id);
         let (mut ops, mut from_behind) = (BTreeSet::new(), false);
         for raw in versions {
             let version: Value = serde_json::from_str(raw.get()).expect("what a catalog said");
-            // Of a rename it is a table.
+            // The entry of a rename is a table, not a version.
             let Some(author) = version["author"].as_str().map(str::to_owned) else {
                 continue;
             };
@@ -213,7 +213,7 @@ impl Inner {
             return;
         }
         if from_behind {
-            // What came behind the gateway's back and looks like the batch's nobody can tell from it.
+            // A version made behind the gateway's back that looks like the batch's cannot be told from it.
             self.history
                 .counts
                 .add("a version from behind taken for the batch's", 1)
@@ -226,11 +226,11 @@ impl Inner {
 }
 
 impl History {
-    /// A version has come to be: whose rows it has.
+    /// Records a new version, and whose rows it has.
     fn landed(&mut self, spot: Spot, version: u64, author: &String, onto: &Onto) {
         self.landed.insert(author.clone(), (spot, version));
         let base = match onto {
-            // Its writer knew what it has; it staged it so.
+            // The writer staged the manifest, so it has recorded the rows already.
             Onto::Manifest { .. } if self.rows.contains_key(author) => return,
             Onto::Manifest { below: base } | Onto::Rows(base) => base.clone(),
             Onto::Nothing => None,
@@ -238,7 +238,7 @@ impl History {
         self.has(author, base.as_deref());
     }
 
-    /// A version has the rows of its author and those of another one.
+    /// Gives a version the rows of its author and those of its base.
     pub fn has(&mut self, author: &str, base: Option<&str>) {
         let rows = base.and_then(|base| self.rows.get(base)).cloned();
         let mut rows = rows.map(Arc::unwrap_or_clone).unwrap_or_default();
@@ -251,7 +251,7 @@ fn is_aborted(verdict: &Option<Verdict>) -> bool {
     matches!(verdict, Some(Verdict::Abort { .. }))
 }
 
-/// Whether a batch registers this place under some name.
+/// Returns true if a batch registers this place under some name.
 fn is_registered(record: &Record, location: &str) -> bool {
     let mut entries = record.intent.entries.iter();
     entries.any(|it| matches!(&it.action, Action::Register { location: its } if its == location))
@@ -261,7 +261,7 @@ fn is_name(entry: &IntentEntry, catalog: usize, name: &str) -> bool {
     &*entry.backend == backend_name(catalog) && entry.table.names().eq(name.split('$'))
 }
 
-/// The names that lead to each place, of those that lead anywhere.
+/// Returns the names that lead to each place.
 pub fn by_place(names: &BTreeMap<String, usize>) -> BTreeMap<usize, Vec<&String>> {
     let mut places: BTreeMap<usize, Vec<&String>> = BTreeMap::new();
     for (name, place) in names {

@@ -1,4 +1,4 @@
-//! What becomes of messages.
+//! The faults of messages.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use crate::catalog::Question;
 use crate::environment::{Inner, World};
 use crate::scenario::Faults;
 
-/// What becomes of one message.
+/// The fate of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// It never arrives, and nobody says so.
+    /// The request never arrives, and the sender is not told.
     RequestLost,
-    /// It is done; the answer never arrives, and nobody says so.
+    /// The request is acted on. The answer never arrives, and the sender is not told.
     AnswerLost,
-    /// It arrives late: perhaps after the caller gave up.
+    /// The request arrives late, perhaps after the caller has stopped waiting.
     Late,
-    /// It is done; the answer arrives late.
+    /// The request is acted on. The answer arrives late.
     SlowAnswer,
-    /// An error instead of what was asked for.
+    /// The catalog does not act, and answers with an error.
     ErrorBefore,
-    /// It is done, and an error is answered.
+    /// The catalog acts, and answers with an error.
     ErrorAfter,
-    /// It is not done, and answered as if somebody else had been first.
+    /// The catalog does not act, and answers as if another client had been first.
     Conflict,
-    /// It arrives twice, and the first answer arrives when both copies are done.
+    /// The request arrives twice. The first answer arrives when both copies are done.
     Duplicated,
-    /// It arrives twice; only the second answer arrives.
+    /// The request arrives twice. Only the second answer arrives.
     Retried,
-    /// No connection.
+    /// The connection cannot be made.
     NotSent,
     /// The connection breaks before the request has arrived.
     ResetBefore,
-    /// The connection breaks when it is done.
+    /// The connection breaks after the request was acted on.
     ResetAfter,
-    /// The catalog looks in time, and puts long after.
+    /// The catalog looks in time, and writes long after.
     LatePut,
-    /// It is done, and refused in words that sound as if it had not been.
+    /// The catalog acts, and refuses in words that sound as if it had not.
     RefusedAfter,
-    /// A removal that is answered with 200 and not done.
+    /// A removal is answered with 200, and is never done.
     Idle,
-    /// A removal that is answered with 200 at once and done later.
+    /// A removal is answered with 200 at once, and is done later.
     ActsLater,
-    /// A version that is there is said not to be.
+    /// The catalog says that a version does not exist, although it does.
     Stale,
 }
 
@@ -90,7 +90,7 @@ impl Fault {
         }
     }
 
-    /// Whether it makes sense of some messages only.
+    /// Returns true if the fault makes sense for some messages only.
     pub fn is_particular(self) -> bool {
         matches!(
             self,
@@ -98,11 +98,12 @@ impl Fault {
         )
     }
 
-    /// Whether it can happen to this message.
+    /// Returns true if the fault can happen to this message.
     pub fn fits(self, question: &Question) -> bool {
         match self {
             Self::Conflict | Self::LatePut => question.creates().is_some(),
-            // A client that removes something itself is told what its catalog says.
+            // A client that removes something itself is told what its catalog says, so only the gateway's removals
+            // qualify.
             Self::Idle | Self::ActsLater => question.own && question.removes(),
             Self::Stale => question.own && question.operation == Operation::DescribeTableVersion,
             Self::RefusedAfter => question.operation.access() == Access::Write,
@@ -111,7 +112,7 @@ impl Fault {
     }
 }
 
-/// What catalogs and proxies say when they refuse, whatever they have done.
+/// The refusals of catalogs and proxies. They say nothing about what was done.
 pub const REFUSALS: [(u16, u64, &str); 6] = [
     (400, 13, "this makes no sense"),
     (403, 15, "not you"),
@@ -122,7 +123,7 @@ pub const REFUSALS: [(u16, u64, &str); 6] = [
 ];
 
 impl World {
-    /// The fault that a message meets, and how late it is, where that was planned.
+    /// Returns the fault that a message meets, and its delay if that was planned; `None` for no fault.
     pub(super) fn fault(
         &self,
         inner: &mut Inner,

@@ -1,4 +1,4 @@
-//! Scenarios by chance.
+//! Random scenarios.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::catalog::{Tags, Ways};
 use crate::network::Fault;
 use crate::random::Random;
 
-/// What most clients of a scenario are about.
+/// The main work of a scenario's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavor {
     /// A little of everything.
     Mixed,
     /// Few tables, many batches, and faults of changes only.
     Rivals,
-    /// Changes of which catalogs choose the versions.
+    /// Changes for which catalogs choose the versions.
     Servers,
     /// Changes of names.
     Names,
 }
 
 impl Scenario {
-    /// Everything by chance.
+    /// Returns the random scenario of a seed.
     pub fn of(seed: u64) -> Self {
         let random = &mut Random::new(seed, 0);
         let flavor = *random.pick(&[
@@ -37,7 +37,7 @@ impl Scenario {
         let tables = tables(random, flavor, catalogs.len());
         let rough_for = random.millis(20_000, 90_000);
         let faults = faults(random, flavor);
-        // Long after: when numbers have rested, and what was undone is only watched for.
+        // Some clients act long after the others, when the cool-down is over and undone versions are only watched.
         let afterwards = random.chance(if flavor == Flavor::Rivals { 50 } else { 25 });
         let crashes = crashes(random, afterwards);
         let outages = outages(random, catalogs.len());
@@ -85,7 +85,7 @@ fn ways(random: &mut Random) -> Ways {
         keeps_staged: random.chance(40),
         renames: random.chance(30),
         relative: random.chance(30),
-        // What is staged for one table and asked for in another is the doing of whoever renames them.
+        // A manifest that is staged for one table and used in another is the doing of the client that renames them.
         takes_any_staged: false,
     }
 }

@@ -9,12 +9,12 @@ pub(super) fn attacks() -> Vec<Attack> {
     groups.into_iter().flatten().collect()
 }
 
-/// A token with these claims beside the usual ones.
+/// Makes a token with these claims beside the usual ones.
 fn saying(members: Value) -> String {
     token(&header("RS256", "rsa"), &with(claims(), members), &RSA)
 }
 
-/// A token whose payload is the usual one with a piece of text replaced.
+/// Makes a token whose payload is the usual one with a piece of text replaced.
 fn spelling(text: &str, other: &str) -> String {
     let payload = claims().to_string();
     assert!(payload.contains(text), "{text} in {payload}");

@@ -1,4 +1,4 @@
-//! Attacks on the form: the header's and the token's.
+//! Attacks on the form of the header and of the token.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -63,9 +63,9 @@ fn encodings() -> Vec<Attack> {
     let parts: Vec<&str> = good.split('.').collect();
     let (h, p, s) = (parts[0], parts[1], parts[2]);
     let padded = |part: &str| format!("{part}{}", "=".repeat((4 - part.len() % 4) % 4));
-    // 256 bytes of signature end in a character with four bits that mean nothing.
+    // The last character of 256 signature bytes in base64 has four bits that mean nothing.
     let stray = format!("{}{}", &s[..s.len() - 1], next(s.as_bytes()[s.len() - 1]));
-    // Of this payload's base64, `?` and `>` make characters that the two alphabets spell differently.
+    // The base64 alphabets spell `?` and `>` of this payload differently.
     let odd = with(claims(), json!({"x": "???>>>???>>>"})).to_string();
     let ordinary = header("RS256", "rsa").to_string();
     let signed = format!(
@@ -119,7 +119,7 @@ fn encodings() -> Vec<Attack> {
     ]
 }
 
-/// The character that stands for the next six bits.
+/// Returns the character that stands for the next six bits.
 fn next(character: u8) -> char {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let place = ALPHABET.iter().position(|&c| c == character).unwrap();

@@ -1,4 +1,4 @@
-//! Attacks by what a token's header says about its own signature.
+//! Attacks with what a token's header says about its own signature.
 
 use super::{Attack, attack};
 use crate::forge::{P256, P384, Pair, RSA, RSA_OF_NOBODY, claims, header, raw, set, token, with};
@@ -12,7 +12,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         .collect()
 }
 
-/// A token whose header has these members beside the usual ones.
+/// Makes a token whose header has these members beside the usual ones.
 fn signed(members: Value) -> String {
     token(&with(header("RS256", "rsa"), members), &claims(), &RSA)
 }

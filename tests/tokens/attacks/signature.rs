@@ -19,7 +19,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         .collect()
 }
 
-/// A public key is no secret: a token signed with it as one (RFC 8725, section 2.1).
+/// Attacks with a token that is signed with a public key as the secret (RFC 8725, section 2.1).
 fn secrets() -> Vec<Attack> {
     let mac = |header: &str, algorithm, secret: &[u8]| {
         let key = hmac::Key::new(algorithm, secret);
@@ -79,7 +79,7 @@ fn secrets() -> Vec<Attack> {
     ]
 }
 
-/// Keys and algorithms that do not belong together.
+/// Attacks with keys and algorithms that do not belong together.
 fn confusions() -> Vec<Attack> {
     let by = |algorithm, kid, pair: &Pair| token(&header(algorithm, kid), &claims(), pair);
     let own = Pair::p256();
@@ -226,7 +226,7 @@ fn tampering() -> Vec<Attack> {
     ]
 }
 
-/// ECDSA-Sig-Value (RFC 3279) of two numbers of 32 bytes.
+/// Encodes two numbers of 32 bytes as ECDSA-Sig-Value (RFC 3279).
 fn as_der(fixed: &[u8]) -> Vec<u8> {
     let number = |bytes: &[u8]| {
         let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();

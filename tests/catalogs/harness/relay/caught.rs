@@ -1,4 +1,4 @@
-//! A request that a relay has stopped, until the test says what becomes of it.
+//! A request that a relay has stopped. The test decides its fate.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::{Message, deliver};
 use crate::harness::PATIENCE;
 
-/// A request on its way, once it has come; clones are the same one.
+/// A caught request, once it has come; clones are the same request.
 ///
-/// The gateway waits until it is cut off or answered, or has given up. That does not end the request, which can be
-/// delivered as long as the test likes.
+/// The gateway waits until it is cut off or answered, or until it gives up. That does not end the request: the test can
+/// deliver it as late as it likes.
 #[derive(Clone)]
 pub struct Caught {
     catalog: SocketAddr,
@@ -22,7 +22,7 @@ pub struct Caught {
 #[derive(Default)]
 struct State {
     request: Option<Message>,
-    /// What the gateway hears; `Some(None)`: its connection is closed.
+    /// The answer for the gateway; `Some(None)` closes its connection.
     answer: Option<Option<Message>>,
 }
 
@@ -34,7 +34,7 @@ impl Caught {
         }
     }
 
-    /// Keeps a request; what the gateway is to hear, or `None` where its connection is to be closed.
+    /// Keeps a request. Returns the answer for the gateway; `None` closes its connection.
     pub(super) fn hold(&self, request: Message) -> Option<Message> {
         let mut state = self.state();
         state.request = Some(request);
@@ -44,39 +44,39 @@ impl Caught {
         waited.unwrap().0.answer.take()?
     }
 
-    /// Whether the request has come.
+    /// Returns true if the request has come.
     pub fn has_come(&self) -> bool {
         self.state().request.is_some()
     }
 
-    /// Returns once the request has come.
+    /// Waits until the request has come.
     pub fn wait(&self) -> &Self {
         drop(self.request());
         self
     }
 
-    /// What it asks for, where that is JSON.
+    /// Returns the request's body, which must be JSON.
     pub fn body(&self) -> Value {
         serde_json::from_slice(self.request().content()).unwrap()
     }
 
-    /// Closes the gateway's connection: it does not learn what became of the request.
+    /// Closes the gateway's connection, so that it does not learn the result.
     pub fn cut(&self) -> &Self {
         self.tell(None)
     }
 
-    /// Answers the gateway, whatever the catalog has done.
+    /// Answers the gateway with this status, whatever the catalog has done.
     pub fn refuse(&self, status: u16) -> &Self {
         self.tell(Some(Message::refusal(status)))
     }
 
-    /// Has the catalog do it, and answers what the catalog said. The gateway hears nothing of it.
+    /// Delivers the request to the catalog and returns its answer. The gateway gets nothing.
     pub fn deliver(&self) -> Message {
         let request = self.request();
         deliver(self.catalog, &request).unwrap_or_else(|error| panic!("{}: {error}", request.start))
     }
 
-    /// Lets it go on as if it had never been stopped.
+    /// Lets the request pass as if it had never been stopped. Returns the status.
     pub fn pass(&self) -> u16 {
         let answer = self.deliver();
         let status = answer.status();

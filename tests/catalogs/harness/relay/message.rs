@@ -1,23 +1,23 @@
-//! One HTTP/1.1 message, read whole and kept as the bytes that it came as.
+//! One HTTP/1.1 message, read whole and kept as its bytes.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::TcpStream;
 
-/// The longest message that a relay passes on.
+/// The largest message that a relay passes on.
 const LONGEST: usize = 64 << 20;
 
 /// A request or an answer.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Its first line, without the end.
+    /// The first line, without its end.
     pub start: String,
-    /// All of it.
+    /// The whole message.
     pub bytes: Vec<u8>,
     head: usize,
     closes: bool,
 }
 
-/// How the end of a body is found.
+/// The way to find the end of a body.
 enum Framing {
     Length(usize),
     Chunked,
@@ -25,7 +25,7 @@ enum Framing {
 }
 
 impl Message {
-    /// The next request of a connection; `None` at its end.
+    /// Reads the next request of a connection; `None` at its end.
     pub fn request(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
         if from.fill_buf()?.is_empty() {
             return Ok(None);
@@ -36,7 +36,7 @@ impl Message {
         Ok(Some(message))
     }
 
-    /// The answer to a request.
+    /// Reads the answer to a request.
     pub fn answer(from: &mut BufReader<TcpStream>, to: &Self) -> io::Result<Self> {
         let mut message = Self::head(from)?;
         while message.status() < 200 {
@@ -53,7 +53,7 @@ impl Message {
         Ok(message)
     }
 
-    /// An error in the contract's shape, as a catalog would answer it.
+    /// Returns an error in the contract's shape, as a catalog would send it.
     pub fn refusal(status: u16) -> Self {
         let code = if status == 503 { 17 } else { 18 };
         let body = format!(r#"{{"error":"the relay says so","code":{code}}}"#);
@@ -70,24 +70,24 @@ impl Message {
         }
     }
 
-    /// A request's path, without its query.
+    /// Returns a request's path, without its query.
     pub fn path(&self) -> &str {
         let target = self.start.split(' ').nth(1).unwrap_or_default();
         target.split('?').next().unwrap_or_default()
     }
 
-    /// An answer's status; 0 where it has none.
+    /// Returns an answer's status; 0 if it has none.
     pub fn status(&self) -> u16 {
         let status = self.start.split(' ').nth(1);
         status.and_then(|it| it.parse().ok()).unwrap_or_default()
     }
 
-    /// The bytes after its head.
+    /// Returns the bytes after the head.
     pub fn content(&self) -> &[u8] {
         &self.bytes[self.head..]
     }
 
-    /// Whether nothing follows it on its connection.
+    /// Returns true if no message follows on the connection.
     pub fn closes(&self) -> bool {
         self.closes
     }
@@ -143,7 +143,7 @@ impl Message {
                 let size = size.split(';').next().unwrap_or_default().trim();
                 let size = usize::from_str_radix(size, 16).map_err(io::Error::other)?;
                 self.take(from, size)?;
-                // After the last chunk come trailers, of which none is expected, and an empty line.
+                // Trailers may follow the last chunk; here none is expected, only the empty line.
                 line(from, &mut self.bytes)?;
                 if size == 0 {
                     return Ok(());
@@ -162,7 +162,7 @@ impl Message {
     }
 }
 
-/// Reads up to the end of a line.
+/// Reads a line to its end.
 fn line(from: &mut BufReader<TcpStream>, bytes: &mut Vec<u8>) -> io::Result<()> {
     let rest = LONGEST.saturating_sub(bytes.len()) as u64;
     from.take(rest).read_until(b'\n', bytes)?;
