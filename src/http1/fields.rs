@@ -17,6 +17,7 @@ pub(super) struct Framing {
 
 /// Parses the headers of `message`, and passes each to `take` with its value as it was written. Returns `None` if
 /// `take` does, or if hyper must parse the message.
+#[inline]
 pub(super) fn read(
     headers: &[Header<'_>],
     message: &Bytes,
@@ -42,6 +43,7 @@ pub(super) fn read(
 }
 
 /// Returns the body, which begins at `begin`, and the place where it ends; `None` if it has not arrived completely.
+#[inline]
 pub(super) fn body(message: &Bytes, begin: usize, length: usize) -> Option<(Bytes, usize)> {
     let end = begin.checked_add(length)?;
     (end <= message.len()).then(|| (message.slice(begin..end), end))

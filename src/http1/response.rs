@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, DATE};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::Body as _;
 use httparse::{ParserConfig, Status};
@@ -17,10 +17,13 @@ use crate::body::Body;
 /// The largest number of headers of a response that is read here.
 pub(super) const MOST_FIELDS: usize = 48;
 
-/// A complete response without its headers.
+/// The capacity for the headers of a response. A connection to a client reads its next request into the same map, and
+/// the gateway adds some headers to that.
+const CAPACITY: usize = 24;
+
+/// A complete response.
 pub(crate) struct ParsedResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Bytes,
+    pub(crate) response: Response<Bytes>,
     /// True if the connection stays open, and the catalog has sent nothing else.
     pub(crate) stays: bool,
 }
@@ -40,13 +43,12 @@ pub(crate) enum BodyEncoder {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WrongLength;
 
-/// Parses the response in `bytes`. Its headers that `keeps` accepts go into `headers`, which must be empty. Returns
-/// `None` if hyper must parse the response, or if it is not complete.
+/// Parses the response in `bytes`, with the headers that `passes_on` accepts. Returns `None` if hyper must parse the
+/// response, or if it is not complete.
 pub(crate) fn read(
     bytes: &Bytes,
     known: &mut HeaderCache,
-    headers: &mut HeaderMap,
-    keeps: impl Fn(&HeaderName) -> bool,
+    passes_on: impl Fn(&HeaderName) -> bool,
 ) -> Option<ParsedResponse> {
     let mut parsed = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Response::new(&mut []);
@@ -59,25 +61,29 @@ pub(crate) fn read(
     if head.version != Some(1) || head.reason != status.canonical_reason() || !has_body(status) {
         return None;
     }
+    let mut headers = HeaderMap::with_capacity(CAPACITY);
     let framing = fields::read(head.headers, bytes, known, |name, value, _| {
-        if keeps(&name) {
+        if passes_on(&name) {
             headers.append(name, value);
         }
         Some(())
     })?;
     let (body, end) = fields::body(bytes, begin, framing.length?)?;
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
     Some(ParsedResponse {
-        status,
-        body,
+        response,
         stays: framing.keeps_alive && end == bytes.len(),
     })
 }
 
-/// Appends the head of `response`. `closes`: the connection ends after it. Returns how the body is to be written.
+/// Appends the head of `response`. `closes` says whether the connection ends after it, and becomes true if a header of
+/// the response says so. Returns how the body is to be written.
 pub(crate) fn write_head(
     out: &mut Vec<u8>,
     response: &Response<Body>,
-    closes: bool,
+    closes: &mut bool,
 ) -> BodyEncoder {
     let status = response.status();
     let reason = response.extensions().get::<ReasonPhrase>();
@@ -94,13 +100,17 @@ pub(crate) fn write_head(
     let mut dated = false;
     for (name, value) in response.headers() {
         // The framing is that of this connection, and the length is that of the body which is sent.
-        if affects_framing(name.as_str()) || *name == CONTENT_LENGTH {
+        if affects_framing(name.as_str()) {
+            *closes |= *name == CONNECTION;
+            continue;
+        }
+        if *name == CONTENT_LENGTH {
             continue;
         }
         dated |= *name == DATE;
         write_header(out, name, value);
     }
-    if closes {
+    if *closes {
         out.extend_from_slice(b"connection: close\r\n");
     }
     let encoder = BodyEncoder::of(response);

@@ -45,7 +45,6 @@ pub(in crate::backend) use streamed::{PoolHandle, body};
 /// The largest number of bytes that are read ahead of an answer, and that are held of a request that the catalog does
 /// not take.
 const READ_AHEAD: usize = 256 << 10;
-const _: () = assert!(request::LONGEST_HEAD < READ_AHEAD);
 
 /// The number of consecutive answers that were not plain after which hyper keeps the connection.
 const OTHERS: u8 = 3;
@@ -136,7 +135,7 @@ impl Connection {
     ) -> Result<Response<ReceivedBody>, ExchangeError> {
         let mut read = None;
         if matches!(self.speaker, Http1Driver::Own(_)) && request::is_plain(request) {
-            match self.ask(request, added, keeps, deadline).await? {
+            match self.ask(request, added, deadline).await? {
                 Ok(response) => {
                     self.others = 0;
                     return Ok(response.map(ReceivedBody::Whole));
@@ -169,7 +168,10 @@ impl Connection {
                 ExchangeError::Unsent(cause)
             }
         };
-        let answered = match self.hand_over(read).await {
+        let answered = match self
+            .hand_over(read, request.body().size_hint().lower())
+            .await
+        {
             Ok(answered) => answered,
             Err(cause) => return Err(broken(cause.into())),
         };
@@ -206,8 +208,12 @@ impl Connection {
     }
 
     /// Hands the connection over to hyper. If the request was already written, returns the signal to set once the
-    /// answer's head has arrived.
-    async fn hand_over(&mut self, read: Option<Bytes>) -> hyper::Result<Option<AnswerSignal>> {
+    /// answer's head has arrived. `body` is the length of that request's body, in bytes.
+    async fn hand_over(
+        &mut self,
+        read: Option<Bytes>,
+        body: u64,
+    ) -> hyper::Result<Option<AnswerSignal>> {
         let io = match replace(&mut self.speaker, Http1Driver::Gone) {
             Http1Driver::Own(io) => io,
             other => {
@@ -217,7 +223,7 @@ impl Connection {
         };
         let (io, answered) = match read {
             Some(read) => {
-                let (io, answered) = Rewind::of(io, read);
+                let (io, answered) = Rewind::of(io, read, body);
                 (io, Some(answered))
             }
             None => (Rewind::fresh(io), None),

@@ -3,9 +3,10 @@
 //! The first bytes that hyper writes were already written, and are discarded. The first bytes that it reads are those
 //! that were already read.
 //!
-//! The first flush of hyper marks the end of the request. hyper does not promise this order. So every write between
-//! that flush and the head of the answer fails: it may be a part of the request, which the catalog would take for the
-//! next one. The connection then ends, and the request counts as lost.
+//! The request ends where HTTP/1.1 says: as many bytes after its head as its body has. However hyper spells the head,
+//! and however often it flushes, nothing of the request is written twice. Every write between that end and the head of
+//! the answer fails, because the catalog would take it for the next request. The connection then ends, and the request
+//! counts as lost.
 //!
 //! A failed write is the end of the exchange for hyper. But a catalog that refuses a request answers, and closes the
 //! connection without reading the rest. So a failed write only waits, and reading tells whether there was an answer.
@@ -39,13 +40,18 @@ pub(in crate::backend) struct Rewind {
 #[derive(Clone, Default)]
 pub(in crate::backend) struct AnswerSignal(Arc<AtomicBool>);
 
-/// hyper's progress in writing the request that was already written.
+/// The end of a head.
+const END: &[u8] = b"\r\n\r\n";
+
+/// hyper's progress in writing the request that was already written. It must not read before it has written all of it:
+/// it would take the answer for one to no request.
 #[derive(PartialEq, Eq)]
 enum ReplayStage {
-    /// hyper has not begun. It must not read yet: it would take the answer for one to no request.
-    Before,
-    /// hyper is writing the request.
-    Within,
+    /// hyper is writing the head. Its last bytes are the first `matched` bytes of [`END`]; a body of `body` bytes
+    /// follows.
+    Head { matched: usize, body: u64 },
+    /// hyper is writing the body, of which so many bytes are left.
+    Body(u64),
     /// hyper has written it. Nothing may be written before the answer's head has arrived.
     Waiting,
     /// The answer's head has arrived, or there was nothing to repeat.
@@ -72,11 +78,11 @@ impl Rewind {
         }
     }
 
-    /// Returns a connection on which the first request was already written, and `read` has come since. Also returns the
-    /// signal to set once the answer's head has arrived.
-    pub(in crate::backend) fn of(io: Io, read: Bytes) -> (Self, AnswerSignal) {
+    /// Returns a connection on which the first request was already written, with a body of `body` bytes, and `read` has
+    /// come since. Also returns the signal to set once the answer's head has arrived.
+    pub(in crate::backend) fn of(io: Io, read: Bytes, body: u64) -> (Self, AnswerSignal) {
         let replay = Self {
-            stage: ReplayStage::Before,
+            stage: ReplayStage::Head { matched: 0, body },
             read,
             ..Self::fresh(io)
         };
@@ -97,19 +103,45 @@ impl Rewind {
         }
     }
 
-    /// True if these bytes were already written and are discarded. Fails if they must not be written at all.
-    fn was_written(&mut self) -> io::Result<bool> {
+    /// Discards the bytes of `buf` that were already written. Returns their number; `None` if `buf` is to be written.
+    /// Fails if it must not be written at all.
+    fn discard(&mut self, cx: &Context<'_>, buf: &[u8]) -> io::Result<Option<usize>> {
         self.see_answer();
         match self.stage {
-            ReplayStage::Before | ReplayStage::Within => {
-                self.stage = ReplayStage::Within;
-                Ok(true)
+            ReplayStage::Head { .. } | ReplayStage::Body(_) => {}
+            ReplayStage::Waiting => {
+                return Err(io::Error::other(
+                    "a write came where the answer was due: the connection is given up",
+                ));
             }
-            ReplayStage::Waiting => Err(io::Error::other(
-                "a write came where the answer was due: the connection is given up",
-            )),
-            ReplayStage::After => Ok(false),
+            ReplayStage::After => return Ok(None),
         }
+        let mut discarded = 0;
+        for byte in buf {
+            let ReplayStage::Head { matched, body } = &mut self.stage else {
+                break;
+            };
+            *matched = match END.get(*matched) {
+                Some(expected) if expected == byte => *matched + 1,
+                _ => usize::from(*byte == END[0]),
+            };
+            discarded += 1;
+            if *matched == END.len() {
+                self.stage = ReplayStage::Body(*body);
+            }
+        }
+        if let ReplayStage::Body(left) = &mut self.stage {
+            let more = usize::try_from(*left).unwrap_or(usize::MAX);
+            let more = more.min(buf.len() - discarded);
+            discarded += more;
+            *left -= more as u64;
+            if *left == 0 {
+                self.stage = ReplayStage::Waiting;
+                // hyper may read from now on.
+                cx.waker().wake_by_ref();
+            }
+        }
+        Ok(Some(discarded))
     }
 
     /// Returns the outcome of a write, but waits if it failed.
@@ -134,7 +166,7 @@ impl Read for Rewind {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if matches!(self.stage, ReplayStage::Before | ReplayStage::Within) {
+        if matches!(self.stage, ReplayStage::Head { .. } | ReplayStage::Body(_)) {
             return Poll::Pending;
         }
         if self.read.is_empty() {
@@ -153,8 +185,8 @@ impl Write for Rewind {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.was_written()? {
-            return Poll::Ready(Ok(buf.len()));
+        if let Some(discarded) = self.discard(cx, buf)? {
+            return Poll::Ready(Ok(discarded));
         }
         if self.hung_up {
             return Poll::Pending;
@@ -165,11 +197,6 @@ impl Write for Rewind {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.stage == ReplayStage::Within {
-            self.stage = ReplayStage::Waiting;
-            // hyper may read from now on.
-            cx.waker().wake_by_ref();
-        }
         if self.hung_up {
             return Poll::Pending;
         }
@@ -191,8 +218,9 @@ impl Write for Rewind {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.was_written()? {
-            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        let first = bufs.iter().find(|buf| !buf.is_empty());
+        if let Some(discarded) = self.discard(cx, first.map_or(&[], |first| first))? {
+            return Poll::Ready(Ok(discarded));
         }
         if self.hung_up {
             return Poll::Pending;
@@ -224,6 +252,16 @@ mod tests {
         poll_fn(|cx| Pin::new(&mut *replay).poll_write(cx, text.as_bytes())).await
     }
 
+    async fn is_readable(replay: &mut Rewind) -> bool {
+        let mut room = [0];
+        let mut room = hyper::rt::ReadBuf::new(&mut room);
+        poll_fn(|cx| {
+            let read = Pin::new(&mut *replay).poll_read(cx, room.unfilled());
+            Poll::Ready(read.is_ready())
+        })
+        .await
+    }
+
     async fn flush(replay: &mut Rewind) {
         let flushed = poll_fn(|cx| Pin::new(&mut *replay).poll_flush(cx)).await;
         flushed.unwrap();
@@ -232,10 +270,12 @@ mod tests {
     #[tokio::test]
     async fn between_the_request_and_the_head_of_its_answer_no_write_gets_through() {
         let (io, server) = pair().await;
-        let (mut replay, answered) = Rewind::of(io, Bytes::from_static(b"HTTP/1.1"));
+        let (mut replay, answered) = Rewind::of(io, Bytes::from_static(b"HTTP/1.1"), 4);
         // hyper may write it in any number of pieces, and flush as often as it likes.
-        for piece in ["POST / HTTP/1.1\r\n\r\n", "body"] {
+        for piece in ["POST / HTTP/1.1\r\na: b\r", "\n\r", "\nbo", "dy"] {
+            assert!(replay.read.len() == 8 && !is_readable(&mut replay).await);
             assert_eq!(write(&mut replay, piece).await.unwrap(), piece.len());
+            flush(&mut replay).await;
         }
         for _ in 0..2 {
             flush(&mut replay).await;
@@ -255,12 +295,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_ends_where_its_body_does() {
+        for (pieces, beyond) in [
+            (vec!["GET / HTTP/1.1\r\n\r\nbodyGET"], 3),
+            (vec!["GET / HTTP/1.1\r\n\r\n", "bod", "yGET"], 3),
+            (vec!["GET / HTTP/1.1\r\n\r\r\n\r\n", "body"], 0),
+        ] {
+            let (io, _server) = pair().await;
+            let (mut replay, _answered) = Rewind::of(io, Bytes::new(), 4);
+            let mut left = 0;
+            for piece in &pieces {
+                left = piece.len() - write(&mut replay, piece).await.unwrap();
+            }
+            assert_eq!(left, beyond, "{pieces:?}");
+            assert!(write(&mut replay, "GET").await.is_err(), "{pieces:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_connection_without_the_head_of_its_answer_is_not_used_again() {
         for comes in [true, false] {
             let (io, _server) = pair().await;
-            let (mut replay, answered) = Rewind::of(io, Bytes::new());
-            write(&mut replay, "request").await.unwrap();
-            flush(&mut replay).await;
+            let (mut replay, answered) = Rewind::of(io, Bytes::new(), 0);
+            write(&mut replay, "GET / HTTP/1.1\r\n\r\n").await.unwrap();
             if comes {
                 answered.set();
             }

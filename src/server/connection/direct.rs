@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::CONNECTION;
 use http::{HeaderMap, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tower::Service;
@@ -131,8 +130,8 @@ where
     poll_fn(|cx| {
         *closes |= serving.pulse().should_finish();
         if let Poll::Ready(Ok(mut response)) = answering.as_mut().poll(cx) {
-            *closes |= serving.is_last() || response.headers().contains_key(CONNECTION);
-            let begun = Outgoing::begin(stream, cx, &mut response, *closes, serving.pulse());
+            *closes |= serving.is_last();
+            let begun = Outgoing::begin(stream, cx, &mut response, closes, serving.pulse());
             kept.headers = take(response.headers_mut());
             kept.headers.clear();
             return Poll::Ready(begun);

@@ -47,12 +47,13 @@ pub(super) enum WriteOutcome {
 
 impl Outgoing {
     /// Begins to write a response. Writes as much as the system takes at once, which is nearly always all of it.
-    /// Returns `None` if the client is gone. Leaves the headers of `response` as they are, and takes its body.
+    /// Returns `None` if the client is gone. `closes` says whether the connection ends after it, and
+    /// becomes true if a header of the response says so. Leaves the headers of `response` as they are, and takes its body.
     pub(super) fn begin<T>(
         stream: &mut T,
         cx: &mut Context<'_>,
         response: &mut Response<Body>,
-        closes: bool,
+        closes: &mut bool,
         state: &ConnectionState,
     ) -> Option<WriteOutcome>
     where

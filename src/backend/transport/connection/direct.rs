@@ -1,20 +1,17 @@
 //! Exchanges that the requesting task makes itself: see [`crate::http1`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderName, Request, Response};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use tokio::time::Instant;
 
 use super::{Connection, ExchangeError, Http1Driver};
-use crate::backend::endpoints::retry;
-use crate::backend::endpoints::retry::AnswerVerdict;
 use crate::backend::rest::headers::ends_here;
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::transport::connect::Io;
@@ -25,15 +22,8 @@ use crate::http1::response::{self, ParsedResponse};
 
 /// The number of bytes that are read at once. A longer answer streams.
 const ROOM: usize = 16 << 10;
-/// The capacity of a new header map, if none is left over. The map goes on to the client's connection, which reads
-/// its next request into it, and the gateway adds some headers to that.
-const HEADERS: usize = 24;
-/// The largest capacity of a header map that is kept.
-const MOST_HEADERS: usize = 128;
 
 thread_local! {
-    /// An empty map for the headers of the next answer. It held those of an earlier request.
-    static HEADERS_LEFT: Cell<HeaderMap> = Cell::default();
     static REQUEST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static ANSWER: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
 }
@@ -42,40 +32,26 @@ thread_local! {
 type BufferedRead = Result<Response<Bytes>, Option<Bytes>>;
 
 impl Connection {
-    /// Sends `request`, which must be plain, and waits for the answer until `deadline`. With `keeps`, the request may
-    /// be sent again after an answer that suggests a retry. Otherwise its headers are gone with its answer.
+    /// Sends `request`, which must be plain and stays as it is, and waits for the answer until `deadline`.
     pub(super) async fn ask(
         &mut self,
         request: &mut Request<Body>,
         added: InjectedHeaders<'_>,
-        keeps: bool,
         deadline: Instant,
     ) -> Result<BufferedRead, ExchangeError> {
         let Some(mut rest) = self.begin(request, added)? else {
             return Ok(Err(None));
         };
         let heard = poll_fn(|cx| self.poll_answer(cx, &mut rest, deadline)).await?;
-        let mut headers = room();
-        let Some(whole) = response::read(&heard, &mut self.fields, &mut headers, |name| {
-            !ends_here(name.as_str())
-        }) else {
-            leave(headers);
+        let passes_on = |name: &HeaderName| !ends_here(name.as_str());
+        let Some(ParsedResponse { response, stays }) =
+            response::read(&heard, &mut self.fields, passes_on)
+        else {
             return Ok(Err(Some(heard)));
         };
-        let ParsedResponse {
-            status,
-            body,
-            stays,
-        } = whole;
-        if !keeps || retry::judge(status) == AnswerVerdict::Well {
-            leave(take(request.headers_mut()));
-        }
         if !stays {
             self.speaker = Http1Driver::Gone;
         }
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
         Ok(Ok(response))
     }
 
@@ -154,22 +130,6 @@ impl Connection {
         }
         bell.wait(cx);
         Poll::Pending
-    }
-}
-
-/// Returns an empty map with room for the headers of an answer.
-fn room() -> HeaderMap {
-    match HEADERS_LEFT.take() {
-        headers if headers.capacity() == 0 => HeaderMap::with_capacity(HEADERS),
-        headers => headers,
-    }
-}
-
-/// Keeps a map for the next answer.
-fn leave(mut headers: HeaderMap) {
-    if headers.capacity() <= MOST_HEADERS {
-        headers.clear();
-        HEADERS_LEFT.set(headers);
     }
 }
 
