@@ -75,7 +75,7 @@ impl Load {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Ends the silence, whatever the answer was.
+    /// Records the time of the last answer of any kind, from which the silence of the address is counted.
     pub(in crate::backend) fn hear(&self, now: Moment) {
         self.heard.store(now, Ordering::Relaxed);
     }

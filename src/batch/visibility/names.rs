@@ -51,7 +51,8 @@ pub enum StaleAnswer {
 struct Inner {
     /// Written only under the lock of `state`. Read without the lock, which is enough while batches affect no name.
     moment: AtomicU64,
-    /// Moments of parts of all names, for readers of names that no batch affects while batches affect others.
+    /// The number of changes for each share of the names. While batches affect some names, a reader of another name
+    /// compares only the number of its own share.
     buckets: Buckets,
     state: RwLock<State>,
 }

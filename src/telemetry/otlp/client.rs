@@ -113,12 +113,13 @@ fn no_tls() -> Result<ClientConfig, BoxError> {
     Ok(builder.with_root_certificates(nobody).with_no_client_auth())
 }
 
-/// Returns the address of a collector's traces: below its base address, unless that is it already.
+/// Returns the address to which traces are sent: `base` with [`PATH`] at its end.
 fn traces(base: &Uri) -> Result<Uri, BoxError> {
     let path = base.path().trim_end_matches('/');
-    let whole = match path.ends_with(PATH) {
-        true => path.to_owned(),
-        false => format!("{path}{PATH}"),
+    let whole = if path.ends_with(PATH) {
+        path.to_owned()
+    } else {
+        format!("{path}{PATH}")
     };
     let mut parts = base.clone().into_parts();
     parts.path_and_query = Some(whole.try_into()?);

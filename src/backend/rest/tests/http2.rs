@@ -20,7 +20,7 @@ const PREFACE: usize = 24;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// The action after a request was read completely.
+/// The reaction of the catalog to a request that it has read completely.
 #[derive(Clone, Copy)]
 enum Act {
     Answer(&'static str),
