@@ -233,12 +233,11 @@ impl Backend {
     pub async fn pass(&self, request: &mut Request<Body>) -> Result<Response<Body>, Failure> {
         let operation = RequestContext::of(request.extensions()).operation;
         let began = Instant::now();
-        let mut now = began;
         let limit = self.limit(operation);
         let wait = UpstreamTimer::begin(self, operation, began);
-        let outcome = self.kind.pass(&mut now, limit, request).await;
+        let outcome = self.kind.pass(began + limit, request).await;
         match &outcome {
-            Ok(_) => wait.answered(now),
+            Ok(_) => wait.answered(Instant::now()),
             Err(failure) => wait.failed(failure),
         }
         outcome
@@ -250,7 +249,7 @@ impl Backend {
         let _waiting = ask.origin.waiting();
         let limit = ask.timeout.unwrap_or_else(|| self.limit(Some(operation)));
         let wait = UpstreamTimer::begin(self, Some(operation), began);
-        let outcome = self.kind.ask(began, limit, ask).await;
+        let outcome = self.kind.ask(began + limit, ask).await;
         if let Err(failure) = &outcome {
             wait.failed(failure);
         }

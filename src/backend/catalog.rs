@@ -1,6 +1,6 @@
 //! A catalog that the embedding program provides: in the same process, without a socket.
 
-use std::time::Duration;
+use tokio::time::Instant;
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
@@ -20,9 +20,9 @@ pub trait Catalog: Send + Sync + 'static {
 
 pub(super) async fn send_within(
     catalog: &dyn Catalog,
-    limit: Duration,
+    deadline: Instant,
     request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
-    let answer = tokio::time::timeout(limit, catalog.call(request)).await;
+    let answer = tokio::time::timeout_at(deadline, catalog.call(request)).await;
     answer.unwrap_or(Err(Failure::TimedOut))
 }

@@ -17,6 +17,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use http::{Request, Response};
 use lance_namespace::{LanceNamespace, models};
 use lance_namespace_impls::{DirectoryNamespace, DirectoryNamespaceBuilder};
@@ -61,10 +63,10 @@ impl Dir {
     /// distinguish callers.
     pub(super) async fn send_within(
         &self,
-        limit: Duration,
+        deadline: Instant,
         request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        tokio::time::timeout(limit, self.send(request))
+        tokio::time::timeout_at(deadline, self.send(request))
             .await
             .unwrap_or(Err(Failure::TimedOut))
     }

@@ -26,13 +26,11 @@ impl Kind {
     /// the whole answer.
     pub(super) async fn ask(
         &self,
-        mut now: Instant,
-        limit: Duration,
+        deadline: Instant,
         ask: InternalRequest,
     ) -> Result<InternalAnswer, Failure> {
-        let deadline = now + limit;
         let mut request = request(ask).map_err(Failure::NotSent)?;
-        let (head, body) = self.pass(&mut now, limit, &mut request).await?.into_parts();
+        let (head, body) = self.pass(deadline, &mut request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(InternalAnswer {
             status: head.status,

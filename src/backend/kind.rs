@@ -1,7 +1,6 @@
 //! The kinds of connections to catalogs.
 
 use std::mem::take;
-use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::time::Instant;
@@ -22,32 +21,22 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Sends a caller's request. `now` must be the current time, and is the time of the outcome
-    /// afterwards.
+    /// Sends a caller's request. The response's headers must arrive before `deadline`.
     pub(super) async fn pass(
         &self,
-        now: &mut Instant,
-        limit: Duration,
+        deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self {
-            Self::Rest(rest) => {
-                let deadline = *now + limit;
-                rest.pass(now, deadline, request).await
-            }
+            Self::Rest(rest) => rest.pass(deadline, request).await,
             #[cfg(feature = "dir")]
             Self::Dir(dir) => {
                 RequestContext::spread(request.extensions_mut());
-                let outcome = Box::pin(dir.send_within(limit, take(request))).await;
-                *now = Instant::now();
-                outcome
+                Box::pin(dir.send_within(deadline, take(request))).await
             }
             Self::Own(catalog) => {
                 RequestContext::spread(request.extensions_mut());
-                let asking = catalog::send_within(&**catalog, limit, take(request));
-                let outcome = Box::pin(asking).await;
-                *now = Instant::now();
-                outcome
+                Box::pin(catalog::send_within(&**catalog, deadline, take(request))).await
             }
         }
     }

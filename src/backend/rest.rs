@@ -58,11 +58,9 @@ impl Rest {
         })
     }
 
-    /// Sends a request with the token that is available for it. `now` must be the current time, and is the time of
-    /// the outcome afterwards. The response's headers must arrive before `deadline`.
+    /// Sends a request with the token that is available for it. The response's headers must arrive before `deadline`.
     pub(super) async fn send_within(
         &self,
-        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
@@ -79,7 +77,7 @@ impl Rest {
         let added = InjectedHeaders::of(RequestContext::of(&extensions), &self.context_prefix);
         let dispatcher = &self.dispatcher;
         dispatcher
-            .deliver(now, deadline, request, class, added, asked)
+            .deliver(deadline, request, class, added, asked)
             .await
     }
 

@@ -99,11 +99,10 @@ impl Dispatcher {
         AttemptSpans::of(extensions, self.metrics.name()).map(Box::new)
     }
 
-    /// Makes attempts until there is an answer worth passing on, or nothing more to try. `now` must be the current
-    /// time, and is the time of the outcome afterwards. The request's content must not be used afterwards.
+    /// Makes attempts until there is an answer worth passing on, or nothing more to try. The request's content must not
+    /// be used afterwards.
     pub(in crate::backend) async fn deliver(
         &self,
-        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
         class: RequestClass,
@@ -128,7 +127,7 @@ impl Dispatcher {
             let retains_request = attempts.retains_request();
             let terms = AttemptTerms {
                 added: added.at(&pool.host),
-                now: *now,
+                now: Instant::now(),
                 deadline,
                 retains_request,
                 fresh_connection: attempts.fresh_connection,
@@ -136,7 +135,7 @@ impl Dispatcher {
             let one = asked.as_ref();
             let one = one.map(|asked| asked.begin(request, &pool.host, attempts.tries));
             let outcome = attempt(pool, request, terms).await;
-            *now = Instant::now();
+            let now = Instant::now();
             if let Some(mut one) = one {
                 one.end(&outcome);
             }
@@ -144,7 +143,7 @@ impl Dispatcher {
             attempts.tries += 1;
             let next = match outcome {
                 AttemptOutcome::Answered(response) => {
-                    attempts.answered(index, flight, retains_request, response, *now)
+                    attempts.answered(index, flight, retains_request, response, now)
                 }
                 AttemptOutcome::Unsent(cause) => attempts.unsent(flight, cause),
                 AttemptOutcome::Refused(cause) => {
@@ -161,11 +160,10 @@ impl Dispatcher {
                 return outcome;
             }
             if let Some(wait) = attempts.wait.take() {
-                if *now + wait >= deadline {
+                if now + wait >= deadline {
                     return attempts.last();
                 }
                 Box::pin(sleep(wait)).await;
-                *now = Instant::now();
             }
         }
     }

@@ -49,7 +49,7 @@ impl Kind {
         limit: Duration,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Failure> {
-        self.pass(&mut Instant::now(), limit, &mut request).await
+        self.pass(Instant::now() + limit, &mut request).await
     }
 }
 
@@ -197,7 +197,7 @@ async fn asked(rest: &Kind) -> Result<InternalAnswer, Failure> {
         origin: Origin::default(),
         timeout: None,
     };
-    rest.ask(Instant::now(), SOON, ask).await
+    rest.ask(Instant::now() + SOON, ask).await
 }
 
 #[tokio::test]

@@ -13,22 +13,16 @@ use crate::protocol::operation::Access;
 use crate::request::context::RequestContext;
 
 impl Rest {
-    /// Sends a request, see [`crate::backend::Backend::pass`]. `now` must be the current time, and is the time of the
-    /// outcome afterwards. The response's headers must arrive before `deadline`.
+    /// Sends a request, see [`crate::backend::Backend::pass`]. The response's headers must arrive before `deadline`.
     pub(in crate::backend) async fn pass(
         &self,
-        now: &mut Instant,
         deadline: Instant,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Failure> {
         match self.token(request) {
-            None => self.send_within(now, deadline, request).await,
+            None => self.send_within(deadline, request).await,
             // Boxed, because it would make the future of every request large.
-            Some(found) => {
-                let outcome = Box::pin(self.send_with(found, deadline, request)).await;
-                *now = Instant::now();
-                outcome
-            }
+            Some(found) => Box::pin(self.send_with(found, deadline, request)).await,
         }
     }
 
@@ -53,9 +47,7 @@ impl Rest {
             spare = copy(request);
         }
         request.extensions_mut().insert(lent.clone());
-        let response = self
-            .send_within(&mut Instant::now(), deadline, request)
-            .await?;
+        let response = self.send_within(deadline, request).await?;
         if response.status() != StatusCode::UNAUTHORIZED || !lent.refused() {
             return Ok(response);
         }
@@ -70,8 +62,7 @@ impl Rest {
         };
         spare.extensions_mut().insert(lent);
         drop(response);
-        self.send_within(&mut Instant::now(), deadline, &mut spare)
-            .await
+        self.send_within(deadline, &mut spare).await
     }
 }
 

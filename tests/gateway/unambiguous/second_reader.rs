@@ -21,8 +21,8 @@ use crate::token;
 /// As many as `NSGATE_SECOND_READER` says.
 const REQUESTS: usize = 100_000;
 const CLIENTS: usize = 16;
-const ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+/// The version that the entries of batches create.
+const VERSION: u64 = 7;
 
 /// Only `pub` may be touched, under either mount.
 const RULES: &str = "authorization:
@@ -33,11 +33,13 @@ const RULES: &str = "authorization:
 #[derive(Clone, Default)]
 struct Reader {
     reached: Arc<AtomicUsize>,
+    /// The number of creates that reached a catalog from batches: only their bodies name a manifest.
+    created: Arc<AtomicUsize>,
     wrong: Arc<Mutex<Vec<String>>>,
 }
 
 impl Reader {
-    /// A catalog that answers `{}` to everything.
+    /// Starts a catalog that answers `{}` to nearly everything. Batches find what they need to reach their commit.
     async fn start(&self, permitted: &'static [&'static str]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}", listener.local_addr().unwrap());
@@ -59,11 +61,42 @@ impl Reader {
                 let line = format!("{wrong}: {} {body}", request.start);
                 self.wrong.lock().unwrap().push(line);
             }
-            if stream.write_all(ANSWER).await.is_err() {
+            let is_batch = String::from_utf8_lossy(&request.body).contains("manifest_path");
+            self.created
+                .fetch_add(usize::from(is_batch), Ordering::Relaxed);
+            if stream.write_all(&answer(&request)).await.is_err() {
                 return;
             }
         }
     }
+}
+
+/// Answers as a catalog whose tables all have the version before [`VERSION`], whatever was created.
+fn answer(request: &wire::Message) -> Vec<u8> {
+    let version = |version: u64| json!({"version": version, "manifest_path": "m"});
+    let body = String::from_utf8_lossy(&request.body);
+    let is = |operation: &str| request.start.contains(operation);
+    let answer = if is("/version/list") {
+        json!({"versions": [version(VERSION - 1)]})
+    } else if is("/version/batch-create") {
+        let entries = body.matches("manifest_path").count();
+        json!({"versions": vec![version(VERSION); entries]})
+    } else if is("/version/create") {
+        json!({"version": version(VERSION)})
+    } else {
+        json!({})
+    };
+    // A batch that deregisters a table would wait for the table to be gone.
+    let is_absent = is("t3/describe");
+    let status = if is_absent { "404 Not Found" } else { "200 OK" };
+    let answer = if is_absent {
+        json!({"error": "no such table", "code": 4}).to_string()
+    } else {
+        answer.to_string()
+    };
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json");
+    let length = answer.len();
+    format!("{head}\r\ncontent-length: {length}\r\n\r\n{answer}").into_bytes()
 }
 
 /// The `{id}` of a path: mostly one that is permitted to the gateway, and something else to others.
@@ -150,9 +183,11 @@ fn body(random: &mut Random, root: &str, name: &str) -> String {
             ",\"Version\":9",
             ",\"metadata\":{\"a\":\"b\"}",
         ]);
-        let end = *random.pick(&["t1", "t2", "x/../hr", "a$b", "%41", "x;y"]);
+        let end = *random.pick(&[
+            "t1", "t2", "t4", "t5", "t6", "t7", "x/../hr", "a$b", "%41", "x;y",
+        ]);
         format!(
-            "{{\"id\":[\"{root}\",\"pub\",\"{end}\"],\"version\":7,\"manifest_path\":\"m\"{more}}}"
+            "{{\"id\":[\"{root}\",\"pub\",\"{end}\"],\"version\":{VERSION},\"manifest_path\":\"m\"{more}}}"
         )
     };
     let mut parts = Vec::new();
@@ -173,8 +208,13 @@ fn body(random: &mut Random, root: &str, name: &str) -> String {
     if name == "batch_commit_tables" {
         let one = entry(random);
         let more = random.pick(&["", ",\"Id\":SECRET", ",\"new_id\":SECRET"]);
+        let other = if random.chance(50) {
+            format!("{{\"create_table_version\":{}}}", entry(random))
+        } else {
+            format!("{{\"deregister_table\":{{\"id\":[\"{root}\",\"pub\",\"t3\"]{more}}}}}")
+        };
         parts.push(format!(
-            "\"operations\":[{{\"create_table_version\":{one}}},{{\"deregister_table\":{{\"id\":[\"{root}\",\"pub\",\"t3\"]{more}}}}}]"
+            "\"operations\":[{{\"create_table_version\":{one}}},{other}]"
         ));
     }
     for _ in 0..random.below(5).saturating_sub(2) {
@@ -334,9 +374,10 @@ async fn what_a_lenient_catalog_acts_on_is_what_was_authorized() {
         .into_iter()
         .sum();
     let reached = reader.reached.load(Ordering::Relaxed);
+    let created = reader.created.load(Ordering::Relaxed);
     let wrong = reader.wrong.lock().unwrap();
     println!(
-        "{requests} requests, {served} served, {reached} reached a catalog, {} differences",
+        "{requests} requests, {served} served, {reached} reached a catalog, {created} of them creates of batches, {} differences",
         wrong.len()
     );
     let shown = wrong
@@ -349,5 +390,9 @@ async fn what_a_lenient_catalog_acts_on_is_what_was_authorized() {
     assert!(
         reached > requests / 20,
         "only {reached} of {requests} reached a catalog"
+    );
+    assert!(
+        created > requests / 1000,
+        "only {created} creates of batches reached a catalog"
     );
 }

@@ -108,9 +108,8 @@ async fn send(port: u16, tls: ClientTls) -> Result<http::StatusCode, Failure> {
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/table/t/update".parse().unwrap();
     let limit = std::time::Duration::from_secs(10);
-    let mut now = tokio::time::Instant::now();
-    let deadline = now + limit;
-    let response = rest.send_within(&mut now, deadline, &mut request).await?;
+    let deadline = tokio::time::Instant::now() + limit;
+    let response = rest.send_within(deadline, &mut request).await?;
     Ok(response.status())
 }
 
