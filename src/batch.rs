@@ -301,8 +301,17 @@ impl TransactionStatus {
     }
 }
 
+impl From<&Error> for step::Refusal {
+    fn from(error: &Error) -> Self {
+        Self {
+            status: error.status().as_u16(),
+            ..Self::new(error.code(), error.message())
+        }
+    }
+}
+
 impl step::Refusal {
-    /// Converts the refusal into the error that answers the request.
+    /// Converts the refusal into the error that answers the request. It does not name the entry.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);

@@ -89,13 +89,6 @@ impl Error {
         self
     }
 
-    /// Replaces the message with one that is made from it.
-    #[must_use]
-    pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
-        self.0.message = words(&self.0.message);
-        self
-    }
-
     /// Names the batch whose outcome `transaction/{id}/describe` reports.
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {

@@ -9,7 +9,6 @@ mod remove;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -143,16 +142,12 @@ pub async fn validate(
         Action::CreateVersion { version, .. } => {
             let latest = latest(backend, line, asker).await?;
             if latest >= *version && visibility.hidden(line).contains(*version) {
-                return Err(Refusal {
-                    status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-                    code: Code::ServiceUnavailable,
-                    message: format!(
-                        "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
-                    ),
-                });
+                return Err(Refusal::unavailable(format!(
+                    "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
+                )));
             }
             if latest + 1 != *version {
-                return Err(conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "version {version} is not the next one: the table's latest is {latest}"
                 )));
             }
@@ -172,25 +167,24 @@ pub async fn validate(
             }
             match table(backend, line, asker).await? {
                 None => Ok(None),
-                Some(_) => Err(Refusal {
-                    code: Code::TableAlreadyExists,
-                    ..conflict(format!("table {} already exists", line.table.table))
-                }),
+                Some(_) => Err(Refusal::new(
+                    Code::TableAlreadyExists,
+                    format!("table {} already exists", line.table.table),
+                )),
             }
         }
         Action::Deregister => match table(backend, line, asker).await? {
             Some(described) => Ok(Some(described)),
-            None => Err(Refusal {
-                status: StatusCode::NOT_FOUND.as_u16(),
-                code: Code::TableNotFound,
-                message: format!("table {} does not exist", line.table.table),
-            }),
+            None => Err(Refusal::new(
+                Code::TableNotFound,
+                format!("table {} does not exist", line.table.table),
+            )),
         },
         Action::DeleteVersions { ranges } => {
             let latest = latest(backend, line, asker).await?;
             match ranges.iter().find(|range| range.end > latest) {
                 None => Ok(None),
-                Some(VersionRange { start, end }) => Err(conflict(format!(
+                Some(VersionRange { start, end }) => Err(Refusal::conflict(format!(
                     "versions {start} to {end} cannot be deleted: a batch must keep the latest version, {latest}"
                 ))),
             }
@@ -208,14 +202,6 @@ pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<
         }
     }
     Ok(())
-}
-
-fn conflict(message: String) -> Refusal {
-    Refusal {
-        status: StatusCode::CONFLICT.as_u16(),
-        code: Code::ConcurrentModification,
-        message,
-    }
 }
 
 /// Requests a table's description; `None` if it does not exist.
@@ -277,7 +263,7 @@ pub async fn find(
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
-            Err(conflict("this entry makes nothing to be found".into()).into())
+            Err(Refusal::conflict("this entry makes nothing to be found").into())
         }
     }
 }
@@ -352,26 +338,14 @@ fn body(line: &TableBranch, more: &[(&str, serde_json::Value)]) -> Bytes {
 
 /// Returns the error for a request without an answer, with its cause, for operators only. No client sees it.
 fn silent(backend: &Backend, failure: &Failure) -> Refusal {
-    Refusal {
-        status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-        code: Code::ServiceUnavailable,
-        message: format!("backend `{}` gave no answer: {failure}", backend.name()),
-    }
+    let name = backend.name();
+    Refusal::unavailable(format!("backend `{name}` gave no answer: {failure}"))
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
     tracing::warn!(backend = %backend.name(), cause = %failure, "no answer from a catalog to a batch request");
     if let Failure::NoToken(refusal) = failure {
-        let error = refusal.to_error(backend.name());
-        return Refusal {
-            status: error.status().as_u16(),
-            code: error.code(),
-            message: error.message().to_owned(),
-        };
+        return Refusal::from(&refusal.to_error(backend.name()));
     }
-    Refusal {
-        status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-        code: Code::ServiceUnavailable,
-        message: format!("backend `{}` did not answer", backend.name()),
-    }
+    Refusal::unavailable(format!("backend `{}` did not answer", backend.name()))
 }

@@ -68,7 +68,13 @@ impl BatchCall {
     pub(super) async fn answer(&self, outcome: &Outcome) -> Result<Response<Body>, Error> {
         match &*outcome.wait().await {
             BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
-            BatchAnswer::Refused { refusal, .. } => Err(refusal.clone().into_error()),
+            BatchAnswer::Refused { refusal, .. } => {
+                let error = refusal.clone().into_error();
+                Err(match refusal.entry {
+                    Some(entry) => self.form.within(entry, error),
+                    None => error,
+                })
+            }
             BatchAnswer::Unknown => Err(Error::unavailable(
                 "the batch is not decided yet; describe its transaction to learn the outcome",
             )

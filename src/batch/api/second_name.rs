@@ -12,7 +12,7 @@ use crate::batch::participant::{CallerContext, same_place};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::names::Place;
-use crate::batch::{Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
+use crate::batch::{BatchCall, Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
 use crate::error::Error;
 
 /// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.
@@ -86,7 +86,7 @@ impl Batches {
     pub(in crate::batch) async fn may_declare(
         &self,
         plan: &Plan,
-        caller: &Caller,
+        call: &BatchCall,
     ) -> Result<(), Error> {
         for (index, entry) in plan.entries.iter().enumerate() {
             let Action::Declare {
@@ -95,9 +95,9 @@ impl Batches {
             else {
                 continue;
             };
-            self.may_name(&entry.backend, &entry.line.table, location, caller)
+            self.may_name(&entry.backend, &entry.line.table, location, &call.caller)
                 .await
-                .map_err(|error| error.within(&format!("entries[{index}]")))?;
+                .map_err(|error| call.form.within(index, error))?;
         }
         Ok(())
     }

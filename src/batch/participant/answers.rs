@@ -279,22 +279,19 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
+        let message = format!(
+            "backend `{backend}` gave an invalid answer ({})",
+            answer.status
+        );
         return Refusal {
             status: status.as_u16(),
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "backend `{backend}` gave an invalid answer ({})",
-                answer.status
-            ),
+            ..Refusal::unavailable(message)
         };
     }
+    let code = error.code.and_then(Code::from_number);
     Refusal {
         status: answer.status.as_u16(),
-        code: error
-            .code
-            .and_then(Code::from_number)
-            .unwrap_or(Code::Internal),
-        message: error.error,
+        ..Refusal::new(code.unwrap_or(Code::Internal), error.error)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
-use crate::error::code::Code;
 use crate::protocol::commit::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -48,13 +47,9 @@ impl CreateOutcome {
                     .manifest_size
                     .filter(|shown| *shown != staged) =>
             {
-                let refusal = Refusal {
-                    status: 409,
-                    code: Code::ConcurrentModification,
-                    message: format!(
-                        "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
-                    ),
-                };
+                let refusal = Refusal::conflict(format!(
+                    "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
+                ));
                 Self::Strange(refusal, described)
             }
             other => other,

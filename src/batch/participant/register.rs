@@ -202,14 +202,9 @@ fn lacking(backend: &Backend, what: &str, answer: &InternalAnswer) -> Refusal {
 }
 
 fn unsupported(backend: &Backend, what: &str) -> Refusal {
-    Refusal {
-        status: StatusCode::NOT_ACCEPTABLE.as_u16(),
-        code: Code::Unsupported,
-        message: format!(
-            "the table cannot be renamed: backend `{}` {what}",
-            backend.name()
-        ),
-    }
+    let name = backend.name();
+    let message = format!("the table cannot be renamed: backend `{name}` {what}");
+    Refusal::new(Code::Unsupported, message)
 }
 
 #[cfg(test)]

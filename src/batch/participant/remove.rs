@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::answers::{Numbers, is_absent, is_definite, refusal};
-use super::{CallerContext, body, conflict, silent, table};
+use super::{CallerContext, body, silent, table};
 use crate::backend::{Failure, InternalAnswer};
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::plan::Entry;
@@ -87,7 +87,7 @@ async fn lacks_table(entry: &Entry, asker: &CallerContext) -> Result<(), Refusal
     let Entry { backend, line, .. } = entry;
     match table(backend, line, asker).await? {
         None => Ok(()),
-        Some(_) => Err(conflict(format!(
+        Some(_) => Err(Refusal::conflict(format!(
             "backend `{}` still has table {}, although it was deregistered there",
             backend.name(),
             line.table.table
@@ -118,7 +118,7 @@ async fn lacks_versions(
             ranges.any(|range| (range.start..range.end).contains(*version))
         };
         if let Some(version) = numbers.versions.iter().find(is_removed) {
-            return Err(conflict(format!(
+            return Err(Refusal::conflict(format!(
                 "backend `{}` still has version {version} of table {}, although it was deleted there",
                 backend.name(),
                 line.table.table
@@ -129,7 +129,7 @@ async fn lacks_versions(
             return Ok(());
         }
     }
-    Err(conflict(format!(
+    Err(Refusal::conflict(format!(
         "table {} has too many versions to check that the deleted ones are gone",
         line.table.table
     )))

@@ -22,7 +22,6 @@ use crate::batch::step::{
 };
 use crate::batch::visibility::LateArrival;
 use crate::config::BatchMode;
-use crate::error::code::Code;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 
@@ -183,12 +182,9 @@ impl BatchRun {
         let timeout = self.coordinator.settings().prepare_timeout;
         Box::pin(async move {
             sleep(timeout).await;
-            let message = "the catalogs did not create the versions of the batch within `batch.prepare_timeout`".into();
-            Event::PrepareTimedOut(Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message,
-            })
+            Event::PrepareTimedOut(Refusal::unavailable(
+                "the catalogs did not create the versions of the batch within `batch.prepare_timeout`",
+            ))
             .into()
         })
     }
@@ -430,14 +426,6 @@ impl CreateOutcome {
     }
 }
 
-impl Refusal {
-    /// Adds the index of the entry to the message.
-    pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
-        self.message = format!("entries[{entry}]: {}", self.message);
-        self
-    }
-}
-
 /// Writes to the log. When the log cannot be written any more, the process is about to end, and nothing may be reported
 /// before it does. The future then never completes.
 fn logged(
@@ -453,23 +441,14 @@ fn logged(
 
 /// The refusal of a create that was not sent. No client sees it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
-    Refusal {
-        status: 503,
-        code: Code::ServiceUnavailable,
-        message: "the batch was aborted before this was sent".into(),
-    }
+    Refusal::unavailable("the batch was aborted before this was sent")
 }
 
 fn unlocked(error: LockError) -> Refusal {
-    let message = match error {
+    Refusal::unavailable(match error {
         LockError::TimedOut => {
             "one of the tables is locked by an unfinished batch or a long operation; retry later"
         }
         LockError::Crowded => "too many batches wait for locked tables; retry later",
-    };
-    Refusal {
-        status: 503,
-        code: Code::ServiceUnavailable,
-        message: message.into(),
-    }
+    })
 }

@@ -165,10 +165,8 @@ fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
         | CreateOutcome::Spoiled(refusal, _)
         | CreateOutcome::Strange(refusal, _)
         | CreateOutcome::Conflicted(refusal) => Some(refusal.clone()),
-        CreateOutcome::Lost => Some(Refusal {
-            status: 503,
-            code: crate::error::code::Code::ServiceUnavailable,
-            message: "the version before it got no clear answer".into(),
-        }),
+        CreateOutcome::Lost => Some(Refusal::unavailable(
+            "the version before it got no clear answer",
+        )),
     }
 }

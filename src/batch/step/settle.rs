@@ -1,9 +1,8 @@
 //! Settlement, the phase after the decision: finishes or undoes each share, unlocks it, and watches it for as long as a
 //! request may still arrive.
 
-use super::conflict;
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
-use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
+use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Refusal, Settled};
 
 impl State {
     /// Advances every share. A share that is done unlocks. When all are unlocked and nothing may arrive any more, the
@@ -292,7 +291,7 @@ impl State {
     /// Applies an operator's decision. Adds no effect if nothing waits for it.
     pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Preparing && decision == Decision::Abort {
-            let told = || conflict("the batch was aborted by an operator");
+            let told = || Refusal::conflict("the batch was aborted by an operator");
             self.failure.get_or_insert_with(told);
             return self.decide(Decision::Abort, effects);
         }

@@ -48,11 +48,7 @@ fn find_again(entry: usize) -> Effect {
 }
 
 fn no(message: &str) -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: message.into(),
-    }
+    Refusal::conflict(message)
 }
 
 fn present(likeness: Match, latest: bool) -> Finding {

@@ -52,8 +52,41 @@ pub struct Refusal {
     pub status: u16,
     /// The contract's code.
     pub code: Code,
-    /// The text for the caller; it names the entry's index.
+    /// The index of the entry that it is about; `None` if it is about the whole batch.
+    pub entry: Option<usize>,
+    /// The text for the caller, without the index.
     pub message: String,
+}
+
+impl Refusal {
+    /// Creates a refusal of the whole batch, with the contract's status for `code`.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            status: code.status().as_u16(),
+            code,
+            entry: None,
+            message: message.into(),
+        }
+    }
+
+    /// Creates a refusal with status 409 and code 14.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Code::ConcurrentModification, message)
+    }
+
+    /// Creates a refusal with status 503 and code 17.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// Sets the index of the entry that it is about.
+    #[must_use]
+    pub fn at(self, entry: usize) -> Self {
+        Self {
+            entry: Some(entry),
+            ..self
+        }
+    }
 }
 
 /// The answer to the client of a batch.

@@ -9,7 +9,6 @@ use crate::batch::locks::TableKey;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
 use crate::batch::visibility::names::Place;
-use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
 /// The reason why a create or a change may not go to the catalog now.
@@ -28,34 +27,22 @@ impl Forbidden {
     /// The refusal for the writer of this version.
     pub fn refusal(self, version: u64) -> Refusal {
         match self {
-            Self::Uncertain(rest) => Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message: format!(
-                    "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
-                    rest.as_secs() + 1
-                ),
-            },
-            Self::BuiltOnGone { version: gone } => Refusal {
-                status: 409,
-                code: Code::ConcurrentModification,
-                message: format!(
-                    "version {version} was built on version {gone}, which was rolled back with its batch"
-                ),
-            },
+            Self::Uncertain(rest) => Refusal::unavailable(format!(
+                "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
+                rest.as_secs() + 1
+            )),
+            Self::BuiltOnGone { version: gone } => Refusal::conflict(format!(
+                "version {version} was built on version {gone}, which was rolled back with its batch"
+            )),
         }
     }
 
     /// The refusal of another change of the table, or of its name.
     pub fn of_name(self, table: &Identifier) -> Refusal {
-        Refusal {
-            status: 503,
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
-                self.seconds()
-            ),
-        }
+        Refusal::unavailable(format!(
+            "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
+            self.seconds()
+        ))
     }
 
     /// The seconds after which the request may be retried.
@@ -176,11 +163,9 @@ impl Visibility {
         };
         Err(match self.may_rename(&name) {
             Err(forbidden) => forbidden.of_name(&name.table),
-            Ok(()) => Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message: "an unfinished batch is renaming the table; retry later".into(),
-            },
+            Ok(()) => {
+                Refusal::unavailable("an unfinished batch is renaming the table; retry later")
+            }
         })
     }
 

@@ -128,8 +128,7 @@ async fn finish(outcomes: &Outcomes, request: &RequestKey, outcome: &Arc<Outcome
 fn refusal(status: u16) -> Refusal {
     Refusal {
         status,
-        code: Code::ConcurrentModification,
-        message: "no".into(),
+        ..Refusal::conflict("no")
     }
 }
 
