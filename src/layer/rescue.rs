@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
@@ -160,6 +160,9 @@ fn respond(error: &Error, path: &str) -> Response<Body> {
     *response.status_mut() = error.status();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(wait) = error.retry_after() {
+        headers.insert(RETRY_AFTER, wait.into());
+    }
     for (name, value) in error.headers() {
         headers.append(name, value.clone());
     }
@@ -210,6 +213,7 @@ mod tests {
 
     use super::*;
     use crate::error::code::Code;
+    use crate::error::retry_after::RetryAfter;
 
     async fn rescued(path: &str, fail: fn() -> Error) -> (Response<()>, String) {
         let inner =
@@ -244,7 +248,7 @@ mod tests {
                 || {
                     Error::unavailable("later")
                         .with_transaction("7")
-                        .retry_after(2)
+                        .with_retry_after(RetryAfter::KEYS)
                 },
                 503,
                 r#"{"error":"later","code":17,"detail":"","instance":"/v1/table/a%24b/describe","transaction_id":"7"}"#,
@@ -261,8 +265,9 @@ mod tests {
             assert_eq!(body, expected);
             assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
         }
-        let (response, _) = rescued("/x", || Error::unavailable("later").retry_after(2)).await;
-        assert_eq!(response.headers()[http::header::RETRY_AFTER], "2");
+        let later = || Error::unavailable("later").with_retry_after(RetryAfter::KEYS);
+        let (response, _) = rescued("/x", later).await;
+        assert_eq!(response.headers()[RETRY_AFTER], "5");
     }
 
     #[tokio::test]

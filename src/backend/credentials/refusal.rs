@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// The access log's word for it: the gateway itself accepted the caller's token.
 const EXCHANGE: &str = "exchange";
@@ -87,7 +88,7 @@ impl Refusal {
             Fault::Gateway | Fault::Server => Error::unavailable(format!(
                 "cannot get a token of backend `{backend}` at the moment; retry later"
             ))
-            .retry_after(1),
+            .with_retry_after(RetryAfter::SOON),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// The composition of a batch. An *entry* is one change of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +57,8 @@ pub struct Refusal {
     pub entry: Option<usize>,
     /// The text for the caller, without the index.
     pub message: String,
+    /// The time after which the caller may retry, if the status is 503.
+    pub retry_after: RetryAfter,
 }
 
 impl Refusal {
@@ -66,6 +69,7 @@ impl Refusal {
             code,
             entry: None,
             message: message.into(),
+            retry_after: RetryAfter::SOON,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::batch::locks::TableKey;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
 use crate::batch::visibility::names::Place;
+use crate::error::retry_after::RetryAfter;
 use crate::protocol::identifier::Identifier;
 
 /// The reason why a create or a change may not go to the catalog now.
@@ -27,9 +28,8 @@ impl Forbidden {
     /// The refusal for the writer of this version.
     pub fn refusal(self, version: u64) -> Refusal {
         match self {
-            Self::Uncertain(rest) => Refusal::unavailable(format!(
-                "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
-                rest.as_secs() + 1
+            Self::Uncertain(_) => self.wait(|wait| format!(
+                "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {wait} s"
             )),
             Self::BuiltOnGone { version: gone } => Refusal::conflict(format!(
                 "version {version} was built on version {gone}, which was rolled back with its batch"
@@ -39,17 +39,20 @@ impl Forbidden {
 
     /// The refusal of another change of the table, or of its name.
     pub fn of_name(self, table: &Identifier) -> Refusal {
-        Refusal::unavailable(format!(
-            "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
-            self.seconds()
+        self.wait(|wait| format!(
+            "an unanswered batch request for table {table} may still reach its catalog; retry in {wait} s. To see the batch: `nsgate batches list`"
         ))
     }
 
-    /// The seconds after which the request may be retried.
-    pub fn seconds(self) -> u64 {
-        match self {
-            Self::Uncertain(rest) => rest.as_secs() + 1,
-            Self::BuiltOnGone { .. } => 1,
+    /// The refusal of a request that may be retried later, with a message that says when.
+    fn wait(self, message: impl FnOnce(RetryAfter) -> String) -> Refusal {
+        let retry_after = match self {
+            Self::Uncertain(rest) => RetryAfter::rest(rest),
+            Self::BuiltOnGone { .. } => RetryAfter::SOON,
+        };
+        Refusal {
+            retry_after,
+            ..Refusal::unavailable(message(retry_after))
         }
     }
 }

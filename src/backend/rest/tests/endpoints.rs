@@ -1,6 +1,7 @@
 //! Several addresses, and retries.
 
 use super::*;
+use crate::error::retry_after::RetryAfter;
 
 /// Starts a catalog that handles every request in the same way, over any number of connections.
 async fn always(act: Act) -> Catalog {
@@ -186,7 +187,7 @@ async fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
     let error = failure.into_error("warehouse");
     assert_eq!(error.status(), 503);
     assert!(error.message().contains("warehouse"), "{error}");
-    assert_eq!(error.headers()[0], (http::header::RETRY_AFTER, 1.into()));
+    assert_eq!(error.retry_after(), Some(RetryAfter::SOON));
     assert_eq!(catalog.requests().len(), 3, "not asked");
 
     tokio::time::sleep(SOON).await;
