@@ -130,6 +130,17 @@ pub struct Resolution {
     pub at: u64,
 }
 
+impl Resolution {
+    /// Returns the decision.
+    pub fn decision(&self) -> Decision {
+        if self.commit {
+            Decision::Commit
+        } else {
+            Decision::Abort
+        }
+    }
+}
+
 /// The decision as it is written to the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {

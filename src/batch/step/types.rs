@@ -1,5 +1,7 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::code::Code;
 use crate::error::retry_after::RetryAfter;
 
@@ -27,8 +29,9 @@ pub enum Kind {
     Removed,
 }
 
-/// The decision about a batch, as the log records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The decision about a batch. The pages for operators spell it in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Decision {
     /// Every version exists and is visible.
     Commit,
