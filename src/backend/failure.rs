@@ -5,7 +5,7 @@ use std::fmt;
 use super::Refusal;
 use super::endpoints::AllBreakersOpen;
 use crate::body::Interrupted;
-use crate::error::cause::{Causes, is_about_our_certificate};
+use crate::error::cause::{Causes, chain, is_about_our_certificate};
 use crate::error::retry_after::RetryAfter;
 use crate::error::{BoxError, Error};
 
@@ -59,9 +59,7 @@ impl Failure {
         let Self::Lost(cause) = self else {
             return false;
         };
-        let first: &(dyn std::error::Error + 'static) = cause.as_ref();
-        std::iter::successors(Some(first), |cause| cause.source())
-            .any(|cause| cause.is::<Interrupted>())
+        chain(cause.as_ref()).any(|cause| cause.is::<Interrupted>())
     }
 
     /// Converts the failure into the answer to the caller: 503, code 17, naming the backend and not its address;

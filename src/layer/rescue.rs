@@ -7,8 +7,6 @@
 use std::any::Any;
 use std::borrow::BorrowMut;
 use std::convert::Infallible;
-use std::error::Error as _;
-use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +21,7 @@ use tower::{Layer, Service};
 
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::cause::{chain, joined};
 use crate::request::RequestRecord;
 
 /// The longest path in `instance`, in bytes; a longer one is cut.
@@ -184,25 +183,11 @@ fn report(error: &Error, exchange: &RequestRecord) {
         .map_or("", |operation| operation.name());
     let status = error.status().as_u16();
     if error.status().is_server_error() {
-        let cause = causes(error);
+        let cause = joined(chain(error).skip(1));
         tracing::warn!(id, operation, status, cause, "{}", error.message());
     } else {
         tracing::debug!(id, operation, status, "{}", error.message());
     }
-}
-
-/// Returns an error's causes, outermost first.
-fn causes(error: &Error) -> String {
-    let mut text = String::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        let _ = write!(text, "{cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
