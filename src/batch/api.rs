@@ -117,7 +117,7 @@ impl Batches {
             }
         };
         let coordinator = Arc::clone(&self.coordinator);
-        let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
+        let (context, of_run) = (self.context_of(caller), Arc::clone(&outcome));
         // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
             let plan = match plan.await {
@@ -134,7 +134,7 @@ impl Batches {
                 fingerprint,
             };
             let (state, effects) = step(plan.state(), Event::Begin);
-            let run = BatchRun::new(coordinator, plan, intent, of_run, asker, permit);
+            let run = BatchRun::new(coordinator, plan, intent, of_run, context, permit);
             run.run(state, effects).await;
         });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
@@ -163,7 +163,7 @@ impl Batches {
         }
     }
 
-    pub(super) fn asker(&self, caller: &Caller) -> CallerContext {
+    pub(super) fn context_of(&self, caller: &Caller) -> CallerContext {
         CallerContext {
             authority: caller.authority.clone(),
             context: caller.context.clone(),

@@ -94,9 +94,9 @@ pub type Found = (Finding, Option<CatalogDescription>);
 pub async fn latest(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, asker).await;
+    let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
@@ -105,9 +105,9 @@ pub async fn latest(
 async fn versions(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, asker).await;
+    let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
     match latest_of(&answer) {
         Some(latest) => Ok(latest),
@@ -119,9 +119,9 @@ async fn versions(
 async fn list_latest(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
-    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+    let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
     ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
     if let Some(branch) = &line.branch {
         ask.query.push(("branch", branch.clone()));
@@ -135,12 +135,12 @@ pub async fn validate(
     entry: &Entry,
     visibility: &Visibility,
     came: Instant,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion { version, .. } => {
-            let latest = latest(backend, line, asker).await?;
+            let latest = latest(backend, line, caller).await?;
             if latest >= *version && visibility.hidden(line).contains(*version) {
                 return Err(Refusal::unavailable(format!(
                     "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
@@ -165,7 +165,7 @@ pub async fn validate(
             if let Action::Register { location } = &entry.action {
                 visibility.may_leave(|place| same_place(&place.location, location))?;
             }
-            match table(backend, line, asker).await? {
+            match table(backend, line, caller).await? {
                 None => Ok(None),
                 Some(_) => Err(Refusal::new(
                     Code::TableAlreadyExists,
@@ -173,7 +173,7 @@ pub async fn validate(
                 )),
             }
         }
-        Action::Deregister => match table(backend, line, asker).await? {
+        Action::Deregister => match table(backend, line, caller).await? {
             Some(described) => Ok(Some(described)),
             None => Err(Refusal::new(
                 Code::TableNotFound,
@@ -181,7 +181,7 @@ pub async fn validate(
             )),
         },
         Action::DeleteVersions { ranges } => {
-            let latest = latest(backend, line, asker).await?;
+            let latest = latest(backend, line, caller).await?;
             match ranges.iter().find(|range| range.end > latest) {
                 None => Ok(None),
                 Some(VersionRange { start, end }) => Err(Refusal::conflict(format!(
@@ -208,9 +208,9 @@ pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<
 pub async fn table(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
-    let mut ask = asker.ask(Operation::DescribeTable, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTable, &line.table.table);
     ask.body = Some(body(line, &[]));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
@@ -227,7 +227,7 @@ pub async fn find(
     entry: &Entry,
     proof: Option<&Proof>,
     undoing: bool,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Found, UnclearAnswer> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
@@ -241,20 +241,20 @@ pub async fn find(
                 size: *manifest_size,
                 e_tag: e_tag.as_deref(),
             };
-            find_version(backend, line, *version, &staged, asker).await
+            find_version(backend, line, *version, &staged, caller).await
         }
         Action::Declare { location } => {
-            let Some(described) = table(backend, line, asker).await? else {
+            let Some(described) = table(backend, line, caller).await? else {
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // A table that has versions by now has been built on: removing its name would lose them.
-            let latest = versions(backend, line, asker).await;
+            let latest = versions(backend, line, caller).await;
             let latest = latest.map_err(but_there)? == 0;
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Register { location } => {
-            let Some(described) = table(backend, line, asker).await? else {
+            let Some(described) = table(backend, line, caller).await? else {
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_registration(proof, location, undoing, &described.proof);
@@ -273,9 +273,9 @@ pub async fn lacks_version(
     backend: &Backend,
     line: &TableBranch,
     version: u64,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> bool {
-    let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
     answer.is_ok_and(|answer| is_absent(&answer))
@@ -286,9 +286,9 @@ async fn find_version(
     line: &TableBranch,
     version: u64,
     staged: &Staged<'_>,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Found, UnclearAnswer> {
-    let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
@@ -298,7 +298,7 @@ async fn find_version(
         None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, asker).await;
+    let latest = latest(backend, line, caller).await;
     let latest = latest.map_err(but_there)?;
     let finding = Finding::Present {
         likeness,

@@ -89,8 +89,8 @@ mod tests {
         S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
     {
         let mut request = Request::default();
-        let told = [limits.watcher()].into_iter().collect();
-        let exchange = RequestRecord::begin(None, told);
+        let watchers = [limits.watcher()].into_iter().collect();
+        let exchange = RequestRecord::begin(None, watchers);
         RequestContext::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
         let mut response = service.call(request).await?;
         exchange.observe_response(response.body_mut());

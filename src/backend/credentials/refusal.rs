@@ -122,11 +122,11 @@ mod tests {
             ("invalid_scope", false, 503),
         ];
         for (error, trading, status) in cases {
-            let told = Refusal::answered(error, trading).to_error("lake");
-            assert_eq!(told.status().as_u16(), status, "{error} {trading}");
-            assert!(told.message().contains("`lake`"), "{error}");
+            let answer = Refusal::answered(error, trading).to_error("lake");
+            assert_eq!(answer.status().as_u16(), status, "{error} {trading}");
+            assert!(answer.message().contains("`lake`"), "{error}");
             let reason = (status != 503).then_some("exchange");
-            assert_eq!(told.reason(), reason, "{error} {trading}");
+            assert_eq!(answer.reason(), reason, "{error} {trading}");
         }
     }
 }

@@ -176,11 +176,11 @@ mod tests {
         ] {
             let said = format!(r#"{{"location":"l","properties":{properties}}}"#);
             let said = RawValue::from_string(said).unwrap();
-            let told = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
+            let written = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
             let expected = format!(
                 r#"{{"deregister_table":{{"id":["p","t"],"location":"l","properties":{properties}}}}}"#
             );
-            assert_eq!(told.get(), expected);
+            assert_eq!(written.get(), expected);
         }
     }
 }

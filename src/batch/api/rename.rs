@@ -81,10 +81,10 @@ impl Batches {
     pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
         let RenameCall { old, new, caller } = call;
         let fingerprint = fingerprint(&old, &new);
-        let asker = self.asker(&caller);
+        let context = self.context_of(&caller);
         // The batch has one entry for each name.
         let tables = vec![old.key(), new.key()];
-        let planned = planned(old, new, asker);
+        let planned = planned(old, new, context);
         let outcome = self.coordinate(&caller, fingerprint, tables, planned);
         answer(&*outcome.await?).await
     }
@@ -139,20 +139,20 @@ impl RenameEnd {
 }
 
 /// Looks up what exists, and returns the plan. Nothing has been written anywhere when this fails.
-async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
+async fn planned(old: RenameEnd, new: RenameEnd, context: CallerContext) -> Result<Plan, Refusal> {
     let other = async {
         if old.backend.name() == new.backend.name() {
             Ok(())
         } else {
-            participant::can_deregister(&new.backend, &new.line(), &asker).await
+            participant::can_deregister(&new.backend, &new.line(), &context).await
         }
     };
     let (line, of_new) = (old.line(), new.line());
     let (found, can, other_can, is_served) = tokio::join!(
-        participant::table(&old.backend, &line, &asker),
-        participant::can_deregister(&old.backend, &line, &asker),
+        participant::table(&old.backend, &line, &context),
+        participant::can_deregister(&old.backend, &line, &context),
         other,
-        participant::has_namespace(&new.backend, &of_new, &asker),
+        participant::has_namespace(&new.backend, &of_new, &context),
     );
     let found = found?.ok_or_else(|| {
         let message = format!("table {} does not exist", old.asked);

@@ -138,8 +138,8 @@ impl Batches {
             return Ok(());
         }
         for (line, version) in visibility.landing(table) {
-            let asker = CallerContext::service(READ_WAIT);
-            let lacks = participant::lacks_version(backend, &line, version, &asker).await;
+            let caller = CallerContext::service(READ_WAIT);
+            let lacks = participant::lacks_version(backend, &line, version, &caller).await;
             if !lacks {
                 return Err(busy(
                     "a version of an aborted batch has arrived late and is being rolled back; retry later",

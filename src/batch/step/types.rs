@@ -103,7 +103,7 @@ pub enum Answer {
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// The fate of the decision record is not known yet.
+    /// It is not known yet whether the decision record is durable.
     Unknown,
 }
 

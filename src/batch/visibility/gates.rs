@@ -8,7 +8,7 @@ use super::{TableBranch, Visibility};
 use crate::batch::locks::TableKey;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
-use crate::batch::visibility::names::Place;
+use crate::batch::visibility::names::RenamedLocation;
 use crate::error::retry_after::RetryAfter;
 use crate::protocol::identifier::Identifier;
 
@@ -160,7 +160,7 @@ impl Visibility {
     /// # Errors
     ///
     /// A batch gives it a second name; the refusal is for the caller.
-    pub fn may_leave(&self, is_at: impl Fn(&Place) -> bool) -> Result<(), Refusal> {
+    pub fn may_leave(&self, is_at: impl Fn(&RenamedLocation) -> bool) -> Result<(), Refusal> {
         let Some(name) = self.names.second_name(is_at) else {
             return Ok(());
         };

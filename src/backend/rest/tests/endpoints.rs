@@ -66,7 +66,7 @@ async fn what_was_not_sent_goes_to_the_next_address_whatever_it_is() {
 
 #[tokio::test]
 async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
-    for (act, told) in [
+    for (act, status) in [
         (Act::Close, 0),
         (Act::Reset, 0),
         (status("500 I"), 500),
@@ -88,7 +88,7 @@ async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
             let mut told_so = 0;
             for _ in 0..12 {
                 let rest = rest(&at(&[&bad.uri(), &good.uri()]));
-                told_so += usize::from(statuses(&rest, 1, request).await == [told]);
+                told_so += usize::from(statuses(&rest, 1, request).await == [status]);
             }
             let after = bad.requests().len() + good.requests().len();
             assert!(told_so > 0, "{act:?}");
