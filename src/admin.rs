@@ -3,7 +3,7 @@
 //! `/metrics`, `/live`, `/ready` and the empty status page are open to every caller who reaches the address; the
 //! others need the configured token.
 
-mod batches;
+pub mod batches;
 mod host;
 mod pages;
 mod problem;
@@ -26,6 +26,7 @@ use tower::Service;
 
 pub use readiness::Readiness;
 pub use reload::{Reloads, Waiting};
+pub use resolve::ResolveRequest;
 
 use problem::Problem;
 
@@ -125,7 +126,7 @@ impl Admin {
             "/ready" => pages::ready(shown),
             "/config" => Page::json(StatusCode::OK, &shown.current.load().config),
             "/backends" => Page::json(StatusCode::OK, &pages::backends(shown)),
-            "/batches" => Page::json(StatusCode::OK, &batches::list(shown)),
+            "/batches" => Page::json(StatusCode::OK, &json!(batches::list(shown))),
             _ => match path.strip_prefix("/batches/") {
                 Some(id) if !id.is_empty() && !id.contains('/') => batches::show(shown, id).await,
                 _ => no_such_page(path),

@@ -43,6 +43,7 @@ pub(crate) use crate::batch::run::now_millis;
 use crate::batch::run::{Coordinator, WallClock};
 use crate::config::BatchConfig;
 use crate::error::Error;
+use crate::error::retry_after::RetryAfter;
 use crate::metrics;
 use locks::LockError;
 use log::{BatchId, Log, LogError};
@@ -301,13 +302,23 @@ impl TransactionStatus {
     }
 }
 
+impl From<&Error> for step::Refusal {
+    fn from(error: &Error) -> Self {
+        Self {
+            status: error.status().as_u16(),
+            retry_after: error.retry_after().unwrap_or(RetryAfter::SOON),
+            ..Self::new(error.code(), error.message())
+        }
+    }
+}
+
 impl step::Refusal {
-    /// Converts the refusal into the error that answers the request.
+    /// Converts the refusal into the error that answers the request. It does not name the entry.
     fn into_error(self) -> Error {
         let status = http::StatusCode::from_u16(self.status).unwrap_or(self.code.status());
         let error = Error::new(self.code, self.message).with_status(status);
         match status {
-            http::StatusCode::SERVICE_UNAVAILABLE => error.retry_after_as_said(),
+            http::StatusCode::SERVICE_UNAVAILABLE => error.with_retry_after(self.retry_after),
             _ => error,
         }
     }
@@ -331,5 +342,5 @@ fn unread(error: LogError) -> Error {
 }
 
 fn busy(message: &str) -> Error {
-    Error::unavailable(message).retry_after(1)
+    Error::unavailable(message).with_retry_after(RetryAfter::SOON)
 }

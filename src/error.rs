@@ -5,13 +5,15 @@
 
 pub mod cause;
 pub mod code;
+pub mod retry_after;
 
 use std::fmt;
 
-use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// Any error, as a cause for the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -26,6 +28,7 @@ struct Parts {
     message: String,
     detail: Option<String>,
     transaction: Option<String>,
+    retry_after: Option<RetryAfter>,
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<BoxError>,
 }
@@ -40,6 +43,7 @@ impl Error {
             message: message.into(),
             detail: None,
             transaction: None,
+            retry_after: None,
             headers: Vec::new(),
             cause: None,
         }))
@@ -89,13 +93,6 @@ impl Error {
         self
     }
 
-    /// Replaces the message with one that is made from it.
-    #[must_use]
-    pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
-        self.0.message = words(&self.0.message);
-        self
-    }
-
     /// Names the batch whose outcome `transaction/{id}/describe` reports.
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {
@@ -110,20 +107,11 @@ impl Error {
         self
     }
 
-    /// Sets `Retry-After` in seconds (RFC 9110, section 10.2.3), and replaces an earlier value.
+    /// Sets `Retry-After`.
     #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.0.headers.retain(|(name, _)| name != RETRY_AFTER);
-        self.0.headers.push((RETRY_AFTER, seconds.into()));
+    pub fn with_retry_after(mut self, wait: RetryAfter) -> Self {
+        self.0.retry_after = Some(wait);
         self
-    }
-
-    /// Sets `Retry-After` to the seconds that the message names, as in `in 900 s`; to 1 if it names
-    /// none.
-    #[must_use]
-    pub fn retry_after_as_said(self) -> Self {
-        let seconds = seconds_in(&self.0.message).unwrap_or(1);
-        self.retry_after(seconds)
     }
 
     /// Adds the `WWW-Authenticate` challenge (RFC 6750, section 3).
@@ -172,24 +160,15 @@ impl Error {
         self.0.transaction.as_deref()
     }
 
-    /// The headers that the response carries besides the common ones.
+    /// The time after which the caller may retry; `None` if none was set.
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        self.0.retry_after
+    }
+
+    /// The headers that the response carries besides `Retry-After` and the common ones.
     pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.0.headers
     }
-}
-
-/// Returns the seconds after which something is possible, as a message names them; `None` if it names
-/// none.
-fn seconds_in(message: &str) -> Option<u64> {
-    let mut words = message.split([' ', ',', ';', ':']);
-    while words.by_ref().any(|word| word == "in") {
-        let mut rest = words.clone();
-        let number = rest.next().and_then(|word| word.parse().ok());
-        if number.is_some() && matches!(rest.next(), Some("s" | "s.")) {
-            return number;
-        }
-    }
-    None
 }
 
 impl fmt::Display for Error {
@@ -212,32 +191,5 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as _)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seconds_in;
-
-    #[test]
-    fn the_seconds_in_a_message_are_found() {
-        for (message, seconds) in [
-            (
-                "version 2 was rolled back with its batch; retry in 900 s",
-                Some(900),
-            ),
-            (
-                "retry in 7 s. To see the batch: `nsgate batches list`",
-                Some(7),
-            ),
-            ("a table in in 60 s", Some(60)),
-            ("in 5 tables, in 3 s.", Some(3)),
-            ("in 900 seats", None),
-            ("in s", None),
-            ("900 s", None),
-            ("", None),
-        ] {
-            assert_eq!(seconds_in(message), seconds, "{message}");
-        }
     }
 }

@@ -141,7 +141,7 @@ impl RequestRecord {
     /// Notes the mount that owns the name in the request.
     pub fn routed(&self, mount: &Identifier) {
         // All requests of a mount share its name: not even its reference count is touched if it is not needed.
-        if self.is_told() {
+        if self.is_observed() {
             let _ = self.mount.set(mount.clone());
         }
     }
@@ -154,7 +154,7 @@ impl RequestRecord {
     /// Begins a wait for a catalog, which lasts until the returned value is dropped; `None` if waits are not recorded.
     #[must_use]
     pub fn waiting(self: &Arc<Self>) -> Option<CatalogWait> {
-        if !self.is_told() {
+        if !self.is_observed() {
             return None;
         }
         self.waits.began(self.age());
@@ -163,7 +163,7 @@ impl RequestRecord {
 
     /// Notes the caller.
     pub fn authenticated(&self, caller: &Principal) {
-        if self.is_told() {
+        if self.is_observed() {
             let _ = self.caller.set(caller.clone());
         }
     }
@@ -280,8 +280,8 @@ impl RequestRecord {
     }
 
     /// True if an observer needs more than the counters.
-    fn is_told(&self) -> bool {
-        self.head().is_some_and(|head| head.told)
+    fn is_observed(&self) -> bool {
+        self.head().is_some_and(|head| head.is_observed)
     }
 
     fn finish(&self, how: End) {

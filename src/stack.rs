@@ -51,10 +51,10 @@ pub struct Parts {
 pub fn stack(parts: Parts, gateway: Gateway) -> Stack {
     let metrics = MetricsLayer::new(parts.requests);
     let places = Arc::clone(parts.limits.places());
-    let told = [metrics.watcher(), parts.limits.watcher()];
+    let watchers = [metrics.watcher(), parts.limits.watcher()];
     ServiceBuilder::new()
         // First, before anything can fail, so that every response carries the request's id.
-        .layer(TraceLayer::new(parts.access_log, parts.spans, told))
+        .layer(TraceLayer::new(parts.access_log, parts.spans, watchers))
         // Outside of `rescue`, so that responses which the gateway itself makes are counted like any other.
         .layer(metrics)
         // Every layer further in may fail; no layer further out can.

@@ -2,75 +2,116 @@
 
 mod words;
 
+use std::borrow::Cow;
+
 use http::StatusCode;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{AdminState, Page, Problem};
+use crate::batch::step::Decision;
 use crate::batch::{Batches, EntryInspection, OpenBatch, OpenEntry, TransactionStatus, now_millis};
 use crate::error::code::Code;
 use crate::metrics::BatchState;
-use words::Remedy;
 
 /// The number of entries at which the page of all batches ends; the batches beyond it are only
 /// counted.
 const LISTED: usize = 20_000;
 
-/// A batch as the page of all batches shows it.
-#[derive(Serialize)]
-struct BatchSummary<'a> {
-    #[serde(flatten)]
-    batch: &'a OpenBatch,
-    age_seconds: u64,
-    waits_for: String,
+/// The page `/batches`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BatchList {
+    /// The unfinished batches, those that wait for an operator first.
+    pub batches: Vec<BatchSummary>,
+    /// The number of unfinished batches that are not on the page.
+    pub more: usize,
 }
 
-/// A batch as its own page shows it.
-#[derive(Serialize)]
-struct BatchDetail<'a> {
-    id: &'a str,
-    state: BatchState,
-    since_millis: u64,
-    age_seconds: u64,
-    waits_for: String,
-    ways: Vec<Remedy>,
-    resolved: Vec<ResolutionDetail<'a>>,
-    entries: Vec<EntryDetail<'a>>,
+/// A batch on the page `/batches`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BatchSummary {
+    /// The batch.
+    #[serde(flatten)]
+    pub batch: OpenBatch,
+    /// The time since it began, in seconds.
+    pub age_seconds: u64,
+    /// The reason why it is unfinished, in words.
+    pub waits_for: String,
 }
 
-#[derive(Serialize)]
-struct EntryDetail<'a> {
-    #[serde(flatten)]
-    entry: &'a OpenEntry,
-    #[serde(flatten)]
-    looked: Option<&'a EntryInspection>,
+/// The page `/batches/ID`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BatchDetail {
+    /// The id of the batch.
+    pub id: String,
+    /// The state of the batch.
+    pub state: BatchState,
+    /// The time at which it began, in milliseconds since the epoch.
+    pub since_millis: u64,
+    /// The time since it began, in seconds.
+    pub age_seconds: u64,
+    /// The reason why it is unfinished, in words.
+    pub waits_for: String,
+    /// The decisions that an operator can make now.
+    pub ways: Vec<Remedy>,
+    /// The decisions that operators have made.
+    pub resolved: Vec<ResolutionDetail>,
+    /// The changes of the batch, in request order.
+    pub entries: Vec<EntryDetail>,
 }
 
-#[derive(Serialize)]
-struct ResolutionDetail<'a> {
-    decision: &'static str,
-    who: &'a str,
-    why: &'a str,
-    seconds_ago: u64,
+/// A decision that an operator can make now.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// The decision.
+    pub decision: Decision,
+    /// The effect of the decision, in words.
+    pub does: Cow<'static, str>,
+}
+
+/// A decision that an operator has made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ResolutionDetail {
+    /// The decision.
+    pub decision: Decision,
+    /// The operator who decided.
+    pub who: String,
+    /// The operator's reason; empty if none was given.
+    pub why: String,
+    /// The time since then, in seconds.
+    pub seconds_ago: u64,
+}
+
+/// A change of a batch on the page `/batches/ID`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EntryDetail {
+    /// The change.
+    #[serde(flatten)]
+    pub entry: OpenEntry,
+    /// The state of the change in its catalog; `None` if the batch did not answer in time.
+    #[serde(flatten)]
+    pub inspection: Option<EntryInspection>,
 }
 
 /// Makes `/batches`: batches that wait for an operator first, the oldest first.
-pub(super) fn list(shown: &AdminState) -> Value {
+pub(super) fn list(shown: &AdminState) -> BatchList {
     let mut open = shown.batches.open();
     open.sort_by_key(|batch| !matches!(batch.state, BatchState::Hazard | BatchState::Stranded));
-    let mut entries = 0;
-    let listed = open.iter().take_while(|batch| {
+    let (all, mut entries) = (open.len(), 0);
+    let listed = open.into_iter().take_while(|batch| {
         let fits = entries < LISTED;
         entries += batch.entries.len();
         fits
     });
-    let listed = listed.map(|batch| BatchSummary {
-        batch,
-        age_seconds: batch.age().as_secs(),
-        waits_for: words::waits_for(batch, &configured(shown)),
-    });
-    let listed: Vec<_> = listed.collect();
-    json!({ "more": open.len() - listed.len(), "batches": listed })
+    let batches: Vec<_> = listed
+        .map(|batch| BatchSummary {
+            age_seconds: batch.age().as_secs(),
+            waits_for: words::waits_for(&batch, &configured(shown)),
+            batch,
+        })
+        .collect();
+    let more = all - batches.len();
+    BatchList { batches, more }
 }
 
 /// Makes `/batches/ID`.
@@ -80,28 +121,36 @@ pub(super) async fn show(shown: &AdminState, id: &str) -> Page {
             .await
             .at(&format!("/batches/{id}"));
     };
-    let entries = batch.entries.iter().enumerate();
-    let entries = entries.map(|(index, entry)| EntryDetail {
+    let resolved = look
+        .resolved
+        .into_iter()
+        .map(|resolution| ResolutionDetail {
+            decision: resolution.decision(),
+            who: resolution.who,
+            why: resolution.why,
+            seconds_ago: now_millis().saturating_sub(resolution.at) / 1000,
+        });
+    let (age_seconds, waits_for) = (
+        batch.age().as_secs(),
+        words::waits_for(&batch, &configured(shown)),
+    );
+    let ways = words::ways(&batch, &look.takes);
+    let mut inspections = look.entries.into_iter();
+    let entries = batch.entries.into_iter().map(|entry| EntryDetail {
         entry,
-        looked: look.entries.get(index),
+        inspection: inspections.next(),
     });
-    let resolved = look.resolved.iter().map(|resolution| ResolutionDetail {
-        decision: if resolution.commit { "commit" } else { "abort" },
-        who: &resolution.who,
-        why: &resolution.why,
-        seconds_ago: now_millis().saturating_sub(resolution.at) / 1000,
-    });
-    let told = BatchDetail {
-        id: &batch.id,
+    let page = BatchDetail {
+        id: batch.id,
         state: batch.state,
         since_millis: batch.since_millis,
-        age_seconds: batch.age().as_secs(),
-        waits_for: words::waits_for(&batch, &configured(shown)),
-        ways: words::ways(&batch, &look.takes),
+        age_seconds,
+        waits_for,
+        ways,
         resolved: resolved.collect(),
         entries: entries.collect(),
     };
-    Page::json(StatusCode::OK, &json!(told))
+    Page::json(StatusCode::OK, &json!(page))
 }
 
 fn configured(shown: &AdminState) -> Vec<std::sync::Arc<str>> {

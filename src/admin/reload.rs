@@ -46,9 +46,9 @@ impl Reloads {
     }
 
     async fn reload(&self) -> Option<Arc<Report>> {
-        let (waiting, told) = oneshot::channel();
+        let (waiting, report) = oneshot::channel();
         self.ask.try_send(waiting).ok()?;
-        told.await.ok()
+        report.await.ok()
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body>
         return response;
     }
     let page = match reloads.reload().await {
-        Some(report) => told(&report),
+        Some(report) => page(&report),
         None => Problem::new(
             Code::ServiceUnavailable,
             "cannot reload now: the gateway is starting or stopping, or too many reloads are waiting",
@@ -75,7 +75,7 @@ pub(super) async fn reload(reloads: &Reloads, method: &Method) -> Response<Body>
     page.into_response()
 }
 
-fn told(report: &Report) -> Page {
+fn page(report: &Report) -> Page {
     match &report.outcome {
         Ok(applied) => Page::json(
             StatusCode::OK,

@@ -2,7 +2,7 @@
 
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::batches::unknown;
@@ -18,21 +18,18 @@ const MAX_TEXT: usize = 2 << 10;
 const SHAPE: &str =
     r#"send {"decision": "commit" or "abort", "who": "…", "why": "…"} as application/json"#;
 
-#[derive(Deserialize)]
+/// The body of a request to resolve a batch.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResolveRequest {
-    decision: Word,
+pub struct ResolveRequest {
+    /// The decision.
+    pub decision: Decision,
+    /// The operator who decides; empty if unknown.
     #[serde(default)]
-    who: String,
+    pub who: String,
+    /// The operator's reason; empty if none is given.
     #[serde(default)]
-    why: String,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Word {
-    Commit,
-    Abort,
+    pub why: String,
 }
 
 /// Returns the batch that a path of this shape names; `None` for other paths.
@@ -62,10 +59,6 @@ pub(super) async fn resolve(batches: &Batches, id: &str, request: Request<Body>)
 
 async fn decide(batches: &Batches, id: &str, request: Request<Body>) -> Result<Page, Problem> {
     let ResolveRequest { decision, who, why } = read(request).await?;
-    let decision = match decision {
-        Word::Commit => Decision::Commit,
-        Word::Abort => Decision::Abort,
-    };
     let word = decision.name();
     let by = Resolver {
         who: who.clone(),

@@ -155,7 +155,7 @@ impl Reloader {
 fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let open = batches.open();
     let left = before.world.backends.iter().filter(|old| !after.has(old));
-    let told = left.filter_map(|old| {
+    let warnings = left.filter_map(|old| {
         let name = old.name();
         let involves = |batch: &&OpenBatch| batch.entries.iter().any(|entry| entry.backend == *name);
         let count = open.iter().filter(involves).count();
@@ -179,7 +179,7 @@ fn left_behind(batches: &Batches, before: &Snapshot, after: &Snapshot) -> Vec<St
             format!("backend `{name}` was removed; {batches} it as it was. A restart without it would leave their tables locked. Configure it again, or do not restart before this list is empty: `nsgate batches list`")
         })
     });
-    told.collect()
+    warnings.collect()
 }
 
 fn looks() -> Interval {

@@ -138,9 +138,9 @@ impl Rules {
             return Ok(());
         }
         // A caller who may not see that the name exists does not learn it here.
-        let mut told = self.below(id).filter(refuses);
-        let told = told.find(|rule| self.shows(caller, &rule.namespace));
-        Err(Denial::below(access, told))
+        let mut refusing = self.below(id).filter(refuses);
+        let shown = refusing.find(|rule| self.shows(caller, &rule.namespace));
+        Err(Denial::below(access, shown))
     }
 
     /// True if `caller` has this access at `id` and everywhere below it.

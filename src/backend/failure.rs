@@ -5,7 +5,8 @@ use std::fmt;
 use super::Refusal;
 use super::endpoints::AllBreakersOpen;
 use crate::body::Interrupted;
-use crate::error::cause::{Causes, is_about_our_certificate};
+use crate::error::cause::{Causes, chain, is_about_our_certificate};
+use crate::error::retry_after::RetryAfter;
 use crate::error::{BoxError, Error};
 
 /// The reason why there is no answer, or none that could be read.
@@ -58,9 +59,7 @@ impl Failure {
         let Self::Lost(cause) = self else {
             return false;
         };
-        let first: &(dyn std::error::Error + 'static) = cause.as_ref();
-        std::iter::successors(Some(first), |cause| cause.source())
-            .any(|cause| cause.is::<Interrupted>())
+        chain(cause.as_ref()).any(|cause| cause.is::<Interrupted>())
     }
 
     /// Converts the failure into the answer to the caller: 503, code 17, naming the backend and not its address;
@@ -70,14 +69,12 @@ impl Failure {
             return Error::invalid("the request body was cut off before its end").with_cause(self);
         }
         if let Some(withheld) = self.withheld() {
-            // The time is rounded up, so that a caller who retries then finds it over.
-            let seconds = withheld.wait.as_millis().div_ceil(1000).max(1);
+            let wait = RetryAfter::rest(withheld.wait);
             let message = format!(
-                "backend `{backend}` is unavailable (circuit breaker open); retry after {seconds} s"
+                "backend `{backend}` is unavailable (circuit breaker open); retry after {wait} s"
             );
-            return Error::unavailable(message)
-                .retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))
-                .with_cause(self);
+            let error = Error::unavailable(message).with_retry_after(wait);
+            return error.with_cause(self);
         }
         let said = match &self {
             Self::NoToken(refusal) => return refusal.to_error(backend).with_cause(self),

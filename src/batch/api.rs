@@ -74,19 +74,15 @@ impl Batches {
         call: BatchCall,
         route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
     ) -> Result<Response<Body>, Error> {
-        let committed = async {
-            let plan = Plan::new(routed(&call, route)?, |backend| self.may_be_atomic(backend))?;
-            self.may_declare(&plan, &call.caller).await?;
-            let fingerprint = fingerprint(&call);
-            let entries = plan.entries.iter();
-            let tables = entries.map(|entry| entry.line.table.clone()).collect();
-            let plan = std::future::ready(Ok(plan));
-            let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
-            let outcome = outcome.await?;
-            call.answer(&outcome).await
-        };
-        let committed = committed.await;
-        committed.map_err(|error: Error| error.reworded(|message| call.form.spell(message)))
+        let atomic = |backend: &Backend| self.may_be_atomic(backend);
+        let plan = Plan::new(routed(&call, route)?, call.form.list(), atomic)?;
+        self.may_declare(&plan, &call).await?;
+        let fingerprint = fingerprint(&call);
+        let entries = plan.entries.iter();
+        let tables = entries.map(|entry| entry.line.table.clone()).collect();
+        let plan = std::future::ready(Ok(plan));
+        let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
+        call.answer(&*outcome.await?).await
     }
 
     /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,
@@ -121,7 +117,7 @@ impl Batches {
             }
         };
         let coordinator = Arc::clone(&self.coordinator);
-        let (asker, of_run) = (self.asker(caller), Arc::clone(&outcome));
+        let (context, of_run) = (self.context_of(caller), Arc::clone(&outcome));
         // The batch has a task of its own: a client that disconnects stops nothing.
         let run = tokio::spawn(async move {
             let plan = match plan.await {
@@ -138,7 +134,7 @@ impl Batches {
                 fingerprint,
             };
             let (state, effects) = step(plan.state(), Event::Begin);
-            let run = BatchRun::new(coordinator, plan, intent, of_run, asker, permit);
+            let run = BatchRun::new(coordinator, plan, intent, of_run, context, permit);
             run.run(state, effects).await;
         });
         let (outcomes, finished) = (Arc::clone(&self.outcomes), Arc::clone(&outcome));
@@ -167,7 +163,7 @@ impl Batches {
         }
     }
 
-    pub(super) fn asker(&self, caller: &Caller) -> CallerContext {
+    pub(super) fn context_of(&self, caller: &Caller) -> CallerContext {
         CallerContext {
             authority: caller.authority.clone(),
             context: caller.context.clone(),
@@ -184,12 +180,17 @@ pub(super) fn different() -> Error {
 }
 
 impl Form {
-    /// Returns a message about entries in the words of this request.
-    fn spell(self, message: &str) -> String {
+    /// Returns the request's name for the entries of the batch.
+    fn list(self) -> &'static str {
         match self {
-            Self::Create => message.to_owned(),
-            Self::Commit => message.replace("entries[", "operations["),
+            Self::Create => "entries",
+            Self::Commit => "operations",
         }
+    }
+
+    /// Names the entry that an error is about, as the request counts it.
+    fn within(self, entry: usize, error: Error) -> Error {
+        error.within(&format!("{}[{entry}]", self.list()))
     }
 }
 
@@ -200,7 +201,7 @@ fn routed(
 ) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::with_capacity(call.operations.len());
     for (index, operation) in call.operations.iter().enumerate() {
-        let within = |error: Error| error.within(&format!("entries[{index}]"));
+        let within = |error| call.form.within(index, error);
         let (backend, table) = route(operation.id()).map_err(within)?;
         let body = operation.body_for(&table);
         let (branch, action) = action(operation).map_err(within)?;

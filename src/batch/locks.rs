@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 pub use queues::Free;
-use queues::{Place, Queue, Queues};
+use queues::{Queue, QueueTicket, Queues};
 pub use table_key::{TableHasher, TableKey};
 
 /// The time for which a new batch holds its tables, or its place before later requests, while it waits for others. It
@@ -207,7 +207,7 @@ impl Locks {
         &'a self,
         wanted: &'a [(Key, Mode)],
         deadline: Instant,
-        place: &mut Option<Place<'a>>,
+        place: &mut Option<QueueTicket<'a>>,
     ) -> Result<Hold, LockError> {
         let mut hold = Hold::with_room(self, wanted.len());
         for (key, mode) in wanted {

@@ -130,6 +130,17 @@ pub struct Resolution {
     pub at: u64,
 }
 
+impl Resolution {
+    /// Returns the decision.
+    pub fn decision(&self) -> Decision {
+        if self.commit {
+            Decision::Commit
+        } else {
+            Decision::Abort
+        }
+    }
+}
+
 /// The decision as it is written to the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
@@ -189,7 +200,7 @@ impl Verdict {
     pub fn abort(proofs: Vec<Option<Proof>>, refusal: Option<&Refusal>) -> Self {
         Self::Abort {
             proofs,
-            reason: refusal.map_or_else(String::new, |refusal| refusal.message.clone()),
+            reason: refusal.map_or_else(String::new, spelled),
             answer: refusal.map(|refusal| AbortAnswer {
                 status: refusal.status,
                 code: refusal.code.number(),
@@ -203,13 +214,14 @@ impl Verdict {
         let Self::Abort { reason, answer, .. } = self else {
             return None;
         };
-        let conflict = Code::ConcurrentModification;
         let code = answer.and_then(|answer| Code::from_number(answer.code.into()));
-        Some(Refusal {
-            status: answer.map_or(conflict.status().as_u16(), |answer| answer.status),
-            code: code.unwrap_or(conflict),
-            message: reason.clone(),
-        })
+        let (entry, message) = unspelled(reason);
+        let refusal = Refusal {
+            entry,
+            ..Refusal::new(code.unwrap_or(Code::ConcurrentModification), message)
+        };
+        let status = answer.map_or(refusal.status, |answer| answer.status);
+        Some(Refusal { status, ..refusal })
     }
 
     /// Returns the decision without its data.
@@ -218,6 +230,25 @@ impl Verdict {
             Self::Commit(_) => Decision::Commit,
             Self::Abort { .. } => Decision::Abort,
         }
+    }
+}
+
+/// Returns the spelling of a refusal in the log, e.g. `entries[2]: table t is busy`.
+fn spelled(refusal: &Refusal) -> String {
+    let message = &refusal.message;
+    match refusal.entry {
+        Some(entry) => format!("entries[{entry}]: {message}"),
+        None => message.clone(),
+    }
+}
+
+/// Returns the entry and the message of a refusal in the log.
+fn unspelled(reason: &str) -> (Option<usize>, &str) {
+    let numbered = reason.strip_prefix("entries[");
+    let numbered = numbered.and_then(|rest| rest.split_once("]: "));
+    match numbered.and_then(|(entry, message)| Some((entry.parse().ok()?, message))) {
+        Some((entry, message)) => (Some(entry), message),
+        None => (None, reason),
     }
 }
 

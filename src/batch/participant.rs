@@ -9,7 +9,6 @@ mod remove;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -95,9 +94,9 @@ pub type Found = (Finding, Option<CatalogDescription>);
 pub async fn latest(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, asker).await;
+    let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
     latest_of(&answer).ok_or_else(|| refusal(backend.name(), &answer))
 }
@@ -106,9 +105,9 @@ pub async fn latest(
 async fn versions(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<u64, Refusal> {
-    let answer = list_latest(backend, line, asker).await;
+    let answer = list_latest(backend, line, caller).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
     match latest_of(&answer) {
         Some(latest) => Ok(latest),
@@ -120,9 +119,9 @@ async fn versions(
 async fn list_latest(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
-    let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+    let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
     ask.query = vec![("descending", "true".to_owned()), ("limit", "1".to_owned())];
     if let Some(branch) = &line.branch {
         ask.query.push(("branch", branch.clone()));
@@ -136,23 +135,19 @@ pub async fn validate(
     entry: &Entry,
     visibility: &Visibility,
     came: Instant,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
         Action::CreateVersion { version, .. } => {
-            let latest = latest(backend, line, asker).await?;
+            let latest = latest(backend, line, caller).await?;
             if latest >= *version && visibility.hidden(line).contains(*version) {
-                return Err(Refusal {
-                    status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-                    code: Code::ServiceUnavailable,
-                    message: format!(
-                        "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
-                    ),
-                });
+                return Err(Refusal::unavailable(format!(
+                    "version {version} of an aborted batch has arrived late and is being rolled back; retry later"
+                )));
             }
             if latest + 1 != *version {
-                return Err(conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "version {version} is not the next one: the table's latest is {latest}"
                 )));
             }
@@ -170,27 +165,26 @@ pub async fn validate(
             if let Action::Register { location } = &entry.action {
                 visibility.may_leave(|place| same_place(&place.location, location))?;
             }
-            match table(backend, line, asker).await? {
+            match table(backend, line, caller).await? {
                 None => Ok(None),
-                Some(_) => Err(Refusal {
-                    code: Code::TableAlreadyExists,
-                    ..conflict(format!("table {} already exists", line.table.table))
-                }),
+                Some(_) => Err(Refusal::new(
+                    Code::TableAlreadyExists,
+                    format!("table {} already exists", line.table.table),
+                )),
             }
         }
-        Action::Deregister => match table(backend, line, asker).await? {
+        Action::Deregister => match table(backend, line, caller).await? {
             Some(described) => Ok(Some(described)),
-            None => Err(Refusal {
-                status: StatusCode::NOT_FOUND.as_u16(),
-                code: Code::TableNotFound,
-                message: format!("table {} does not exist", line.table.table),
-            }),
+            None => Err(Refusal::new(
+                Code::TableNotFound,
+                format!("table {} does not exist", line.table.table),
+            )),
         },
         Action::DeleteVersions { ranges } => {
-            let latest = latest(backend, line, asker).await?;
+            let latest = latest(backend, line, caller).await?;
             match ranges.iter().find(|range| range.end > latest) {
                 None => Ok(None),
-                Some(VersionRange { start, end }) => Err(conflict(format!(
+                Some(VersionRange { start, end }) => Err(Refusal::conflict(format!(
                     "versions {start} to {end} cannot be deleted: a batch must keep the latest version, {latest}"
                 ))),
             }
@@ -210,21 +204,13 @@ pub fn may_follow(plan: &Plan, share: usize, visibility: &Visibility) -> Result<
     Ok(())
 }
 
-fn conflict(message: String) -> Refusal {
-    Refusal {
-        status: StatusCode::CONFLICT.as_u16(),
-        code: Code::ConcurrentModification,
-        message,
-    }
-}
-
 /// Requests a table's description; `None` if it does not exist.
 pub async fn table(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Option<CatalogDescription>, Refusal> {
-    let mut ask = asker.ask(Operation::DescribeTable, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTable, &line.table.table);
     ask.body = Some(body(line, &[]));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
@@ -241,7 +227,7 @@ pub async fn find(
     entry: &Entry,
     proof: Option<&Proof>,
     undoing: bool,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Found, UnclearAnswer> {
     let Entry { backend, line, .. } = entry;
     match &entry.action {
@@ -255,20 +241,20 @@ pub async fn find(
                 size: *manifest_size,
                 e_tag: e_tag.as_deref(),
             };
-            find_version(backend, line, *version, &staged, asker).await
+            find_version(backend, line, *version, &staged, caller).await
         }
         Action::Declare { location } => {
-            let Some(described) = table(backend, line, asker).await? else {
+            let Some(described) = table(backend, line, caller).await? else {
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // A table that has versions by now has been built on: removing its name would lose them.
-            let latest = versions(backend, line, asker).await;
+            let latest = versions(backend, line, caller).await;
             let latest = latest.map_err(but_there)? == 0;
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Register { location } => {
-            let Some(described) = table(backend, line, asker).await? else {
+            let Some(described) = table(backend, line, caller).await? else {
                 return Ok((Finding::Absent, None));
             };
             let likeness = same_registration(proof, location, undoing, &described.proof);
@@ -277,7 +263,7 @@ pub async fn find(
             Ok((Finding::Present { likeness, latest }, Some(described)))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
-            Err(conflict("this entry makes nothing to be found".into()).into())
+            Err(Refusal::conflict("this entry makes nothing to be found").into())
         }
     }
 }
@@ -287,9 +273,9 @@ pub async fn lacks_version(
     backend: &Backend,
     line: &TableBranch,
     version: u64,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> bool {
-    let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
     answer.is_ok_and(|answer| is_absent(&answer))
@@ -300,9 +286,9 @@ async fn find_version(
     line: &TableBranch,
     version: u64,
     staged: &Staged<'_>,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<Found, UnclearAnswer> {
-    let mut ask = asker.ask(Operation::DescribeTableVersion, &line.table.table);
+    let mut ask = caller.ask(Operation::DescribeTableVersion, &line.table.table);
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
@@ -312,7 +298,7 @@ async fn find_version(
         None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
-    let latest = latest(backend, line, asker).await;
+    let latest = latest(backend, line, caller).await;
     let latest = latest.map_err(but_there)?;
     let finding = Finding::Present {
         likeness,
@@ -352,26 +338,14 @@ fn body(line: &TableBranch, more: &[(&str, serde_json::Value)]) -> Bytes {
 
 /// Returns the error for a request without an answer, with its cause, for operators only. No client sees it.
 fn silent(backend: &Backend, failure: &Failure) -> Refusal {
-    Refusal {
-        status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-        code: Code::ServiceUnavailable,
-        message: format!("backend `{}` gave no answer: {failure}", backend.name()),
-    }
+    let name = backend.name();
+    Refusal::unavailable(format!("backend `{name}` gave no answer: {failure}"))
 }
 
 fn unreachable(backend: &Backend, failure: &Failure) -> Refusal {
     tracing::warn!(backend = %backend.name(), cause = %failure, "no answer from a catalog to a batch request");
     if let Failure::NoToken(refusal) = failure {
-        let error = refusal.to_error(backend.name());
-        return Refusal {
-            status: error.status().as_u16(),
-            code: error.code(),
-            message: error.message().to_owned(),
-        };
+        return Refusal::from(&refusal.to_error(backend.name()));
     }
-    Refusal {
-        status: StatusCode::SERVICE_UNAVAILABLE.as_u16(),
-        code: Code::ServiceUnavailable,
-        message: format!("backend `{}` did not answer", backend.name()),
-    }
+    Refusal::unavailable(format!("backend `{}` did not answer", backend.name()))
 }

@@ -37,15 +37,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `atomic` returns true for a
-    /// backend that makes all of its versions atomically.
-    pub fn new(entries: Vec<Entry>, atomic: impl Fn(&Backend) -> bool) -> Result<Self, Error> {
-        conflicts::check(&entries)?;
+    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `list` is the request's name
+    /// for the entries. `atomic` returns true for a backend that makes all of its versions atomically.
+    pub fn new(
+        entries: Vec<Entry>,
+        list: &str,
+        atomic: impl Fn(&Backend) -> bool,
+    ) -> Result<Self, Error> {
+        conflicts::check(&entries, list)?;
         let mut lines: BTreeMap<&TableBranch, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             if entry.version() == Some(0) {
                 return Err(Error::invalid(format!(
-                    "entries[{index}].version: 0 is not a version that can be created; they begin with 1"
+                    "{list}[{index}].version: 0 is not a version that can be created; they begin with 1"
                 )));
             }
             lines.entry(&entry.line).or_default().push(index);
@@ -54,7 +58,7 @@ impl Plan {
         for share in &mut shares {
             share.sort_by_key(|index| entries[*index].action.place());
             for pair in share.windows(2) {
-                follows(&entries, pair[0], pair[1])?;
+                follows(&entries, list, pair[0], pair[1])?;
             }
         }
         let shape = Shape {
@@ -80,7 +84,7 @@ impl Plan {
             })
         });
         // A recovered batch creates nothing any more, so it has no groups.
-        Self::new(entries.collect::<Option<_>>()?, |_| false).ok()
+        Self::new(entries.collect::<Option<_>>()?, "entries", |_| false).ok()
     }
 
     /// Returns the entries as the log keeps them.
@@ -225,7 +229,7 @@ fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<us
 }
 
 /// Checks that an entry may come after another one of its table branch.
-fn follows(entries: &[Entry], one: usize, next: usize) -> Result<(), Error> {
+fn follows(entries: &[Entry], list: &str, one: usize, next: usize) -> Result<(), Error> {
     let created = (entries[one].version(), entries[next].version());
     let (version, after) = match created {
         (Some(version), Some(after)) => (version, after),
@@ -235,12 +239,12 @@ fn follows(entries: &[Entry], one: usize, next: usize) -> Result<(), Error> {
     };
     if after == version {
         return Err(Error::invalid(format!(
-            "entries[{next}]: version {after} of this table is in entries[{one}] already"
+            "{list}[{next}]: version {after} of this table is in {list}[{one}] already"
         )));
     }
     if after != version + 1 {
         return Err(Error::invalid(format!(
-            "entries[{next}]: version {after} does not follow version {version} of entries[{one}]: several versions of one table must be consecutive"
+            "{list}[{next}]: version {after} does not follow version {version} of {list}[{one}]: several versions of one table must be consecutive"
         )));
     }
     Ok(())

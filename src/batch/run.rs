@@ -96,7 +96,7 @@ pub struct BatchRun {
     plan: Arc<Plan>,
     intent: Arc<Intent>,
     outcome: Arc<Outcome>,
-    fate: CommitFlag,
+    commit_flag: CommitFlag,
     /// The caller's context until the decision; `None` after it, when the gateway acts for itself.
     caller: Option<CallerContext>,
     /// The origin of the request that began the batch.
@@ -367,8 +367,8 @@ impl BatchRun {
             hazards[entry] = Some(hazard);
         }
         for (entry, hazard) in hazards.into_iter().enumerate() {
-            let told = std::mem::replace(&mut self.entries[entry].reported_hazard, hazard);
-            if told == hazard {
+            let reported = std::mem::replace(&mut self.entries[entry].reported_hazard, hazard);
+            if reported == hazard {
                 continue;
             }
             self.coordinator.open.hazard(self.id, entry, hazard);

@@ -29,7 +29,6 @@ mod settle;
 mod state;
 mod types;
 
-use crate::error::code::Code;
 use prepare::Created;
 use state::{EntryState, Phase, RollbackProbe};
 
@@ -191,7 +190,7 @@ impl State {
         let answer = match decision {
             Decision::Commit => Answer::Committed,
             Decision::Abort => {
-                let other = || conflict("the batch was aborted by another gateway");
+                let other = || Refusal::conflict("the batch was aborted by another gateway");
                 Answer::Refused(self.failure.clone().unwrap_or_else(other))
             }
         };
@@ -215,14 +214,6 @@ impl State {
         }
         effects.extend(answer.map(Effect::Answer));
         self.proceed(effects);
-    }
-}
-
-fn conflict(message: &str) -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: message.into(),
     }
 }
 

@@ -34,7 +34,7 @@ mod strays;
 mod tables;
 
 pub use crate::batch::visibility::hidden_range::{Claim, Subject};
-pub use crate::batch::visibility::read_epoch::{Epoch, Moment};
+pub use crate::batch::visibility::read_epoch::{BranchEpoch, Epoch};
 pub use gates::Forbidden;
 
 /// The versions of one branch of a table.
@@ -106,19 +106,19 @@ impl Hidden {
 }
 
 impl Visibility {
-    /// Hides a version, and the versions above it, until `fate` is revealed, or until it is forgotten or released.
-    pub fn hide(&self, line: TableBranch, version: u64, fate: &CommitFlag) {
-        self.add(line, version..=version, fate, HideReason::Made);
+    /// Hides a version, and the versions above it, until `commit_flag` is revealed, or until it is forgotten or released.
+    pub fn hide(&self, line: TableBranch, version: u64, commit_flag: &CommitFlag) {
+        self.add(line, version..=version, commit_flag, HideReason::Made);
     }
 
-    /// Hides versions from the moment when `fate` is revealed.
+    /// Hides versions from the moment when `commit_flag` is revealed.
     pub fn hide_removed(
         &self,
         line: TableBranch,
         versions: RangeInclusive<u64>,
-        fate: &CommitFlag,
+        commit_flag: &CommitFlag,
     ) {
-        self.add(line, versions, fate, HideReason::Removed);
+        self.add(line, versions, commit_flag, HideReason::Removed);
     }
 
     /// The versions of the branch that a reader may not see now.
@@ -135,7 +135,7 @@ impl Visibility {
 
     /// The present moment of a branch. Take it before the request to the catalog, and check it with
     /// [`Self::has_passed`] after reading which versions are hidden.
-    pub fn moment(&self, line: &TableBranch) -> Moment {
+    pub fn moment(&self, line: &TableBranch) -> BranchEpoch {
         self.shown.moment(line)
     }
 
@@ -157,7 +157,7 @@ impl Visibility {
 
     /// Returns true if an answer to a request that was sent at this moment may show part of a batch, or a version that
     /// was undone since. The request must then be sent again.
-    pub fn has_passed(&self, moment: Moment) -> bool {
+    pub fn has_passed(&self, moment: BranchEpoch) -> bool {
         self.shown.has_passed(moment)
     }
 
@@ -188,7 +188,7 @@ impl Visibility {
         &self,
         line: &TableBranch,
         subject: Subject,
-        fate: &CommitFlag,
+        commit_flag: &CommitFlag,
         release: Release,
         claim: Option<Claim>,
     ) {
@@ -209,13 +209,13 @@ impl Visibility {
         };
         self.invalidate_reads(line);
         let mut slots = self.tables.entry(line.table.clone()).or_default();
-        match slots.iter_mut().find(|slot| slot.is(&subject, fate)) {
+        match slots.iter_mut().find(|slot| slot.is(&subject, commit_flag)) {
             Some(slot) => slot.what = what,
             None => {
                 self.slots.fetch_add(1, Ordering::Release);
                 slots.push(HiddenRange {
                     subject,
-                    fate: fate.clone(),
+                    commit_flag: commit_flag.clone(),
                     what,
                 });
             }
@@ -223,10 +223,15 @@ impl Visibility {
     }
 
     /// The owner of a version or name that may still land.
-    pub fn watched(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) -> LateArrival {
+    pub fn watched(
+        &self,
+        table: &TableKey,
+        subject: &Subject,
+        commit_flag: &CommitFlag,
+    ) -> LateArrival {
         let slots = self.tables.get(table);
         let mut slots = slots.iter().flat_map(|slots| slots.iter());
-        let slot = slots.find(|slot| slot.is(subject, fate));
+        let slot = slots.find(|slot| slot.is(subject, commit_flag));
         match slot.map(|slot| slot.what) {
             None | Some(HideReason::Retaken { .. }) => LateArrival::Taken,
             Some(HideReason::Uncertain {
@@ -237,10 +242,10 @@ impl Visibility {
     }
 
     /// Ends the watch of a version or name: it is free.
-    pub fn unwatch(&self, table: &TableKey, subject: &Subject, fate: &CommitFlag) {
+    pub fn unwatch(&self, table: &TableKey, subject: &Subject, commit_flag: &CommitFlag) {
         self.retain(table, |slot| {
             let watched = matches!(slot.what, HideReason::Uncertain { .. });
-            !(watched && slot.is(subject, fate))
+            !(watched && slot.is(subject, commit_flag))
         });
     }
 
@@ -269,32 +274,32 @@ impl Visibility {
         of_batch || self.strays.may_land(line, version)
     }
 
-    /// Hides what a change of a batch makes until `fate` is revealed, and what it removes from then on.
-    pub fn hide_action(&self, line: &TableBranch, action: &Action, fate: &CommitFlag) {
+    /// Hides what a change of a batch makes until `commit_flag` is revealed, and what it removes from then on.
+    pub fn hide_action(&self, line: &TableBranch, action: &Action, commit_flag: &CommitFlag) {
         match action {
-            Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, fate),
+            Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, commit_flag),
             Action::DeleteVersions { ranges } => {
                 for VersionRange { start, end } in ranges {
                     let versions = *start..=end.saturating_sub(1);
-                    self.hide_removed(line.clone(), versions, fate);
+                    self.hide_removed(line.clone(), versions, commit_flag);
                 }
             }
-            Action::Declare { .. } => self.names.hide_made(line.table.clone(), fate),
+            Action::Declare { .. } => self.names.hide_made(line.table.clone(), commit_flag),
             Action::Register { location } => {
                 let table = line.table.clone();
-                self.names.hide_registered(table, location, fate);
+                self.names.hide_registered(table, location, commit_flag);
             }
-            Action::Deregister => self.names.hide_removed(line.table.clone(), fate),
+            Action::Deregister => self.names.hide_removed(line.table.clone(), commit_flag),
         }
     }
 
     /// Removes the ranges of one batch on a branch, or only those of one version.
-    pub fn forget(&self, line: &TableBranch, version: Option<u64>, fate: &CommitFlag) {
+    pub fn forget(&self, line: &TableBranch, version: Option<u64>, commit_flag: &CommitFlag) {
         let on = line.branch.as_deref();
         self.retain(&line.table, |slot| {
             let start = slot.subject.start(on);
             let other = start.is_none() || version.is_some_and(|version| start != Some(version));
-            other || !slot.fate.is(fate)
+            other || !slot.commit_flag.is(commit_flag)
         });
     }
 
@@ -327,13 +332,13 @@ impl Visibility {
         &self,
         line: TableBranch,
         range: RangeInclusive<u64>,
-        fate: &CommitFlag,
+        commit_flag: &CommitFlag,
         what: HideReason,
     ) {
         let TableBranch { table, branch } = line;
         let slot = HiddenRange {
             subject: Subject::Versions { branch, range },
-            fate: fate.clone(),
+            commit_flag: commit_flag.clone(),
             what,
         };
         // First, so that no range is there that `is_empty` does not know of.

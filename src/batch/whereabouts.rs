@@ -10,12 +10,12 @@ use crate::error::Error;
 pub struct Whereabouts {
     old: RenameEnd,
     new: RenameEnd,
-    asker: CallerContext,
-    before: Place,
+    caller: CallerContext,
+    before: KnownLocation,
 }
 
 /// A catalog's answer about a name.
-enum Place {
+enum KnownLocation {
     /// The name has no table.
     Absent,
     /// The location of its table.
@@ -30,8 +30,8 @@ impl Batches {
         Whereabouts {
             old: call.old.clone(),
             new: call.new.clone(),
-            asker: self.asker(&call.caller),
-            before: Place::Unknown,
+            caller: self.context_of(&call.caller),
+            before: KnownLocation::Unknown,
         }
     }
 }
@@ -41,10 +41,11 @@ impl Whereabouts {
     /// catalog. Fails (503) while a batch gives that location another name and is undecided, or may still register
     /// that name.
     pub async fn note(&mut self, batches: &Batches) -> Result<(), Error> {
-        self.before = Place::of(&self.find(&self.old).await);
+        self.before = KnownLocation::of(&self.find(&self.old).await);
         let old = self.old.key();
         let left = batches.coordinator.visibility.may_leave(|place| {
-            let is_there = matches!(&self.before, Place::At(at) if same_place(at, &place.location));
+            let is_there =
+                matches!(&self.before, KnownLocation::At(at) if same_place(at, &place.location));
             is_there || place.origin.as_ref() == Some(&old)
         });
         left.map_err(Refusal::into_error)
@@ -53,18 +54,24 @@ impl Whereabouts {
     /// Returns true if the table was renamed, although its catalog answered that it has no rename. Fails with 503 if
     /// that cannot be told.
     pub async fn has_moved(&self) -> Result<bool, Error> {
-        if matches!(self.before, Place::Absent) {
+        if matches!(self.before, KnownLocation::Absent) {
             return Ok(false);
         }
         let (old, new) = tokio::join!(self.find(&self.old), self.find(&self.new));
-        match (&self.before, Place::of(&old), Place::of(&new)) {
-            (Place::At(before), Place::Absent, Place::At(now)) if same_place(before, &now) => {
+        match (
+            &self.before,
+            KnownLocation::of(&old),
+            KnownLocation::of(&new),
+        ) {
+            (KnownLocation::At(before), KnownLocation::Absent, KnownLocation::At(now))
+                if same_place(before, &now) =>
+            {
                 Ok(true)
             }
             // The table still has its old name.
             _ if matches!(old, Ok(Some(_))) => Ok(false),
             // If the catalog tells nothing about the table, the step that needs the answer refuses the rename.
-            (Place::Unknown, Place::Unknown, _) => Ok(false),
+            (KnownLocation::Unknown, KnownLocation::Unknown, _) => Ok(false),
             _ => Err(busy(
                 "the catalog answered that it does not support rename, but it may have renamed the table; look for the table under both names",
             )),
@@ -72,11 +79,11 @@ impl Whereabouts {
     }
 
     async fn find(&self, end: &RenameEnd) -> Result<Option<CatalogDescription>, Refusal> {
-        participant::table(&end.backend, &end.line(), &self.asker).await
+        participant::table(&end.backend, &end.line(), &self.caller).await
     }
 }
 
-impl Place {
+impl KnownLocation {
     fn of(found: &Result<Option<CatalogDescription>, Refusal>) -> Self {
         match found {
             Ok(None) => Self::Absent,

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-pub use problem::{Origin, Place, Problem, Problems};
+pub use problem::{Origin, Position, Problem, Problems};
 
 use super::keys::{self, Section};
 use super::{Config, check};
@@ -120,14 +120,14 @@ fn load<'e>(
         }
         _ if broken => {}
         _ => reader.problem(
-            Place::START,
+            Position::START,
             "there is nothing in this file; write at least `auth`, `backends` and `mounts`",
         ),
     }
     (config, reader)
 }
 
-fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
+fn read(path: &Path) -> Result<String, (Option<Position>, String)> {
     let mut content = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut content))
@@ -143,7 +143,7 @@ fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let before = String::from_utf8_lossy(valid);
         let last = before.rsplit('\n').next().unwrap_or_default();
-        let place = Place {
+        let place = Position {
             line: before.matches('\n').count() + 1,
             column: last.chars().count() + 1,
         };
@@ -154,7 +154,7 @@ fn read(path: &Path) -> Result<String, (Option<Place>, String)> {
     })
 }
 
-fn alone(file: &str, place: Option<Place>, message: String) -> Problems {
+fn alone(file: &str, place: Option<Position>, message: String) -> Problems {
     let problem = Problem {
         file: file.to_owned(),
         place,

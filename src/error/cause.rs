@@ -9,6 +9,19 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage};
 /// Displays an error and its causes with `: ` between them, because hyper's own message says too little.
 pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
+/// Returns an error and its causes, outermost first.
+pub fn chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// Returns the messages of errors with `: ` between them.
+pub fn joined<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
+    let messages: Vec<String> = errors.map(ToString::to_string).collect();
+    messages.join(": ")
+}
+
 /// True if the peer ended the handshake because of the certificate that it was shown, or because it was shown none. In
 /// TLS 1.3 the client may have sent its request by then, but the peer has not read it.
 pub fn is_about_our_certificate(error: &(dyn Error + 'static)) -> bool {
@@ -22,13 +35,7 @@ impl fmt::Display for Causes<'_> {
         {
             return write!(f, "{words} ({error})");
         }
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
+        f.write_str(&joined(chain(self.0)))
     }
 }
 

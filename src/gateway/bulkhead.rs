@@ -8,6 +8,7 @@
 use super::{Free, RoutingSnapshot};
 use crate::backend::Backend;
 use crate::error::Error;
+use crate::error::retry_after::RetryAfter;
 
 /// The number of requests that may always wait for a catalog: with fewer places there is nothing to share out.
 const ALWAYS: usize = 16;
@@ -30,7 +31,7 @@ pub(super) fn check(
         "too many requests are waiting for backend `{}`; retry later",
         backend.name()
     );
-    Err(Error::unavailable(message).retry_after(1))
+    Err(Error::unavailable(message).with_retry_after(RetryAfter::SOON))
 }
 
 fn has_room(waiting: usize, free: usize) -> bool {

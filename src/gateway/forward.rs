@@ -13,7 +13,7 @@ use http::{HeaderValue, Request, Response};
 use super::send::{send, waiting};
 use super::{Shared, hold, operation_of, outgoing, second_name, versions};
 use crate::backend::Backend;
-use crate::batch::visibility::names::{Moment, StaleAnswer, unsettled};
+use crate::batch::visibility::names::{NamesEpoch, StaleAnswer, unsettled};
 use crate::batch::{Batches, Epoch, Level};
 use crate::body::Body;
 use crate::error::Error;
@@ -216,7 +216,7 @@ impl<'a> Owner<'a> {
     /// Returns the moment since which [`Owner::check`] must look for changes of names by batches; `None` if no check is
     /// needed. A name that is hidden from readers is not found, whatever the catalog has. Requests that take the
     /// table's lock check the name once they hold it.
-    fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<Moment>, Error> {
+    fn since(&self, shared: &Shared, operation: Operation) -> Result<Option<NamesEpoch>, Error> {
         if operation.kind() != Some(Kind::Table)
             || !matches!(operation.lock(), Lock::None | Lock::Versions)
         {
@@ -231,7 +231,7 @@ impl<'a> Owner<'a> {
     }
 
     /// Returns an error if a reader that sent its request to the catalog after `since` must not get the answer.
-    fn check(&self, shared: &Shared, since: Option<Moment>) -> Result<(), Error> {
+    fn check(&self, shared: &Shared, since: Option<NamesEpoch>) -> Result<(), Error> {
         let Some(since) = since else { return Ok(()) };
         let names = shared.batches.names();
         match names.check(since, || hold::key(self.backend, self.there)) {
@@ -252,7 +252,7 @@ impl<'a> Owner<'a> {
         &self,
         shared: &Shared,
         question: VersionQuestion,
-        since: Option<Moment>,
+        since: Option<NamesEpoch>,
         request: &mut Request<Body>,
     ) -> Result<Response<Body>, Error> {
         let Self { backend, there, .. } = *self;

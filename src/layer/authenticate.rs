@@ -24,6 +24,7 @@ use crate::auth::token::Refusal;
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 use crate::protocol::principal::Principal;
 use crate::request::context::RequestContext;
 
@@ -145,7 +146,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let reason = refusal.reason();
         if refusal == Refusal::NoKeys {
-            let error = Self::unavailable(refusal.to_string()).retry_after(5);
+            let error = Self::unavailable(refusal.to_string()).with_retry_after(RetryAfter::KEYS);
             return error.because(reason);
         }
         let challenge = match &refusal {

@@ -11,6 +11,7 @@ use tower::Layer;
 use super::guard::{Guard, GuardService};
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::retry_after::RetryAfter;
 use crate::protocol::operation::recognize;
 use crate::request::places::Places;
 use crate::request::{CompletionObserver, RequestRecord};
@@ -69,7 +70,7 @@ fn name(request: &mut Request<Body>) {
 
 fn full() -> Error {
     Error::unavailable("the gateway has reached its limit of requests in flight; retry later")
-        .retry_after(1)
+        .with_retry_after(RetryAfter::SOON)
 }
 
 #[cfg(test)]
@@ -88,8 +89,8 @@ mod tests {
         S: Service<Request<Body>, Response = Response<Body>, Error = Error>,
     {
         let mut request = Request::default();
-        let told = [limits.watcher()].into_iter().collect();
-        let exchange = RequestRecord::begin(None, told);
+        let watchers = [limits.watcher()].into_iter().collect();
+        let exchange = RequestRecord::begin(None, watchers);
         RequestContext::more(request.extensions_mut()).exchange = Some(Arc::clone(&exchange));
         let mut response = service.call(request).await?;
         exchange.observe_response(response.body_mut());
@@ -107,7 +108,7 @@ mod tests {
         let refused = ask(&limits, &mut service).await.unwrap_err();
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.code().number(), 17);
-        assert_eq!(refused.headers()[0].0, http::header::RETRY_AFTER);
+        assert_eq!(refused.retry_after(), Some(RetryAfter::SOON));
 
         first.into_body().collect_up_to(9).await.unwrap();
         let third = ask(&limits, &mut service).await.unwrap();

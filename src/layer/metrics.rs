@@ -147,8 +147,8 @@ mod tests {
             Ok(answer(&request, StatusCode::SERVICE_UNAVAILABLE))
         });
         let mut request = Request::default();
-        let told = [layer.watcher()].into_iter().collect();
-        let exchange = RequestRecord::begin(None, told);
+        let watchers = [layer.watcher()].into_iter().collect();
+        let exchange = RequestRecord::begin(None, watchers);
         RequestContext::more(request.extensions_mut()).exchange = Some(exchange);
         let response = layer.layer(inner).oneshot(request).await;
         let Ok(response) = response;

@@ -20,6 +20,7 @@ use crate::body::Body;
 use crate::config::RateLimit;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 use crate::request::caller::Caller;
 use crate::request::context::RequestContext;
 use crate::request::places::Places;
@@ -103,7 +104,7 @@ fn share(places: &Places, request: &Request<Body>) -> Result<(), Error> {
     Err(Error::unavailable(
         "this caller has reached its limit of requests in flight; retry when some have finished",
     )
-    .retry_after(1))
+    .with_retry_after(RetryAfter::SOON))
 }
 
 impl Rates {
@@ -140,7 +141,7 @@ impl Rates {
     }
 
     fn refuse(&self, wait: Duration) -> Error {
-        let wait = seconds(wait);
+        let wait = RetryAfter::rest(wait);
         let RateLimit {
             requests,
             period,
@@ -154,13 +155,8 @@ impl Rates {
         let words = format!(
             "too many requests from this caller: {requests} per {period} are allowed, {burst} at once; retry in {wait} s"
         );
-        Error::new(Code::Throttling, words).retry_after(wait)
+        Error::new(Code::Throttling, words).with_retry_after(wait)
     }
-}
-
-/// Rounds up to whole seconds, because a caller that comes back too early is refused again.
-fn seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 fn quota(setting: RateLimit) -> Quota {

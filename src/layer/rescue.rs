@@ -7,14 +7,12 @@
 use std::any::Any;
 use std::borrow::BorrowMut;
 use std::convert::Infallible;
-use std::error::Error as _;
-use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
@@ -23,6 +21,7 @@ use tower::{Layer, Service};
 
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::cause::{chain, joined};
 use crate::request::RequestRecord;
 
 /// The longest path in `instance`, in bytes; a longer one is cut.
@@ -160,6 +159,9 @@ fn respond(error: &Error, path: &str) -> Response<Body> {
     *response.status_mut() = error.status();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(wait) = error.retry_after() {
+        headers.insert(RETRY_AFTER, wait.into());
+    }
     for (name, value) in error.headers() {
         headers.append(name, value.clone());
     }
@@ -181,25 +183,11 @@ fn report(error: &Error, exchange: &RequestRecord) {
         .map_or("", |operation| operation.name());
     let status = error.status().as_u16();
     if error.status().is_server_error() {
-        let cause = causes(error);
+        let cause = joined(chain(error).skip(1));
         tracing::warn!(id, operation, status, cause, "{}", error.message());
     } else {
         tracing::debug!(id, operation, status, "{}", error.message());
     }
-}
-
-/// Returns an error's causes, outermost first.
-fn causes(error: &Error) -> String {
-    let mut text = String::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        let _ = write!(text, "{cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -210,6 +198,7 @@ mod tests {
 
     use super::*;
     use crate::error::code::Code;
+    use crate::error::retry_after::RetryAfter;
 
     async fn rescued(path: &str, fail: fn() -> Error) -> (Response<()>, String) {
         let inner =
@@ -244,7 +233,7 @@ mod tests {
                 || {
                     Error::unavailable("later")
                         .with_transaction("7")
-                        .retry_after(2)
+                        .with_retry_after(RetryAfter::KEYS)
                 },
                 503,
                 r#"{"error":"later","code":17,"detail":"","instance":"/v1/table/a%24b/describe","transaction_id":"7"}"#,
@@ -261,8 +250,9 @@ mod tests {
             assert_eq!(body, expected);
             assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
         }
-        let (response, _) = rescued("/x", || Error::unavailable("later").retry_after(2)).await;
-        assert_eq!(response.headers()[http::header::RETRY_AFTER], "2");
+        let later = || Error::unavailable("later").with_retry_after(RetryAfter::KEYS);
+        let (response, _) = rescued("/x", later).await;
+        assert_eq!(response.headers()[RETRY_AFTER], "5");
     }
 
     #[tokio::test]

@@ -166,11 +166,11 @@ fn head(
         headers.remove(TRACESTATE);
     }
     let recorder = recorder.filter(|_| span.is_sampled()).cloned();
-    let told = logged || recorder.is_some();
-    let client = told.then(|| RequestContext::of(request.extensions()).peer.as_ref());
+    let is_observed = logged || recorder.is_some();
+    let client = is_observed.then(|| RequestContext::of(request.extensions()).peer.as_ref());
     let client = client.flatten().map(|peer| peer.forwarded_for().clone());
     RequestHead {
-        told,
+        is_observed,
         recorder,
         id,
         span,

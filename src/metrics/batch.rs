@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::families::Families;
 
@@ -24,7 +24,7 @@ pub struct Batch {
 }
 
 /// The state of a batch that has a durable intent and no durable end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BatchState {
     /// The batch has no decision.

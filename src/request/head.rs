@@ -17,7 +17,7 @@ pub struct RequestHead {
     /// The caller's span; `None` if it sent none.
     pub parent: Option<SpanContext>,
     /// True if an observer needs more than the counters.
-    pub told: bool,
+    pub is_observed: bool,
     /// The client's IP address; `None` if it is not recorded.
     pub client: Option<HeaderValue>,
     /// The method.

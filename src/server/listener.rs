@@ -78,7 +78,7 @@ struct Connections<S> {
 }
 
 struct OpenConnection {
-    pulse: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     watch: IdleTracker,
     worker: usize,
 }
@@ -207,10 +207,10 @@ where
         let Ok(stream) = Stream::to(worker, stream) else {
             return self.workers.ended(worker);
         };
-        let pulse = ConnectionState::new();
+        let state = ConnectionState::new();
         // Boxed, because every step of a connection would make its task larger by the size of what it passes on.
         let (serving, stack) = (self.serving.load_full(), Box::new(self.stack.clone()));
-        let own = Arc::clone(&pulse);
+        let own = Arc::clone(&state);
         let serve = async move {
             let Ok(stream) = stream.arrived() else { return };
             let protocols = &serving.protocols;
@@ -230,7 +230,7 @@ where
         };
         let task = self.tasks.spawn_on(serve, self.workers.handle(worker));
         let watched = OpenConnection {
-            pulse,
+            state,
             watch: IdleTracker::new(Instant::now()),
             worker,
         };
@@ -259,8 +259,8 @@ where
             stalled: serving.stall_timeout,
         };
         let now = Instant::now();
-        for OpenConnection { pulse, watch, .. } in self.watched.values_mut() {
-            pulse.order(watch.look(pulse, patience, now));
+        for OpenConnection { state, watch, .. } in self.watched.values_mut() {
+            state.order(watch.look(state, patience, now));
         }
     }
 
@@ -281,7 +281,7 @@ where
 
     fn order(&self, order: Directive) {
         for watched in self.watched.values() {
-            watched.pulse.order(order);
+            watched.state.order(order);
         }
     }
 
@@ -312,13 +312,13 @@ async fn secured<T, S>(
     accepting: impl Future<Output = Result<(T, Option<String>), tls::HandshakeError>>,
     address: SocketAddr,
     stack: S,
-    pulse: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let (stream, subject) = match pulse.until_ended(accepting).await {
+    let (stream, subject) = match state.until_ended(accepting).await {
         Some(Ok(accepted)) => accepted,
         Some(Err(refused)) => {
             return tracing::debug!(client = %address, cause = %refused, "TLS handshake failed");
@@ -332,7 +332,7 @@ async fn secured<T, S>(
         Some(subject) => peer.certified(&subject),
         None => peer,
     };
-    let unread = protocols.serve(stream, peer, stack, pulse).await;
+    let unread = protocols.serve(stream, peer, stack, state).await;
     tell(address, unread);
 }
 

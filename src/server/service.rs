@@ -22,7 +22,7 @@ use crate::server::state::{ConnectionState, Serving};
 pub(in crate::server) struct ConnectionService<S> {
     stack: RefCell<S>,
     peer: Peer,
-    pulse: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
 }
 
 pin_project! {
@@ -43,17 +43,17 @@ pin_project! {
 pub(in crate::server) type ResponseBody = KeepAliveBody<Body, Option<Serving>>;
 
 impl<S> ConnectionService<S> {
-    pub(in crate::server) fn new(stack: S, peer: Peer, pulse: Arc<ConnectionState>) -> Self {
+    pub(in crate::server) fn new(stack: S, peer: Peer, state: Arc<ConnectionState>) -> Self {
         Self {
             stack: RefCell::new(stack),
             peer,
-            pulse,
+            state,
         }
     }
 
     /// The state of the connection.
     pub(in crate::server) fn pulse(&self) -> &Arc<ConnectionState> {
-        &self.pulse
+        &self.state
     }
 
     /// Passes a request to the stack. It counts as being served until the returned [`Serving`] is dropped.
@@ -61,7 +61,7 @@ impl<S> ConnectionService<S> {
     where
         S: Service<Request<Body>>,
     {
-        let serving = self.pulse.began();
+        let serving = self.state.began();
         RequestContext::more(request.extensions_mut()).peer = Some(self.peer.clone());
         (self.stack.borrow_mut().call(request), serving)
     }

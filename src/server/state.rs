@@ -280,16 +280,16 @@ impl IdleTracker {
 
     /// Returns the next action for the connection; to be called from time to time. Also gives up the stalled HTTP/2
     /// requests of a connection that goes on.
-    pub fn look(&mut self, pulse: &ConnectionState, patience: Timeouts, now: Instant) -> Directive {
-        pulse.streams.give_up(patience.stalled, now);
-        let activity = pulse.activity();
+    pub fn look(&mut self, state: &ConnectionState, patience: Timeouts, now: Instant) -> Directive {
+        state.streams.give_up(patience.stalled, now);
+        let activity = state.activity();
         if activity != self.activity {
             self.activity = activity;
             self.since = now;
             self.resting = false;
         }
         let quiet = now.duration_since(self.since);
-        match next_directive(pulse.phase(), self.finishing, quiet, patience) {
+        match next_directive(state.phase(), self.finishing, quiet, patience) {
             Directive::ReleaseBuffers if std::mem::replace(&mut self.resting, true) => {
                 Directive::Continue
             }

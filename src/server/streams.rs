@@ -93,8 +93,8 @@ impl Streams {
 
 impl StreamExecutor {
     /// Creates an executor for the connection with this state.
-    pub(in crate::server) fn new(pulse: &Arc<ConnectionState>) -> Self {
-        Self(Arc::clone(pulse))
+    pub(in crate::server) fn new(state: &Arc<ConnectionState>) -> Self {
+        Self(Arc::clone(state))
     }
 }
 

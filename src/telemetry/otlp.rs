@@ -56,7 +56,7 @@ struct Worker {
     lost: Arc<AtomicU64>,
     hurry: Arc<FlushRequest>,
     client: Client,
-    told: Option<Instant>,
+    last_warning: Option<Instant>,
     /// The reason why the last spans were lost.
     why: String,
 }
@@ -74,7 +74,7 @@ impl Exporter {
             lost: Arc::clone(&lost),
             hurry: Arc::clone(&hurry),
             client: Client::new(uri)?,
-            told: None,
+            last_warning: None,
             why: "there were more spans than the collector takes in that time".to_owned(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -185,12 +185,12 @@ impl Worker {
 
     /// Logs the spans that were lost, at most once a minute. `last` is true if there may be no next time.
     fn tell(&mut self, last: bool) {
-        if !last && self.told.is_some_and(|told| told.elapsed() < TELL) {
+        if !last && self.last_warning.is_some_and(|last| last.elapsed() < TELL) {
             return;
         }
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            self.told = Some(Instant::now());
+            self.last_warning = Some(Instant::now());
             tracing::warn!(lost, cause = self.why, "spans did not reach the collector");
         }
     }

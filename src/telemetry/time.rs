@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use x509_cert::der::DateTime;
 
 /// Adds the time to the program's own records.
 pub(super) struct Now;
@@ -15,34 +16,15 @@ impl FormatTime for Now {
     }
 }
 
-/// Formats a time, e.g. as `2026-11-21T14:25:22.123Z`. A time before 1970 becomes the beginning of 1970.
+/// Formats a time, e.g. as `2026-11-21T14:25:22.123Z`. A time before 1970 becomes the beginning of 1970, and one after
+/// 9999 the last second of 9999.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let date = DateTime::from_unix_duration(since).unwrap_or(DateTime::INFINITY);
+    let (year, month, day) = (date.year(), date.month(), date.day());
+    let (hour, minute, second) = (date.hour(), date.minutes(), date.seconds());
     let milli = since.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
-}
-
-/// Returns the date so many days after 1970-01-01. Years are counted from March, so that a leap day is
-/// their last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // Days since 0000-03-01; 400 years have 146,097 of them.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    // Five months have 153 days, from March as from August.
-    let from_march = (5 * day + 2) / 153;
-    let day = day - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = era * 400 + year + u64::from(month <= 2);
-    (year, month, day)
 }
 
 #[cfg(test)]

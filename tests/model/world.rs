@@ -6,7 +6,6 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nsgate::batch::step::{Decision, Effect, Event, Refusal, Settled, State};
-use nsgate::error::code::Code;
 
 use crate::catalog::{Maker, Table};
 use crate::invariants::Invariant;
@@ -293,9 +292,5 @@ impl Flight {
 }
 
 pub fn refusal() -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: String::new(),
-    }
+    Refusal::conflict("")
 }

@@ -2,18 +2,10 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
+use super::Remedy;
 use crate::batch::step::Decision;
 use crate::batch::{BUILT_ON, OpenBatch, OpenEntry};
 use crate::metrics::BatchState;
-
-/// A decision that an operator can make now.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Remedy {
-    decision: &'static str,
-    does: &'static str,
-}
 
 /// Returns what the batch waits for. `configured` are the backends of the active configuration.
 pub(super) fn waits_for(batch: &OpenBatch, configured: &[Arc<str>]) -> String {
@@ -51,15 +43,15 @@ pub(super) fn ways(batch: &OpenBatch, takes: &[Decision]) -> Vec<Remedy> {
     if matches!(batch.state, BatchState::Undoing | BatchState::Committed) && batch.error.is_none() {
         return Vec::new();
     }
-    let ways = takes.iter().map(|decision| match decision {
-        Decision::Commit => Remedy {
-            decision: "commit",
-            does: commit(batch.state),
-        },
-        Decision::Abort => Remedy {
-            decision: "abort",
-            does: abort(batch),
-        },
+    let ways = takes.iter().map(|decision| {
+        let does = match decision {
+            Decision::Commit => commit(batch.state),
+            Decision::Abort => abort(batch),
+        };
+        Remedy {
+            decision: *decision,
+            does: does.into(),
+        }
     });
     ways.collect()
 }
@@ -80,7 +72,7 @@ fn commit(state: BatchState) -> &'static str {
 }
 
 fn abort(batch: &OpenBatch) -> &'static str {
-    let built_on = |entry: &OpenEntry| entry.hazard == Some(BUILT_ON);
+    let built_on = |entry: &OpenEntry| entry.hazard.as_deref() == Some(BUILT_ON);
     match batch.state {
         BatchState::Undecided => {
             "abort it: its client is told that it failed, and its changes are rolled back"

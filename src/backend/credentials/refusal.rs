@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// The access log's word for it: the gateway itself accepted the caller's token.
 const EXCHANGE: &str = "exchange";
@@ -87,7 +88,7 @@ impl Refusal {
             Fault::Gateway | Fault::Server => Error::unavailable(format!(
                 "cannot get a token of backend `{backend}` at the moment; retry later"
             ))
-            .retry_after(1),
+            .with_retry_after(RetryAfter::SOON),
         }
     }
 }
@@ -121,11 +122,11 @@ mod tests {
             ("invalid_scope", false, 503),
         ];
         for (error, trading, status) in cases {
-            let told = Refusal::answered(error, trading).to_error("lake");
-            assert_eq!(told.status().as_u16(), status, "{error} {trading}");
-            assert!(told.message().contains("`lake`"), "{error}");
+            let answer = Refusal::answered(error, trading).to_error("lake");
+            assert_eq!(answer.status().as_u16(), status, "{error} {trading}");
+            assert!(answer.message().contains("`lake`"), "{error}");
             let reason = (status != 503).then_some("exchange");
-            assert_eq!(told.reason(), reason, "{error} {trading}");
+            assert_eq!(answer.reason(), reason, "{error} {trading}");
         }
     }
 }

@@ -33,7 +33,8 @@ pub(in crate::backend) struct Dialer {
     timeout: Duration,
 }
 
-/// An open connection.
+/// An open connection. It joins small writes; the enum of `hyper-rustls` passes them on as they are, and a wrapper for
+/// them would be as long as this.
 pub(in crate::backend) enum Io {
     Plain(TokioIo<TcpStream>),
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),

@@ -68,7 +68,13 @@ impl BatchCall {
     pub(super) async fn answer(&self, outcome: &Outcome) -> Result<Response<Body>, Error> {
         match &*outcome.wait().await {
             BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
-            BatchAnswer::Refused { refusal, .. } => Err(refusal.clone().into_error()),
+            BatchAnswer::Refused { refusal, .. } => {
+                let error = refusal.clone().into_error();
+                Err(match refusal.entry {
+                    Some(entry) => self.form.within(entry, error),
+                    None => error,
+                })
+            }
             BatchAnswer::Unknown => Err(Error::unavailable(
                 "the batch is not decided yet; describe its transaction to learn the outcome",
             )
@@ -170,11 +176,11 @@ mod tests {
         ] {
             let said = format!(r#"{{"location":"l","properties":{properties}}}"#);
             let said = RawValue::from_string(said).unwrap();
-            let told = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
+            let written = to_raw_value(&result(&operations[0], &said).unwrap()).unwrap();
             let expected = format!(
                 r#"{{"deregister_table":{{"id":["p","t"],"location":"l","properties":{properties}}}}}"#
             );
-            assert_eq!(told.get(), expected);
+            assert_eq!(written.get(), expected);
         }
     }
 }

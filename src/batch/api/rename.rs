@@ -81,10 +81,10 @@ impl Batches {
     pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
         let RenameCall { old, new, caller } = call;
         let fingerprint = fingerprint(&old, &new);
-        let asker = self.asker(&caller);
+        let context = self.context_of(&caller);
         // The batch has one entry for each name.
         let tables = vec![old.key(), new.key()];
-        let planned = planned(old, new, asker);
+        let planned = planned(old, new, context);
         let outcome = self.coordinate(&caller, fingerprint, tables, planned);
         answer(&*outcome.await?).await
     }
@@ -114,8 +114,8 @@ async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
             Ok(json(StatusCode::OK, body.to_string()))
         }
         BatchAnswer::Refused { refusal, .. } => {
-            let error = refusal.clone().into_error();
-            Err(error.reworded(|message| unnumbered(message).to_owned()))
+            // The request has no entries, so its answer names none.
+            Err(refusal.clone().into_error())
         }
         BatchAnswer::Unknown => Err(Error::unavailable(
             "the rename is not decided yet; describe its transaction to learn the outcome",
@@ -139,30 +139,29 @@ impl RenameEnd {
 }
 
 /// Looks up what exists, and returns the plan. Nothing has been written anywhere when this fails.
-async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result<Plan, Refusal> {
+async fn planned(old: RenameEnd, new: RenameEnd, context: CallerContext) -> Result<Plan, Refusal> {
     let other = async {
         if old.backend.name() == new.backend.name() {
             Ok(())
         } else {
-            participant::can_deregister(&new.backend, &new.line(), &asker).await
+            participant::can_deregister(&new.backend, &new.line(), &context).await
         }
     };
     let (line, of_new) = (old.line(), new.line());
     let (found, can, other_can, is_served) = tokio::join!(
-        participant::table(&old.backend, &line, &asker),
-        participant::can_deregister(&old.backend, &line, &asker),
+        participant::table(&old.backend, &line, &context),
+        participant::can_deregister(&old.backend, &line, &context),
         other,
-        participant::has_namespace(&new.backend, &of_new, &asker),
+        participant::has_namespace(&new.backend, &of_new, &context),
     );
     let found = found?.ok_or_else(|| {
         let message = format!("table {} does not exist", old.asked);
-        refused(StatusCode::NOT_FOUND, Code::TableNotFound, message)
+        Refusal::new(Code::TableNotFound, message)
     })?;
     if !is_served? {
         let namespace = new.asked.parent().unwrap_or_else(Identifier::root);
         let message = format!("namespace {namespace} does not exist");
-        let code = Code::NamespaceNotFound;
-        return Err(refused(StatusCode::NOT_FOUND, code, message));
+        return Err(Refusal::new(Code::NamespaceNotFound, message));
     }
     can?;
     other_can?;
@@ -189,8 +188,8 @@ async fn planned(old: RenameEnd, new: RenameEnd, asker: CallerContext) -> Result
     };
     let register = entry(&new, Action::Register { location }, body);
     let deregister = entry(&old, Action::Deregister, Bytes::new());
-    Plan::new(vec![register, deregister], |_| false)
-        .map_err(|error| refused(error.status(), error.code(), error.message().to_owned()))
+    let plan = Plan::new(vec![register, deregister], "entries", |_| false);
+    plan.map_err(|error| Refusal::from(&error))
 }
 
 /// Returns true if the catalog finds a table by its directory: directory catalogs find what is at their root by
@@ -202,22 +201,7 @@ fn is_found_by_its_directory(there: &Identifier, location: &str) -> bool {
 }
 
 fn unsupported(message: String) -> Refusal {
-    refused(StatusCode::NOT_ACCEPTABLE, Code::Unsupported, message)
-}
-
-fn refused(status: StatusCode, code: Code, message: String) -> Refusal {
-    Refusal {
-        status: status.as_u16(),
-        code,
-        message,
-    }
-}
-
-/// Returns a message without the index of an entry, which the request does not have.
-fn unnumbered(message: &str) -> &str {
-    let rest = message.strip_prefix("entries[");
-    let rest = rest.and_then(|rest| rest.split_once("]: "));
-    rest.map_or(message, |(_, message)| message)
+    Refusal::new(Code::Unsupported, message)
 }
 
 fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> Fingerprint {

@@ -11,8 +11,8 @@ use crate::batch::participant;
 use crate::batch::participant::{CallerContext, same_place};
 use crate::batch::plan::Plan;
 use crate::batch::step::Refusal;
-use crate::batch::visibility::names::Place;
-use crate::batch::{Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
+use crate::batch::visibility::names::RenamedLocation;
+use crate::batch::{BatchCall, Batches, Caller, READ_WAIT, TableBranch, TableKey, busy};
 use crate::error::Error;
 
 /// The most tables of one catalog that are looked up before a location gets a name; beyond it 503.
@@ -43,12 +43,12 @@ impl Batches {
                 "too many tables are locked by unfinished batches to tell whether one of them is at `location`; retry later",
             ));
         }
-        let mut asker = self.asker(caller);
+        let mut context = self.context_of(caller);
         if backend.has_service_credentials() {
             // The caller need not have permission to see the other tables.
-            asker.authority = backend.service_authority();
+            context.authority = backend.service_authority();
         }
-        let found = tables.into_iter().map(|table| at(backend, table, &asker));
+        let found = tables.into_iter().map(|table| at(backend, table, &context));
         for found in join_all(found).await {
             let is_there = match found {
                 Ok(found) => found.is_some_and(|found| are_alike(&found, location)),
@@ -69,7 +69,7 @@ impl Batches {
         let visibility = &self.coordinator.visibility;
         let left = visibility.may_leave(|place| place.origin.as_ref() == Some(table));
         left.map_err(Refusal::into_error)?;
-        let is_near = |place: &Place| place.is_in(backend.catalog());
+        let is_near = |place: &RenamedLocation| place.is_in(backend.catalog());
         if visibility.names.second_name(is_near).is_none() {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Batches {
     pub(in crate::batch) async fn may_declare(
         &self,
         plan: &Plan,
-        caller: &Caller,
+        call: &BatchCall,
     ) -> Result<(), Error> {
         for (index, entry) in plan.entries.iter().enumerate() {
             let Action::Declare {
@@ -95,9 +95,9 @@ impl Batches {
             else {
                 continue;
             };
-            self.may_name(&entry.backend, &entry.line.table, location, caller)
+            self.may_name(&entry.backend, &entry.line.table, location, &call.caller)
                 .await
-                .map_err(|error| error.within(&format!("entries[{index}]")))?;
+                .map_err(|error| call.form.within(index, error))?;
         }
         Ok(())
     }
@@ -107,10 +107,10 @@ impl Batches {
 async fn at(
     backend: &Backend,
     table: TableKey,
-    asker: &CallerContext,
+    context: &CallerContext,
 ) -> Result<Option<String>, Error> {
     let line = TableBranch::new(table, None);
-    let found = participant::table(backend, &line, asker).await;
+    let found = participant::table(backend, &line, context).await;
     let found = found.map_err(|refusal| {
         let words =
             "cannot tell whether an unfinished batch uses the location of the table; retry later";

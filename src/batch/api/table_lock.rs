@@ -103,14 +103,7 @@ impl Batches {
             return Ok(hold);
         }
         let allowed = visibility.may_create(line, version, came);
-        allowed.map_err(|forbidden| {
-            let seconds = forbidden.seconds();
-            let error = forbidden.refusal(version).into_error();
-            match forbidden {
-                Forbidden::Uncertain(_) => error.retry_after(seconds),
-                Forbidden::BuiltOnGone { .. } => error,
-            }
-        })?;
+        allowed.map_err(|forbidden| forbidden.refusal(version).into_error())?;
         let contested = self.coordinator.contest(line, version).await;
         contested.map_err(unwritten)?;
         Ok(hold)
@@ -145,8 +138,8 @@ impl Batches {
             return Ok(());
         }
         for (line, version) in visibility.landing(table) {
-            let asker = CallerContext::service(READ_WAIT);
-            let lacks = participant::lacks_version(backend, &line, version, &asker).await;
+            let caller = CallerContext::service(READ_WAIT);
+            let lacks = participant::lacks_version(backend, &line, version, &caller).await;
             if !lacks {
                 return Err(busy(
                     "a version of an aborted batch has arrived late and is being rolled back; retry later",
@@ -167,7 +160,6 @@ fn in_batch(error: LockError) -> Error {
 impl Forbidden {
     /// Returns the answer to a change of the table, or of its name.
     pub(in crate::batch) fn unchangeable(self, table: &TableKey) -> Error {
-        let error = self.of_name(&table.table).into_error();
-        error.retry_after(self.seconds())
+        self.of_name(&table.table).into_error()
     }
 }

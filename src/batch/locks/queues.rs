@@ -39,7 +39,7 @@ struct State {
 }
 
 /// A place in a queue. Dropping it gives it back.
-pub(super) struct Place<'a> {
+pub(super) struct QueueTicket<'a> {
     queues: &'a Queues,
     queue: Queue,
     key: &'a Key,
@@ -52,7 +52,11 @@ impl Queues {
 
     /// Joins the queue for `key`, unless the limit for this lock or for all locks is reached. Every waiter is one of
     /// the requests that are being served, so there must not be more waiters than there is free capacity.
-    pub(super) fn join<'a>(&'a self, queue: Queue, key: &'a Key) -> Result<Place<'a>, LockError> {
+    pub(super) fn join<'a>(
+        &'a self,
+        queue: Queue,
+        key: &'a Key,
+    ) -> Result<QueueTicket<'a>, LockError> {
         let mut state = self.state();
         let free = state.free.as_ref();
         let room = free.is_none_or(|free| state.waiting < free().max(ALWAYS));
@@ -65,7 +69,7 @@ impl Queues {
         }
         state.lengths.entry(key.clone()).or_default()[queue as usize] += 1;
         state.waiting += 1;
-        Ok(Place {
+        Ok(QueueTicket {
             queues: self,
             queue,
             key,
@@ -86,14 +90,14 @@ impl Queue {
     }
 }
 
-impl Place<'_> {
+impl QueueTicket<'_> {
     /// True if this place is in the queue for `key`.
     pub(super) fn is_for(&self, key: &Key) -> bool {
         self.key == key
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         let mut state = self.queues.state();
         state.waiting -= 1;
@@ -126,7 +130,7 @@ mod tests {
     fn one_table_has_so_many_who_wait_for_it_and_leaves_the_others_theirs() {
         let queues = Queues::default();
         let (t, u) = (key("t"), key("u"));
-        let fill = |queue| -> Vec<Place<'_>> {
+        let fill = |queue| -> Vec<QueueTicket<'_>> {
             std::iter::from_fn(|| queues.join(queue, &t).ok()).collect()
         };
         let batches = fill(Queue::Batches);

@@ -138,7 +138,7 @@ impl DiskLog {
                     Err(panic) => format!("its writer panicked: {}", cause::said(&*panic)),
                 };
                 of_writer.set(format!("{at}: {failure}"));
-                on_failure(of_writer.told());
+                on_failure(of_writer.to_error());
             })
             .map_err(redb::Error::Io)?;
         Ok(Self {
@@ -185,7 +185,7 @@ impl DiskLog {
 
     /// Returns when the write is durable.
     async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
-        let stopped = || self.ended.told();
+        let stopped = || self.ended.to_error();
         let (done, answer) = oneshot::channel();
         let writes = self.writes.as_ref().ok_or_else(stopped)?;
         match writes.try_send(Write { id, what, done }) {
@@ -310,7 +310,7 @@ impl Log for DiskLog {
             let finished = tokio::task::spawn_blocking(move || running.map(Running::end)).await;
             finished.map_err(|error| LogError::Write(error.to_string()))?;
             // The cause is known only once the writer has ended.
-            closed.map(drop).map_err(|_| self.ended.told())
+            closed.map(drop).map_err(|_| self.ended.to_error())
         })
     }
 }

@@ -2,6 +2,7 @@
 //! answer is reported as unclear.
 
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -10,6 +11,7 @@ use crate::backend::InternalAnswer;
 use crate::batch::log::Proof;
 use crate::batch::step::{Match, Refusal};
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// The fields of a `TableVersion` that are compared.
 #[derive(Deserialize)]
@@ -279,22 +281,20 @@ pub(super) fn refusal(backend: &str, answer: &InternalAnswer) -> Refusal {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
+        let message = format!(
+            "backend `{backend}` gave an invalid answer ({})",
+            answer.status
+        );
         return Refusal {
             status: status.as_u16(),
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "backend `{backend}` gave an invalid answer ({})",
-                answer.status
-            ),
+            ..Refusal::unavailable(message)
         };
     }
+    let code = error.code.and_then(Code::from_number);
     Refusal {
         status: answer.status.as_u16(),
-        code: error
-            .code
-            .and_then(Code::from_number)
-            .unwrap_or(Code::Internal),
-        message: error.error,
+        retry_after: RetryAfter::of(answer.headers.get(RETRY_AFTER)).unwrap_or(RetryAfter::SOON),
+        ..Refusal::new(code.unwrap_or(Code::Internal), error.error)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
-use crate::error::code::Code;
 use crate::protocol::commit::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
@@ -48,13 +47,9 @@ impl CreateOutcome {
                     .manifest_size
                     .filter(|shown| *shown != staged) =>
             {
-                let refusal = Refusal {
-                    status: 409,
-                    code: Code::ConcurrentModification,
-                    message: format!(
-                        "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
-                    ),
-                };
+                let refusal = Refusal::conflict(format!(
+                    "the catalog says that it created version {version}, but shows a manifest of {shown} bytes instead of {staged}: it may belong to another writer. An operator must decide: run `nsgate batches list`"
+                ));
                 Self::Strange(refusal, described)
             }
             other => other,
@@ -63,14 +58,14 @@ impl CreateOutcome {
 }
 
 /// Sends the create of an entry.
-pub async fn create(entry: &Entry, asker: &CallerContext) -> CreateOutcome {
+pub async fn create(entry: &Entry, caller: &CallerContext) -> CreateOutcome {
     let backend = &entry.backend;
     let operation = match entry.action {
         Action::Declare { .. } => Operation::DeclareTable,
         Action::Register { .. } => Operation::RegisterTable,
         _ => Operation::CreateTableVersion,
     };
-    let mut ask = asker.ask(operation, &entry.line.table.table);
+    let mut ask = caller.ask(operation, &entry.line.table.table);
     ask.body = Some(entry.body.clone());
     match backend.ask(ask).await {
         Ok(answer) => {
@@ -91,11 +86,11 @@ pub async fn create(entry: &Entry, asker: &CallerContext) -> CreateOutcome {
 /// the catalog has no such operation.
 pub async fn create_together(
     entries: &[&Entry],
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Option<Vec<CreateOutcome>> {
     let backend = &entries[0].backend;
     let all = |created: CreateOutcome| Some(vec![created; entries.len()]);
-    let answer = match grouped(backend, entries, asker).await {
+    let answer = match grouped(backend, entries, caller).await {
         Ok(answer) => answer,
         Err(failure) if !failure.may_have_acted() => {
             return all(CreateOutcome::Unsent(unreachable(backend, &failure)));
@@ -124,7 +119,7 @@ pub async fn create_together(
 async fn grouped(
     backend: &Backend,
     entries: &[&Entry],
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
     let mut body = b"{\"entries\":[".to_vec();
     for (index, entry) in entries.iter().enumerate() {
@@ -134,7 +129,7 @@ async fn grouped(
         body.extend_from_slice(&understood(&entry.body));
     }
     body.extend_from_slice(b"]}");
-    let mut ask = asker.ask(Operation::BatchCreateTableVersions, &Identifier::root());
+    let mut ask = caller.ask(Operation::BatchCreateTableVersions, &Identifier::root());
     ask.body = Some(body.into());
     backend.ask(ask).await
 }

@@ -25,14 +25,14 @@ use crate::protocol::operation::Operation;
 pub async fn can_deregister(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<(), Refusal> {
     let namespace = line.table.table.parent().unwrap_or_else(Identifier::root);
     let Ok(nothing) = namespace.join(&format!("nsgate-{}", Uuid::now_v7())) else {
         // No other name fits below this namespace, which says nothing about deregistering.
         return Ok(());
     };
-    let mut ask = asker.ask(Operation::DeregisterTable, &nothing);
+    let mut ask = caller.ask(Operation::DeregisterTable, &nothing);
     ask.body = Some(named(&nothing, None));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
@@ -52,12 +52,12 @@ pub async fn can_deregister(
 pub async fn has_namespace(
     backend: &Backend,
     line: &TableBranch,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<bool, Refusal> {
     let Some(namespace) = line.table.table.parent().filter(|above| !above.is_root()) else {
         return Ok(true);
     };
-    let mut ask = asker.ask(Operation::NamespaceExists, &namespace);
+    let mut ask = caller.ask(Operation::NamespaceExists, &namespace);
     ask.body = Some(named(&namespace, None));
     let answer = backend.ask(ask).await;
     let answer = answer.map_err(|failure| unreachable(backend, &failure))?;
@@ -76,7 +76,7 @@ pub fn registration(there: &Identifier, found: &CatalogDescription) -> Bytes {
 }
 
 /// Registers the location of `origin` under another name. `Refused` means that nothing is registered.
-pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> CreateOutcome {
+pub async fn register(entry: &Entry, origin: &Entry, caller: &CallerContext) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
     let Action::Register { location } = &entry.action else {
         return CreateOutcome::Lost;
@@ -85,7 +85,7 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> C
     let spellings = [Some(location.as_str()), last(location)];
     let mut refused = None;
     for spelling in spellings.into_iter().flatten() {
-        let mut ask = asker.ask(Operation::RegisterTable, &line.table.table);
+        let mut ask = caller.ask(Operation::RegisterTable, &line.table.table);
         ask.body = Some(located(&entry.body, spelling));
         let answer = match backend.ask(ask).await {
             Ok(answer) => answer,
@@ -95,7 +95,7 @@ pub async fn register(entry: &Entry, origin: &Entry, asker: &CallerContext) -> C
             Err(_) => return CreateOutcome::Lost,
         };
         match answer.status {
-            status if status.is_success() => return settle(entry, origin, location, asker).await,
+            status if status.is_success() => return settle(entry, origin, location, caller).await,
             status if is_unsupported(status, &answer.body) => {
                 return CreateOutcome::Refused(lacking(
                     backend,
@@ -122,10 +122,10 @@ async fn settle(
     entry: &Entry,
     origin: &Entry,
     location: &str,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> CreateOutcome {
     let Entry { backend, line, .. } = entry;
-    let Ok(found) = table(backend, line, asker).await else {
+    let Ok(found) = table(backend, line, caller).await else {
         return CreateOutcome::Lost;
     };
     let wrong = match &found {
@@ -135,8 +135,8 @@ async fn settle(
             "would put the table elsewhere: its location is not below the catalog's root",
         ),
         Some(made) => {
-            let before = versions(&origin.backend, &origin.line, asker);
-            match tokio::join!(before, versions(backend, line, asker)) {
+            let before = versions(&origin.backend, &origin.line, caller);
+            match tokio::join!(before, versions(backend, line, caller)) {
                 (Ok(before), Ok(after)) if before == after => {
                     return CreateOutcome::Yes(made.clone());
                 }
@@ -202,14 +202,9 @@ fn lacking(backend: &Backend, what: &str, answer: &InternalAnswer) -> Refusal {
 }
 
 fn unsupported(backend: &Backend, what: &str) -> Refusal {
-    Refusal {
-        status: StatusCode::NOT_ACCEPTABLE.as_u16(),
-        code: Code::Unsupported,
-        message: format!(
-            "the table cannot be renamed: backend `{}` {what}",
-            backend.name()
-        ),
-    }
+    let name = backend.name();
+    let message = format!("the table cannot be renamed: backend `{name}` {what}");
+    Refusal::new(Code::Unsupported, message)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::answers::{Numbers, is_absent, is_definite, refusal};
-use super::{CallerContext, body, conflict, silent, table};
+use super::{CallerContext, body, silent, table};
 use crate::backend::{Failure, InternalAnswer};
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::plan::Entry;
@@ -28,29 +28,29 @@ const PAGES: usize = 1000;
 
 /// Removes exactly the object that the entry created. The result must be checked with another request, whatever the
 /// answer is.
-pub async fn delete(entry: &Entry, asker: &CallerContext) -> Removal {
+pub async fn delete(entry: &Entry, caller: &CallerContext) -> Removal {
     let answer = match entry.version() {
         Some(version) => {
             let Some(end) = version.checked_add(1) else {
                 return Removal::Done;
             };
             let start = version;
-            delete_versions(entry, &[VersionRange { start, end }], asker).await
+            delete_versions(entry, &[VersionRange { start, end }], caller).await
         }
-        None => deregister(entry, asker).await,
+        None => deregister(entry, caller).await,
     };
     removal(entry, answer)
 }
 
 /// Removes the versions or the name that the entry removes. A repetition does no harm as long as no other table has the
 /// name.
-pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
+pub async fn remove(entry: &Entry, caller: &CallerContext) -> Removal {
     let (answer, gone) = match &entry.action {
         Action::DeleteVersions { ranges } => {
-            let answer = delete_versions(entry, ranges, asker).await;
+            let answer = delete_versions(entry, ranges, caller).await;
             (answer, ControlFlow::Continue(ranges))
         }
-        _ => (deregister(entry, asker).await, ControlFlow::Break(())),
+        _ => (deregister(entry, caller).await, ControlFlow::Break(())),
     };
     match removal(entry, answer) {
         Removal::Done => {}
@@ -58,8 +58,8 @@ pub async fn remove(entry: &Entry, asker: &CallerContext) -> Removal {
     }
     // The catalog's answer alone is not enough: some catalogs find tables in storage, even if they were deregistered.
     let seen = match gone {
-        ControlFlow::Continue(ranges) => lacks_versions(entry, ranges, asker).await,
-        ControlFlow::Break(()) => lacks_table(entry, asker).await,
+        ControlFlow::Continue(ranges) => lacks_versions(entry, ranges, caller).await,
+        ControlFlow::Break(()) => lacks_table(entry, caller).await,
     };
     seen.map_or_else(Removal::Lost, |()| Removal::Done)
 }
@@ -83,11 +83,11 @@ fn removal(entry: &Entry, answer: Result<InternalAnswer, Failure>) -> Removal {
     }
 }
 
-async fn lacks_table(entry: &Entry, asker: &CallerContext) -> Result<(), Refusal> {
+async fn lacks_table(entry: &Entry, caller: &CallerContext) -> Result<(), Refusal> {
     let Entry { backend, line, .. } = entry;
-    match table(backend, line, asker).await? {
+    match table(backend, line, caller).await? {
         None => Ok(()),
-        Some(_) => Err(conflict(format!(
+        Some(_) => Err(Refusal::conflict(format!(
             "backend `{}` still has table {}, although it was deregistered there",
             backend.name(),
             line.table.table
@@ -98,12 +98,12 @@ async fn lacks_table(entry: &Entry, asker: &CallerContext) -> Result<(), Refusal
 async fn lacks_versions(
     entry: &Entry,
     ranges: &[VersionRange],
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<(), Refusal> {
     let Entry { backend, line, .. } = entry;
     let mut token = None;
     for _ in 0..PAGES {
-        let mut ask = asker.ask(Operation::ListTableVersions, &line.table.table);
+        let mut ask = caller.ask(Operation::ListTableVersions, &line.table.table);
         ask.query
             .extend(line.branch.iter().map(|branch| ("branch", branch.clone())));
         ask.query.extend(token.map(|token| ("page_token", token)));
@@ -118,7 +118,7 @@ async fn lacks_versions(
             ranges.any(|range| (range.start..range.end).contains(*version))
         };
         if let Some(version) = numbers.versions.iter().find(is_removed) {
-            return Err(conflict(format!(
+            return Err(Refusal::conflict(format!(
                 "backend `{}` still has version {version} of table {}, although it was deleted there",
                 backend.name(),
                 line.table.table
@@ -129,7 +129,7 @@ async fn lacks_versions(
             return Ok(());
         }
     }
-    Err(conflict(format!(
+    Err(Refusal::conflict(format!(
         "table {} has too many versions to check that the deleted ones are gone",
         line.table.table
     )))
@@ -137,9 +137,9 @@ async fn lacks_versions(
 
 pub(super) async fn deregister(
     entry: &Entry,
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
-    let mut ask = asker.ask(Operation::DeregisterTable, &entry.line.table.table);
+    let mut ask = caller.ask(Operation::DeregisterTable, &entry.line.table.table);
     ask.body = Some(body(&entry.line, &[]));
     entry.backend.ask(ask).await
 }
@@ -147,14 +147,14 @@ pub(super) async fn deregister(
 async fn delete_versions(
     entry: &Entry,
     ranges: &[VersionRange],
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> Result<InternalAnswer, Failure> {
     let ranges = ranges
         .iter()
         .map(|VersionRange { start, end }| serde_json::json!({"start_version": start, "end_version": end}));
     let ranges: Vec<_> = ranges.collect();
     let table = &entry.line.table.table;
-    let mut ask = asker.ask(Operation::BatchDeleteTableVersions, table);
+    let mut ask = caller.ask(Operation::BatchDeleteTableVersions, table);
     ask.body = Some(body(&entry.line, &[("ranges", ranges.into())]));
     entry.backend.ask(ask).await
 }

@@ -8,15 +8,16 @@ use crate::batch::log::{Action, VersionRange};
 use crate::batch::visibility::TableBranch;
 use crate::error::Error;
 
-/// Fails with 400, code 13, and names the later of two entries that contradict each other.
-pub(super) fn check(entries: &[Entry]) -> Result<(), Error> {
-    names(entries)?;
-    deletes(entries)
+/// Fails with 400, code 13, and names the later of two entries that contradict each other. `list` is the request's name
+/// for the entries.
+pub(super) fn check(entries: &[Entry], list: &str) -> Result<(), Error> {
+    names(entries, list)?;
+    deletes(entries, list)
 }
 
 /// Checks that a name is declared or deregistered once, that a table that is deregistered has no other change, and
 /// that no version is deleted of a table that begins with the batch.
-fn names(entries: &[Entry]) -> Result<(), Error> {
+fn names(entries: &[Entry], list: &str) -> Result<(), Error> {
     let mut tables: BTreeMap<&TableKey, Vec<usize>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         tables.entry(&entry.line.table).or_default().push(index);
@@ -32,6 +33,7 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
             let other = changes.iter().copied().find(|other| *other != gone);
             let (one, next) = in_order(gone, other.unwrap_or(gone));
             return Err(contradicts(
+                list,
                 next,
                 one,
                 "a table that is deregistered cannot also be changed",
@@ -42,19 +44,24 @@ fn names(entries: &[Entry]) -> Result<(), Error> {
             continue;
         };
         if let Some(second) = made.next() {
-            return Err(contradicts(second, first, "the table is declared there"));
+            return Err(contradicts(
+                list,
+                second,
+                first,
+                "the table is declared there",
+            ));
         }
         if let Some(delete) = all(|action| matches!(action, Action::DeleteVersions { .. })).next() {
             let (one, next) = in_order(first, delete);
             let why = "a table that the batch declares has no versions to delete";
-            return Err(contradicts(next, one, why));
+            return Err(contradicts(list, next, one, why));
         }
     }
     Ok(())
 }
 
 /// Checks that no version is deleted twice, and none that the batch itself creates.
-fn deletes(entries: &[Entry]) -> Result<(), Error> {
+fn deletes(entries: &[Entry], list: &str) -> Result<(), Error> {
     let mut lines: BTreeMap<&TableBranch, Vec<(VersionRange, usize)>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         if let Action::DeleteVersions { ranges } = &entry.action {
@@ -70,7 +77,7 @@ fn deletes(entries: &[Entry]) -> Result<(), Error> {
                 let (first, second) = in_order(first, second);
                 let version = next.start;
                 let why = format!("version {version} is deleted there");
-                return Err(contradicts(second, first, &why));
+                return Err(contradicts(list, second, first, &why));
             }
         }
     }
@@ -82,7 +89,7 @@ fn deletes(entries: &[Entry]) -> Result<(), Error> {
         if let Some((_, delete)) = ranges.iter().find(covers) {
             let (one, next) = in_order(index, *delete);
             let why = format!("version {version}, which the batch creates, would be deleted");
-            return Err(contradicts(next, one, &why));
+            return Err(contradicts(list, next, one, &why));
         }
     }
     Ok(())
@@ -92,8 +99,8 @@ fn in_order(one: usize, other: usize) -> (usize, usize) {
     (one.min(other), one.max(other))
 }
 
-fn contradicts(index: usize, other: usize, why: &str) -> Error {
+fn contradicts(list: &str, index: usize, other: usize, why: &str) -> Error {
     Error::invalid(format!(
-        "entries[{index}] contradicts entries[{other}]: {why}"
+        "{list}[{index}] contradicts {list}[{other}]: {why}"
     ))
 }

@@ -1,12 +1,9 @@
 //! The relation between the two entries of a rename.
 
-use http::StatusCode;
-
 use super::{Entry, Plan};
 use crate::batch::log::Action;
 use crate::batch::participant::{CatalogDescription, same_place};
 use crate::batch::step::Refusal;
-use crate::error::code::Code;
 
 impl Plan {
     /// Returns the entry whose table this entry registers under another name; `None` if it
@@ -34,10 +31,8 @@ impl Plan {
         if found.is_some_and(|found| same_place(found, registered)) {
             return None;
         }
-        Some(Refusal {
-            status: StatusCode::CONFLICT.as_u16(),
-            code: Code::ConcurrentModification,
-            message: "the table was replaced by another one during the rename; retry".into(),
-        })
+        Some(Refusal::conflict(
+            "the table was replaced by another one during the rename; retry",
+        ))
     }
 }

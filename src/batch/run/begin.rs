@@ -77,7 +77,7 @@ impl BatchRun {
         let entries = plan.entries.len();
         Self {
             id: outcome.id,
-            fate: CommitFlag::default(),
+            commit_flag: CommitFlag::default(),
             caller: None,
             origin: Origin::default(),
             hold,

@@ -30,7 +30,7 @@ impl CallLimits {
 /// The context of one request to a catalog.
 pub(super) struct CallTurn {
     pub(super) plan: Arc<Plan>,
-    pub(super) asker: CallerContext,
+    pub(super) caller: CallerContext,
     pub(super) calls: Arc<Semaphore>,
     pub(super) pause: Option<Duration>,
 }

@@ -22,7 +22,6 @@ use crate::batch::step::{
 };
 use crate::batch::visibility::LateArrival;
 use crate::config::BatchMode;
-use crate::error::code::Code;
 use crate::metrics::Phase;
 use crate::protocol::context::Context;
 
@@ -119,7 +118,7 @@ impl BatchRun {
             }
             for &index in turn.plan.to_validate(share) {
                 let entry = &turn.plan.entries[index];
-                match participant::validate(entry, &visibility, came, &turn.asker).await {
+                match participant::validate(entry, &visibility, came, &turn.caller).await {
                     Ok(described) => {
                         if let Some(refusal) = turn.plan.moved(index, described.as_ref()) {
                             let refusal = Some(refusal.at(index));
@@ -183,12 +182,9 @@ impl BatchRun {
         let timeout = self.coordinator.settings().prepare_timeout;
         Box::pin(async move {
             sleep(timeout).await;
-            let message = "the catalogs did not create the versions of the batch within `batch.prepare_timeout`".into();
-            Event::PrepareTimedOut(Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message,
-            })
+            Event::PrepareTimedOut(Refusal::unavailable(
+                "the catalogs did not create the versions of the batch within `batch.prepare_timeout`",
+            ))
             .into()
         })
     }
@@ -197,9 +193,9 @@ impl BatchRun {
         let turn = self.turn(entry, again);
         let group = self.plan.shape.groups[entry].filter(|group| self.together.is_one(*group));
         let together = group.map(|group| {
-            let (asker, given_up) = (turn.asker.clone(), Arc::clone(&self.given_up));
+            let (caller, given_up) = (turn.caller.clone(), Arc::clone(&self.given_up));
             let together = &mut self.together;
-            together.create(&self.plan, entry, group, asker, given_up)
+            together.create(&self.plan, entry, group, caller, given_up)
         });
         let atomic = Arc::clone(&self.coordinator.atomic);
         let tags = self.coordinator.tags.clone();
@@ -221,8 +217,8 @@ impl BatchRun {
                 }
                 None if given_up.load(Ordering::Relaxed) => CreateOutcome::Unsent(unsent()),
                 None => match turn.plan.origin(entry) {
-                    Some(origin) => participant::register(asked, origin, &turn.asker).await,
-                    None => participant::create(asked, &turn.asker).await,
+                    Some(origin) => participant::register(asked, origin, &turn.caller).await,
+                    None => participant::create(asked, &turn.caller).await,
                 }
                 .at(entry),
             };
@@ -265,13 +261,13 @@ impl BatchRun {
         let known = &self.entries[entry];
         let proof = known.proof.clone();
         let coordinator = Arc::clone(&self.coordinator);
-        let (subject, fate) = (self.subject(entry), self.fate.clone());
+        let (subject, commit_flag) = (self.subject(entry), self.commit_flag.clone());
         let has_rival = self.intent.entries[entry].contested && !known.is_held;
         let contested_before = known.is_contested || has_rival;
         Box::pin(async move {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
-            let found = participant::find(asked, proof.as_ref(), undoing, &turn.asker).await;
+            let found = participant::find(asked, proof.as_ref(), undoing, &turn.caller).await;
             let (mut finding, described) = match found {
                 Ok(found) => found,
                 Err(UnclearAnswer { refusal, is_there }) => {
@@ -286,7 +282,8 @@ impl BatchRun {
             let table = &asked.line.table;
             let visibility = &coordinator.visibility;
             // Another writer has created this number since the batch gave it up.
-            let contested = || visibility.watched(table, &subject, &fate) == LateArrival::Contested;
+            let contested =
+                || visibility.watched(table, &subject, &commit_flag) == LateArrival::Contested;
             // A version that looks alike counts as ours only if no other create can have made it.
             if let Finding::Present { likeness, .. } = &mut finding
                 && *likeness == Match::Alike
@@ -308,7 +305,7 @@ impl BatchRun {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            let done = match participant::delete(&turn.plan.entries[entry], &turn.asker).await {
+            let done = match participant::delete(&turn.plan.entries[entry], &turn.caller).await {
                 Removal::Done => Event::Deleted(entry).into(),
                 Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
                 Removal::Refused(refusal) => Event::NotDeleted(entry).but(entry, refusal),
@@ -325,7 +322,7 @@ impl BatchRun {
         let turn = self.turn(entry, again);
         Box::pin(async move {
             let _call = turn.begins().await;
-            match participant::remove(&turn.plan.entries[entry], &turn.asker).await {
+            match participant::remove(&turn.plan.entries[entry], &turn.caller).await {
                 Removal::Done => Event::Removed(entry).into(),
                 Removal::Unsent(refusal) | Removal::Refused(refusal) => {
                     Event::NotRemoved(entry).but(entry, refusal)
@@ -371,7 +368,7 @@ impl BatchRun {
             .collect()
     }
 
-    fn asker(&self) -> CallerContext {
+    fn caller_context(&self) -> CallerContext {
         let own = || CallerContext {
             authority: Authority::Service,
             context: Context::default(),
@@ -396,7 +393,7 @@ impl BatchRun {
         }
         CallTurn {
             plan: Arc::clone(&self.plan),
-            asker: self.asker(),
+            caller: self.caller_context(),
             calls: self
                 .coordinator
                 .calls
@@ -430,14 +427,6 @@ impl CreateOutcome {
     }
 }
 
-impl Refusal {
-    /// Adds the index of the entry to the message.
-    pub(in crate::batch) fn at(mut self, entry: usize) -> Self {
-        self.message = format!("entries[{entry}]: {}", self.message);
-        self
-    }
-}
-
 /// Writes to the log. When the log cannot be written any more, the process is about to end, and nothing may be reported
 /// before it does. The future then never completes.
 fn logged(
@@ -453,23 +442,14 @@ fn logged(
 
 /// The refusal of a create that was not sent. No client sees it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
-    Refusal {
-        status: 503,
-        code: Code::ServiceUnavailable,
-        message: "the batch was aborted before this was sent".into(),
-    }
+    Refusal::unavailable("the batch was aborted before this was sent")
 }
 
 fn unlocked(error: LockError) -> Refusal {
-    let message = match error {
+    Refusal::unavailable(match error {
         LockError::TimedOut => {
             "one of the tables is locked by an unfinished batch or a long operation; retry later"
         }
         LockError::Crowded => "too many batches wait for locked tables; retry later",
-    };
-    Refusal {
-        status: 503,
-        code: Code::ServiceUnavailable,
-        message: message.into(),
-    }
+    })
 }

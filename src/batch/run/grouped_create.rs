@@ -57,7 +57,7 @@ impl GroupedCreates {
         plan: &Arc<Plan>,
         entry: usize,
         group: usize,
-        asker: CallerContext,
+        caller: CallerContext,
         given_up: Arc<AtomicBool>,
     ) -> impl Future<Output = (CreateOutcome, Option<bool>)> + Send + 'static {
         let attempt = self.attempts[entry];
@@ -67,7 +67,7 @@ impl GroupedCreates {
             let outcome = async move {
                 let sends = !given_up.load(Ordering::Relaxed);
                 Arc::new(if sends {
-                    all(&plan, group, &asker).await
+                    all(&plan, group, &caller).await
                 } else {
                     none(&plan, group)
                 })
@@ -101,10 +101,10 @@ fn none(plan: &Plan, group: usize) -> Outcome {
     }
 }
 
-async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
+async fn all(plan: &Plan, group: usize, caller: &CallerContext) -> Outcome {
     let members = members(plan, group);
     let entries: Vec<_> = members.iter().map(|entry| &plan.entries[*entry]).collect();
-    let together = participant::create_together(&entries, asker).await;
+    let together = participant::create_together(&entries, caller).await;
     let supported = Some(together.is_some());
     let created = match together {
         Some(created) => {
@@ -115,7 +115,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
         }
         // Some catalogs act and then refuse, so a version may exist although its own create was not sent.
         None => {
-            let created = singly(plan, &members, asker).await.into_iter();
+            let created = singly(plan, &members, caller).await.into_iter();
             created
                 .map(|(entry, created)| match created {
                     CreateOutcome::Unsent(refusal) => (entry, CreateOutcome::Refused(refusal)),
@@ -131,7 +131,7 @@ async fn all(plan: &Plan, group: usize, asker: &CallerContext) -> Outcome {
 async fn singly(
     plan: &Plan,
     members: &[usize],
-    asker: &CallerContext,
+    caller: &CallerContext,
 ) -> HashMap<usize, CreateOutcome> {
     let lines = plan.shape.shares.iter().map(|share| {
         let share = share.iter().filter(|entry| members.contains(*entry));
@@ -142,7 +142,7 @@ async fn singly(
                 let outcome = match failed.clone() {
                     Some(refusal) => CreateOutcome::Unsent(refusal),
                     None => {
-                        let created = participant::create(&plan.entries[entry], asker).await;
+                        let created = participant::create(&plan.entries[entry], caller).await;
                         created.at(entry)
                     }
                 };
@@ -165,10 +165,8 @@ fn not_sent(outcome: &CreateOutcome) -> Option<Refusal> {
         | CreateOutcome::Spoiled(refusal, _)
         | CreateOutcome::Strange(refusal, _)
         | CreateOutcome::Conflicted(refusal) => Some(refusal.clone()),
-        CreateOutcome::Lost => Some(Refusal {
-            status: 503,
-            code: crate::error::code::Code::ServiceUnavailable,
-            message: "the version before it got no clear answer".into(),
-        }),
+        CreateOutcome::Lost => Some(Refusal::unavailable(
+            "the version before it got no clear answer",
+        )),
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! The view is built on request, so that other batches pay nothing for it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::BatchRun;
 use crate::batch::log::{Action, Intent, IntentEntry, Proof, Resolution};
@@ -25,10 +27,10 @@ pub struct BatchInspection {
 }
 
 /// The details of one entry.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EntryInspection {
     /// The state of the entry, in a word or two.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// True if the catalog answered that it created the version or name.
     pub created: bool,
     /// The answer to the create; before there is one, what the client staged.
@@ -45,7 +47,7 @@ impl BatchInspection {
     /// The details of a batch with a backend that is not configured, about which nothing can be found out.
     pub(super) fn stranded(intent: &Intent) -> Self {
         let entries = intent.entries.iter().map(|entry| EntryInspection {
-            state: "stranded",
+            state: "stranded".into(),
             created: false,
             expected: staged(entry),
             found: None,
@@ -63,7 +65,7 @@ impl BatchRun {
     pub(super) fn look(&self, state: &State) -> BatchInspection {
         let entries = self.intent.entries.iter().enumerate();
         let entries = entries.map(|(entry, intent)| EntryInspection {
-            state: state.stands(entry),
+            state: state.stands(entry).into(),
             created: self.entries[entry].proof.is_some(),
             expected: self.entries[entry]
                 .proof

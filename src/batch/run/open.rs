@@ -1,10 +1,11 @@
 //! The unfinished batches, as operators see them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::{Call, WATCH, now_millis};
@@ -27,7 +28,7 @@ struct Open {
 }
 
 /// One unfinished batch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenBatch {
     /// The id of the batch, the `transaction_id` of its answer.
     pub id: String,
@@ -47,7 +48,7 @@ pub struct OpenBatch {
 }
 
 /// One change of a batch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenEntry {
     /// The backend's name.
     pub backend: Arc<str>,
@@ -57,7 +58,7 @@ pub struct OpenEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// `create_version`, `declare`, `register`, `deregister` or `delete_versions`.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
     /// The version that is created; `None` for other actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
@@ -65,7 +66,7 @@ pub struct OpenEntry {
     pub change: String,
     /// The reason why it could not be deleted; `None` unless it waits for an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hazard: Option<&'static str>,
+    pub hazard: Option<Cow<'static, str>>,
 }
 
 impl OpenBatch {
@@ -142,7 +143,7 @@ impl OpenBatches {
             backend: Arc::clone(&entry.backend),
             table: entry.table.to_string(),
             branch: entry.branch.clone(),
-            action: name(&entry.action),
+            action: name(&entry.action).into(),
             version: match entry.action {
                 Action::CreateVersion { version, .. } => Some(version),
                 _ => None,
@@ -189,11 +190,13 @@ impl OpenBatches {
     /// Records that an entry waits for an operator, or with `None` that it does not any more.
     pub(super) fn hazard(&self, id: BatchId, entry: usize, hazard: Option<Hazard>) {
         self.change(id, |batch| {
-            batch.entries[entry].hazard = hazard.map(|hazard| match hazard {
-                Hazard::BuiltOn => BUILT_ON,
-                Hazard::Unproven => {
-                    "it may belong to another writer: nothing proves that the batch created it"
-                }
+            batch.entries[entry].hazard = hazard.map(|hazard| {
+                Cow::Borrowed(match hazard {
+                    Hazard::BuiltOn => BUILT_ON,
+                    Hazard::Unproven => {
+                        "it may belong to another writer: nothing proves that the batch created it"
+                    }
+                })
             });
             batch.state = match batch.hazards() {
                 0 => BatchState::Undoing,

@@ -27,8 +27,8 @@ const OPEN_ENTRIES: usize = 400_000;
 
 /// The places of all batches.
 pub(in crate::batch) struct Permits {
-    running: Places,
-    waiting: Places,
+    running: PermitPool,
+    waiting: PermitPool,
     open: Mutex<HashMap<Arc<str>, Load>>,
 }
 
@@ -36,7 +36,7 @@ pub(in crate::batch) struct Permits {
 pub(in crate::batch) struct Permit {
     permits: Arc<Permits>,
     entries: u32,
-    place: Option<Place>,
+    place: Option<PooledPermit>,
     /// The catalogs that the batch involves, each once, with the number of its entries.
     open: Vec<(Arc<str>, usize)>,
 }
@@ -50,14 +50,14 @@ pub(in crate::batch) enum NoRoom {
     Open(Arc<str>),
 }
 
-struct Places {
+struct PermitPool {
     batches: Arc<Semaphore>,
     entries: Arc<Semaphore>,
     /// The size of the semaphore. A batch with more entries takes all of it.
     most: u32,
 }
 
-struct Place {
+struct PooledPermit {
     _batch: OwnedSemaphorePermit,
     _entries: OwnedSemaphorePermit,
 }
@@ -72,8 +72,8 @@ struct Load {
 impl Default for Permits {
     fn default() -> Self {
         Self {
-            running: Places::new(RUNNING, ENTRIES),
-            waiting: Places::new(RUNNING / ROOM, ENTRIES / ROOM),
+            running: PermitPool::new(RUNNING, ENTRIES),
+            waiting: PermitPool::new(RUNNING / ROOM, ENTRIES / ROOM),
             open: Mutex::default(),
         }
     }
@@ -182,7 +182,7 @@ impl NoRoom {
     }
 }
 
-impl Places {
+impl PermitPool {
     fn new(batches: usize, entries: usize) -> Self {
         Self {
             batches: Arc::new(Semaphore::new(batches)),
@@ -191,9 +191,9 @@ impl Places {
         }
     }
 
-    fn take(&self, entries: u32) -> Option<Place> {
+    fn take(&self, entries: u32) -> Option<PooledPermit> {
         let entries = entries.min(self.most);
-        Some(Place {
+        Some(PooledPermit {
             _batch: Arc::clone(&self.batches).try_acquire_owned().ok()?,
             _entries: Arc::clone(&self.entries)
                 .try_acquire_many_owned(entries)

@@ -14,7 +14,6 @@ use crate::batch::plan::Plan;
 use crate::batch::run::{BatchRun, Coordinator, STRAYS};
 use crate::batch::step::{Decision, Refusal, Settled, State};
 use crate::batch::visibility::TableBranch;
-use crate::error::code::Code;
 use stranded::StrandedBatch;
 
 /// Reads the log, locks the tables and hides the versions of every unfinished batch, and continues each in a task of
@@ -131,12 +130,7 @@ fn let_go(record: &mut Record, made: &HashMap<(TableBranch, u64), Option<BatchId
 
 /// The decision for an undecided batch that an operator ended as it was.
 fn let_be_verdict() -> Verdict {
-    let conflict = Code::ConcurrentModification;
-    let refusal = Refusal {
-        status: conflict.status().as_u16(),
-        code: conflict,
-        message: "an operator ended the batch as it was".into(),
-    };
+    let refusal = Refusal::conflict("an operator ended the batch as it was");
     Verdict::abort(Vec::new(), Some(&refusal))
 }
 

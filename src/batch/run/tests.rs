@@ -50,10 +50,11 @@ async fn what_somebody_has_made_again_is_seen_once_the_log_knows_whose_it_is() {
         let log = Arc::new(Nothing { breaks_over });
         let metrics = Metrics::new().batch().clone();
         let coordinator = Coordinator::new(log, BatchConfig::default(), metrics);
-        let (visibility, fate, line) = (&coordinator.visibility, CommitFlag::default(), line("t"));
+        let (visibility, commit_flag, line) =
+            (&coordinator.visibility, CommitFlag::default(), line("t"));
         let subject = Subject::version(None, 2);
         let claim = Some((BatchId::now_v7(), 0));
-        visibility.release(&line, subject, &fate, Release::Landing(REST), claim);
+        visibility.release(&line, subject, &commit_flag, Release::Landing(REST), claim);
         let noted = coordinator.taken(&line, 2).now_or_never();
         assert_eq!(noted.is_none(), hidden);
         assert_eq!(visibility.hidden(&line).contains(2), hidden);
@@ -74,11 +75,11 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
         .unwrap();
     let metrics = Metrics::new().batch().clone();
     let coordinator = Coordinator::new(Arc::clone(&log), BatchConfig::default(), metrics);
-    let (visibility, fate) = (&coordinator.visibility, CommitFlag::default());
+    let (visibility, commit_flag) = (&coordinator.visibility, CommitFlag::default());
     let undone = [("late", Settled::Unseen), ("gone", Settled::Gone)];
     for (entry, (name, settled)) in undone.into_iter().enumerate() {
         log.note(id, entry, settled).await.unwrap();
-        visibility.hide(line(name), 2, &fate);
+        visibility.hide(line(name), 2, &commit_flag);
         let claim = Some((id, entry));
         let release = match settled {
             Settled::Unseen => Release::Landing(REST),
@@ -87,7 +88,7 @@ async fn the_log_learns_whose_a_version_is_that_somebody_else_asks_for() {
         visibility.release(
             &line(name),
             Subject::version(None, 2),
-            &fate,
+            &commit_flag,
             release,
             claim,
         );

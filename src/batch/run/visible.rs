@@ -16,7 +16,7 @@ impl BatchRun {
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
         for Entry { line, action, .. } in &self.plan.entries {
-            visibility.hide_action(line, action, &self.fate);
+            visibility.hide_action(line, action, &self.commit_flag);
         }
     }
 
@@ -28,7 +28,7 @@ impl BatchRun {
             self.coordinator.visibility.invalidate_reads(line);
         }
         let names = &self.coordinator.visibility.names;
-        names.reveal(&self.fate, self.plan.names());
+        names.reveal(&self.commit_flag, self.plan.names());
         for table in self.plan.names() {
             let claims = self.coordinator.visibility.renamed(table);
             self.superseded.extend(claims);
@@ -50,18 +50,18 @@ impl BatchRun {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         match action {
             Action::CreateVersion { version, .. } => {
-                visibility.forget(line, Some(*version), &self.fate);
+                visibility.forget(line, Some(*version), &self.commit_flag);
             }
             Action::DeleteVersions { ranges } => {
                 let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
                 let (visibility, line) = (visibility.clone(), line.clone());
-                let fate = self.fate.clone();
+                let commit_flag = self.commit_flag.clone();
                 let forget = move || {
                     for start in starts {
-                        visibility.forget(&line, Some(start), &fate);
+                        visibility.forget(&line, Some(start), &commit_flag);
                     }
                 };
-                if !self.fate.is_revealed() {
+                if !self.commit_flag.is_revealed() {
                     return forget();
                 }
                 // The numbers do not come back. But a reader that sent its request before the catalog deleted them must
@@ -74,12 +74,14 @@ impl BatchRun {
             }
             // Removed after COMMIT, or undone after ABORT: a reader that sent its request before must not see it
             // either.
-            Action::Deregister if self.fate.is_revealed() => names.gone(&line.table, &self.fate),
-            Action::Declare { .. } | Action::Register { .. } if !self.fate.is_revealed() => {
-                names.gone(&line.table, &self.fate);
+            Action::Deregister if self.commit_flag.is_revealed() => {
+                names.gone(&line.table, &self.commit_flag)
+            }
+            Action::Declare { .. } | Action::Register { .. } if !self.commit_flag.is_revealed() => {
+                names.gone(&line.table, &self.commit_flag);
             }
             Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
-                names.forget(&line.table, &self.fate);
+                names.forget(&line.table, &self.commit_flag);
             }
         }
     }
@@ -88,9 +90,9 @@ impl BatchRun {
     pub(super) fn show(&self, entry: usize) {
         let Entry { line, action, .. } = &self.plan.entries[entry];
         let visibility = &self.coordinator.visibility;
-        visibility.unwatch(&line.table, &self.subject(entry), &self.fate);
+        visibility.unwatch(&line.table, &self.subject(entry), &self.commit_flag);
         if action.is_about_name() {
-            visibility.names.forget(&line.table, &self.fate);
+            visibility.names.forget(&line.table, &self.commit_flag);
         } else {
             self.forget(entry);
         }
@@ -104,7 +106,7 @@ impl BatchRun {
         let visibility = &self.coordinator.visibility;
         // Once another writer's create was sent, the number stays contested, however often ours is undone.
         self.entries[entry].is_contested |= self.plan.entries[entry].version().is_some()
-            && visibility.watched(&line.table, &self.subject(entry), &self.fate)
+            && visibility.watched(&line.table, &self.subject(entry), &self.commit_flag)
                 == LateArrival::Contested;
     }
 
@@ -140,7 +142,7 @@ impl BatchRun {
             (Subject::Table, true) => self.forget(entry),
             (Subject::Versions { .. }, _) | (Subject::Name, true) => {}
         }
-        visibility.release(line, subject, &self.fate, release, claim);
+        visibility.release(line, subject, &self.commit_flag, release, claim);
         if self.entries[entry].is_contested
             && let Some(version) = self.plan.entries[entry].version()
         {
@@ -174,7 +176,7 @@ impl BatchRun {
                 visibility.release(
                     line,
                     Subject::Table,
-                    &self.fate,
+                    &self.commit_flag,
                     Release::Leaving(WATCH),
                     None,
                 );

@@ -41,11 +41,11 @@ impl BatchRun {
         let locks = self.coordinator.locks.clone();
         let wait = self.coordinator.settings().lock_timeout;
         let visibility = self.coordinator.visibility.clone();
-        let (subject, fate) = (self.subject(entry), self.fate.clone());
+        let (subject, commit_flag) = (self.subject(entry), self.commit_flag.clone());
         Box::pin(async move {
             let watched = &turn.plan.entries[entry];
             let table = &watched.line.table;
-            let taken = || visibility.watched(table, &subject, &fate) == LateArrival::Taken;
+            let taken = || visibility.watched(table, &subject, &commit_flag) == LateArrival::Taken;
             let (mut pause, longest) = LOOKS;
             // The holder of the table's lock may keep it until after the watch. The version that was found stays hidden
             // meanwhile.
@@ -60,7 +60,7 @@ impl BatchRun {
                 }
                 let found = {
                     let _call = turn.begins().await;
-                    participant::find(watched, proof.as_ref(), true, &turn.asker).await
+                    participant::find(watched, proof.as_ref(), true, &turn.caller).await
                 };
                 match found {
                     Ok((Finding::Present { .. }, _)) => there = true,
@@ -111,7 +111,7 @@ impl BatchRun {
         let visibility = &self.coordinator.visibility;
         let Entry { line, action, .. } = &self.plan.entries[entry];
         let is_removal = action.kind() == Kind::Removed;
-        let committed = !is_removal && self.fate.is_revealed();
+        let committed = !is_removal && self.commit_flag.is_revealed();
         let subject = if committed {
             Subject::Table
         } else {
@@ -127,7 +127,7 @@ impl BatchRun {
             other != entry && of.table == line.table && keeps
         };
         if subject != Subject::Table || !(0..self.plan.entries.len()).any(keeps) {
-            visibility.unwatch(&line.table, &subject, &self.fate);
+            visibility.unwatch(&line.table, &subject, &self.commit_flag);
         }
         if action.is_about_name() && !committed {
             self.forget(entry);

@@ -3,7 +3,6 @@
 
 use super::state::{EntryState, Phase, State};
 use crate::batch::step::types::{Decision, Effect, Finding, Match, Refusal};
-use crate::error::code::Code;
 
 /// The result of a create.
 pub(super) enum Created {
@@ -154,10 +153,6 @@ impl State {
         } else {
             "the gateway stopped before it was created"
         };
-        Refusal {
-            status: 503,
-            code: Code::ServiceUnavailable,
-            message: format!("entries[{entry}]: {why}"),
-        }
+        Refusal::unavailable(why).at(entry)
     }
 }

@@ -281,11 +281,7 @@ impl World {
 }
 
 fn refusal() -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: String::new(),
-    }
+    Refusal::conflict("")
 }
 
 fn walk(seed: u64) -> World {

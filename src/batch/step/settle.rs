@@ -1,9 +1,8 @@
 //! Settlement, the phase after the decision: finishes or undoes each share, unlocks it, and watches it for as long as a
 //! request may still arrive.
 
-use super::conflict;
 use super::state::{DeleteEvidence, EntryState, LateRemoval, Phase, RollbackProbe, State};
-use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Settled};
+use crate::batch::step::types::{Decision, Effect, Finding, Hazard, Match, Refusal, Settled};
 
 impl State {
     /// Advances every share. A share that is done unlocks. When all are unlocked and nothing may arrive any more, the
@@ -82,7 +81,7 @@ impl State {
                     return false;
                 }
                 EntryState::ForceDelete => {
-                    self.check(entry, RollbackProbe::told(self.lost[entry]), effects);
+                    self.check(entry, RollbackProbe::by_operator(self.lost[entry]), effects);
                     return false;
                 }
                 EntryState::Recheck(check) => {
@@ -123,15 +122,15 @@ impl State {
                     return effects.push(Effect::Find { entry, again });
                 }
             },
-            Finding::Present { likeness, latest } => match (likeness, check.belief) {
+            Finding::Present { likeness, latest } => match (likeness, check.evidence) {
                 // No writer may build on a version that a removal of ours may still hit.
                 (Match::Unlike, _) if self.leaving[entry] == LateRemoval::Yes => {
                     Settled::Hazard(Hazard::Unproven)
                 }
                 (Match::Unlike, _) => Settled::Theirs,
                 (Match::Proven, _)
-                | (Match::Alike, DeleteEvidence::Likely)
-                | (_, DeleteEvidence::Told) => {
+                | (Match::Alike, DeleteEvidence::MatchSuffices)
+                | (_, DeleteEvidence::OperatorOverride) => {
                     if latest {
                         self.progress[entry] = EntryState::Deleting(check.deleting(likeness));
                         let again = check.deleted;
@@ -292,8 +291,8 @@ impl State {
     /// Applies an operator's decision. Adds no effect if nothing waits for it.
     pub(super) fn resolved(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Preparing && decision == Decision::Abort {
-            let told = || conflict("the batch was aborted by an operator");
-            self.failure.get_or_insert_with(told);
+            let aborted = || Refusal::conflict("the batch was aborted by an operator");
+            self.failure.get_or_insert_with(aborted);
             return self.decide(Decision::Abort, effects);
         }
         for entry in 0..self.progress.len() {

@@ -96,7 +96,7 @@ pub(super) enum EntryState {
 /// The progress of the undo of one entry: the required evidence and the observations so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RollbackProbe {
-    pub(super) belief: DeleteEvidence,
+    pub(super) evidence: DeleteEvidence,
     pub(super) lost: bool,
     /// True if a catalog answered that it created the version.
     pub(super) made: bool,
@@ -115,11 +115,11 @@ pub(super) struct RollbackProbe {
 pub(super) enum DeleteEvidence {
     /// Requires proof. Either a catalog reported that the version existed before our create; or ours was seen for
     /// certain, no other create of it was sent, and a delete was.
-    Doubted,
+    ProofRequired,
     /// Requires that everything comparable agrees: a create of ours was sent under the table's lock.
-    Likely,
+    MatchSuffices,
     /// Requires only that nothing differs: an operator has examined it.
-    Told,
+    OperatorOverride,
 }
 
 impl State {
@@ -341,7 +341,7 @@ impl Shape {
 
 impl RollbackProbe {
     const FIRST: Self = Self {
-        belief: DeleteEvidence::Likely,
+        evidence: DeleteEvidence::MatchSuffices,
         lost: false,
         made: false,
         deleted: false,
@@ -352,13 +352,13 @@ impl RollbackProbe {
 
     /// The probe for an entry that may not exist or not be ours. `lost` is true if a create of ours got no answer.
     pub(super) fn doubtful(lost: bool) -> Self {
-        let belief = if lost {
-            DeleteEvidence::Likely
+        let evidence = if lost {
+            DeleteEvidence::MatchSuffices
         } else {
-            DeleteEvidence::Doubted
+            DeleteEvidence::ProofRequired
         };
         Self {
-            belief,
+            evidence,
             lost,
             ..Self::FIRST
         }
@@ -366,12 +366,14 @@ impl RollbackProbe {
 
     /// The probe after a delete is sent; `found` is the match of the version that is deleted.
     pub(super) fn deleting(self, found: Match) -> Self {
-        let belief = match (found, self.belief) {
-            (Match::Proven, DeleteEvidence::Likely) if !self.lost => DeleteEvidence::Doubted,
-            (_, belief) => belief,
+        let evidence = match (found, self.evidence) {
+            (Match::Proven, DeleteEvidence::MatchSuffices) if !self.lost => {
+                DeleteEvidence::ProofRequired
+            }
+            (_, evidence) => evidence,
         };
         Self {
-            belief,
+            evidence,
             deleted: true,
             answered: false,
             ..self
@@ -379,9 +381,9 @@ impl RollbackProbe {
     }
 
     /// The probe for a version that an operator decided to delete.
-    pub(super) fn told(lost: bool) -> Self {
+    pub(super) fn by_operator(lost: bool) -> Self {
         Self {
-            belief: DeleteEvidence::Told,
+            evidence: DeleteEvidence::OperatorOverride,
             lost,
             ..Self::FIRST
         }

@@ -48,11 +48,7 @@ fn find_again(entry: usize) -> Effect {
 }
 
 fn no(message: &str) -> Refusal {
-    Refusal {
-        status: 409,
-        code: Code::ConcurrentModification,
-        message: message.into(),
-    }
+    Refusal::conflict(message)
 }
 
 fn present(likeness: Match, latest: bool) -> Finding {
@@ -458,8 +454,8 @@ fn a_person_has_a_hazard_kept() {
 
 #[test]
 fn a_person_has_a_hazard_deleted_but_never_what_was_built_on() {
-    let told = Event::Resolved(Decision::Abort);
-    let (state, effects) = step(hazardous(), told);
+    let decision = Event::Resolved(Decision::Abort);
+    let (state, effects) = step(hazardous(), decision);
     assert_eq!(effects, [find(1)]);
     let incomparable = |latest| Event::Found(1, present(Match::Incomparable, latest));
     let (_, effects) = step(state.clone(), incomparable(false));

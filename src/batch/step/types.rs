@@ -1,6 +1,9 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::code::Code;
+use crate::error::retry_after::RetryAfter;
 
 /// The composition of a batch. An *entry* is one change of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +29,9 @@ pub enum Kind {
     Removed,
 }
 
-/// The decision about a batch, as the log records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The decision about a batch. The pages for operators spell it in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Decision {
     /// Every version exists and is visible.
     Commit,
@@ -52,8 +56,44 @@ pub struct Refusal {
     pub status: u16,
     /// The contract's code.
     pub code: Code,
-    /// The text for the caller; it names the entry's index.
+    /// The index of the entry that it is about; `None` if it is about the whole batch.
+    pub entry: Option<usize>,
+    /// The text for the caller, without the index.
     pub message: String,
+    /// The time after which the caller may retry, if the status is 503.
+    pub retry_after: RetryAfter,
+}
+
+impl Refusal {
+    /// Creates a refusal of the whole batch, with the contract's status for `code`.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            status: code.status().as_u16(),
+            code,
+            entry: None,
+            message: message.into(),
+            retry_after: RetryAfter::SOON,
+        }
+    }
+
+    /// Creates a refusal with status 409 and code 14.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Code::ConcurrentModification, message)
+    }
+
+    /// Creates a refusal with status 503 and code 17.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// Sets the index of the entry that it is about.
+    #[must_use]
+    pub fn at(self, entry: usize) -> Self {
+        Self {
+            entry: Some(entry),
+            ..self
+        }
+    }
 }
 
 /// The answer to the client of a batch.
@@ -63,7 +103,7 @@ pub enum Answer {
     Committed,
     /// ABORT is durable, or nothing was ever written.
     Refused(Refusal),
-    /// The fate of the decision record is not known yet.
+    /// It is not known yet whether the decision record is durable.
     Unknown,
 }
 

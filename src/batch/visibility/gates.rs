@@ -8,8 +8,8 @@ use super::{TableBranch, Visibility};
 use crate::batch::locks::TableKey;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::hidden_range::{HiddenRange, HideReason, Subject};
-use crate::batch::visibility::names::Place;
-use crate::error::code::Code;
+use crate::batch::visibility::names::RenamedLocation;
+use crate::error::retry_after::RetryAfter;
 use crate::protocol::identifier::Identifier;
 
 /// The reason why a create or a change may not go to the catalog now.
@@ -28,41 +28,31 @@ impl Forbidden {
     /// The refusal for the writer of this version.
     pub fn refusal(self, version: u64) -> Refusal {
         match self {
-            Self::Uncertain(rest) => Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message: format!(
-                    "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {} s",
-                    rest.as_secs() + 1
-                ),
-            },
-            Self::BuiltOnGone { version: gone } => Refusal {
-                status: 409,
-                code: Code::ConcurrentModification,
-                message: format!(
-                    "version {version} was built on version {gone}, which was rolled back with its batch"
-                ),
-            },
+            Self::Uncertain(_) => self.wait(|wait| format!(
+                "version {version} was rolled back with its batch, and an unanswered request for it may still reach the catalog; retry in {wait} s"
+            )),
+            Self::BuiltOnGone { version: gone } => Refusal::conflict(format!(
+                "version {version} was built on version {gone}, which was rolled back with its batch"
+            )),
         }
     }
 
     /// The refusal of another change of the table, or of its name.
     pub fn of_name(self, table: &Identifier) -> Refusal {
-        Refusal {
-            status: 503,
-            code: Code::ServiceUnavailable,
-            message: format!(
-                "an unanswered batch request for table {table} may still reach its catalog; retry in {} s. To see the batch: `nsgate batches list`",
-                self.seconds()
-            ),
-        }
+        self.wait(|wait| format!(
+            "an unanswered batch request for table {table} may still reach its catalog; retry in {wait} s. To see the batch: `nsgate batches list`"
+        ))
     }
 
-    /// The seconds after which the request may be retried.
-    pub fn seconds(self) -> u64 {
-        match self {
-            Self::Uncertain(rest) => rest.as_secs() + 1,
-            Self::BuiltOnGone { .. } => 1,
+    /// The refusal of a request that may be retried later, with a message that says when.
+    fn wait(self, message: impl FnOnce(RetryAfter) -> String) -> Refusal {
+        let retry_after = match self {
+            Self::Uncertain(rest) => RetryAfter::rest(rest),
+            Self::BuiltOnGone { .. } => RetryAfter::SOON,
+        };
+        Refusal {
+            retry_after,
+            ..Refusal::unavailable(message(retry_after))
         }
     }
 }
@@ -170,17 +160,15 @@ impl Visibility {
     /// # Errors
     ///
     /// A batch gives it a second name; the refusal is for the caller.
-    pub fn may_leave(&self, is_at: impl Fn(&Place) -> bool) -> Result<(), Refusal> {
+    pub fn may_leave(&self, is_at: impl Fn(&RenamedLocation) -> bool) -> Result<(), Refusal> {
         let Some(name) = self.names.second_name(is_at) else {
             return Ok(());
         };
         Err(match self.may_rename(&name) {
             Err(forbidden) => forbidden.of_name(&name.table),
-            Ok(()) => Refusal {
-                status: 503,
-                code: Code::ServiceUnavailable,
-                message: "an unfinished batch is renaming the table; retry later".into(),
-            },
+            Ok(()) => {
+                Refusal::unavailable("an unfinished batch is renaming the table; retry later")
+            }
         })
     }
 

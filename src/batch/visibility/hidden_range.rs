@@ -14,7 +14,7 @@ pub type Claim = (BatchId, usize);
 #[derive(Debug)]
 pub(super) struct HiddenRange {
     pub(super) subject: Subject,
-    pub(super) fate: CommitFlag,
+    pub(super) commit_flag: CommitFlag,
     pub(super) what: HideReason,
 }
 
@@ -84,8 +84,8 @@ impl Subject {
 }
 
 impl HiddenRange {
-    pub(super) fn is(&self, subject: &Subject, fate: &CommitFlag) -> bool {
-        self.fate.is(fate) && self.subject == *subject
+    pub(super) fn is(&self, subject: &Subject, commit_flag: &CommitFlag) -> bool {
+        self.commit_flag.is(commit_flag) && self.subject == *subject
     }
 
     /// The versions of the branch that the record hides now; `None` if it hides none.
@@ -98,8 +98,8 @@ impl HiddenRange {
         }
         let with_all_above = *range.start()..=u64::MAX;
         match self.what {
-            HideReason::Made => (!self.fate.is_revealed()).then_some(with_all_above),
-            HideReason::Removed => self.fate.is_revealed().then(|| range.clone()),
+            HideReason::Made => (!self.commit_flag.is_revealed()).then_some(with_all_above),
+            HideReason::Removed => self.commit_flag.is_revealed().then(|| range.clone()),
             HideReason::Uncertain { .. } => Some(with_all_above),
             HideReason::Freed { .. } | HideReason::Retaken { .. } => None,
         }
@@ -114,7 +114,7 @@ impl HiddenRange {
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
         match self.what {
-            HideReason::Made => self.fate.is_revealed(),
+            HideReason::Made => self.commit_flag.is_revealed(),
             HideReason::Removed | HideReason::Uncertain { .. } => false,
             HideReason::Freed {
                 rests,

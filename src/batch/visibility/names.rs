@@ -1,7 +1,7 @@
 //! The names of tables that readers may not see.
 //!
 //! A name that a batch makes is hidden until the batch is committed. A name that it removes is hidden from then on. All
-//! names of a batch change in one step. A reader takes the [`Moment`] first, then sends its request to the catalog,
+//! names of a batch change in one step. A reader takes the [`NamesEpoch`] first, then sends its request to the catalog,
 //! then checks here: a name that is hidden, or went away since that moment, is not there, whatever the catalog's answer
 //! is.
 
@@ -20,11 +20,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::batch::locks::TableKey;
 use crate::batch::visibility::commit_flag::CommitFlag;
 use buckets::Buckets;
-pub use places::Place;
+pub use places::RenamedLocation;
 
 /// The number of changes that are kept for readers whose catalog has not answered yet.
 const RECENT: usize = 65_536;
-/// The low bits of a [`Moment`] count the names that batches affect, each once for each batch. The other bits count the
+/// The low bits of a [`NamesEpoch`] count the names that batches affect, each once for each batch. The other bits count the
 /// changes so far.
 const ONE_CHANGE: u64 = 1 << 24;
 
@@ -36,7 +36,7 @@ pub struct Names {
 
 /// A moment in the history of [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(u64);
+pub struct NamesEpoch(u64);
 
 /// The reason why a reader may not get the catalog's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +65,12 @@ struct State {
     /// The number of the last change that is not in `recent` any more.
     forgotten: u64,
     /// The places that batches register under second names.
-    places: Vec<Place>,
+    places: Vec<RenamedLocation>,
 }
 
 /// The effect of one batch on one name.
 struct NameChange {
-    fate: CommitFlag,
+    commit_flag: CommitFlag,
     removed: bool,
 }
 
@@ -84,30 +84,34 @@ struct MissedChange {
 
 impl Names {
     /// The present moment; to be taken before the request to the catalog.
-    pub fn moment(&self) -> Moment {
-        Moment(self.inner.moment.load(Ordering::Acquire))
+    pub fn moment(&self) -> NamesEpoch {
+        NamesEpoch(self.inner.moment.load(Ordering::Acquire))
     }
 
-    /// Hides a name that a batch is about to make, until `fate` is revealed.
-    pub fn hide_made(&self, table: TableKey, fate: &CommitFlag) {
-        self.add(table, fate, false);
+    /// Hides a name that a batch is about to make, until `commit_flag` is revealed.
+    pub fn hide_made(&self, table: TableKey, commit_flag: &CommitFlag) {
+        self.add(table, commit_flag, false);
     }
 
-    /// Hides a name that a batch removes, as soon as `fate` is revealed.
-    pub fn hide_removed(&self, table: TableKey, fate: &CommitFlag) {
-        self.write().originates(&table, fate);
-        self.add(table, fate, true);
+    /// Hides a name that a batch removes, as soon as `commit_flag` is revealed.
+    pub fn hide_removed(&self, table: TableKey, commit_flag: &CommitFlag) {
+        self.write().originates(&table, commit_flag);
+        self.add(table, commit_flag, true);
     }
 
-    /// Reveals `fate`: in one step, the names that its batch has made appear and those that it removes disappear.
+    /// Reveals `commit_flag`: in one step, the names that its batch has made appear and those that it removes disappear.
     /// `tables` are all names of the batch.
-    pub fn reveal<'a>(&self, fate: &CommitFlag, tables: impl IntoIterator<Item = &'a TableKey>) {
+    pub fn reveal<'a>(
+        &self,
+        commit_flag: &CommitFlag,
+        tables: impl IntoIterator<Item = &'a TableKey>,
+    ) {
         let mut tables = tables.into_iter().peekable();
         if tables.peek().is_none() {
-            return fate.reveal();
+            return commit_flag.reveal();
         }
         let mut state = self.write();
-        fate.reveal();
+        commit_flag.reveal();
         for table in tables {
             self.note(&mut state, table, false);
         }
@@ -115,22 +119,25 @@ impl Names {
 
     /// Records that the name went away at its catalog: the batch's name was undone, or the name that it removes is
     /// removed. The batch does not affect it any more. Does nothing if it never did.
-    pub fn gone(&self, table: &TableKey, fate: &CommitFlag) {
+    pub fn gone(&self, table: &TableKey, commit_flag: &CommitFlag) {
         let mut state = self.write();
-        if state.slot(table, fate).is_none() {
+        if state.slot(table, commit_flag).is_none() {
             return;
         }
         self.note(&mut state, table, true);
-        self.drop_slot(&mut state, table, fate);
+        self.drop_slot(&mut state, table, commit_flag);
     }
 
     /// Ends the batch's effect on the name; readers see the state at the catalog.
-    pub fn forget(&self, table: &TableKey, fate: &CommitFlag) {
+    pub fn forget(&self, table: &TableKey, commit_flag: &CommitFlag) {
         let mut state = self.write();
-        if state.slot(table, fate).is_some_and(NameChange::hides) {
+        if state
+            .slot(table, commit_flag)
+            .is_some_and(NameChange::hides)
+        {
             self.note(&mut state, table, false);
         }
-        self.drop_slot(&mut state, table, fate);
+        self.drop_slot(&mut state, table, commit_flag);
     }
 
     /// True if the name is not there now, whatever its catalog's answer is.
@@ -149,7 +156,7 @@ impl Names {
     /// The name is not there, or that cannot be told.
     pub fn check(
         &self,
-        since: Moment,
+        since: NamesEpoch,
         table: impl FnOnce() -> TableKey,
     ) -> Result<(), StaleAnswer> {
         if self.is_calm(since) {
@@ -176,7 +183,7 @@ impl Names {
     /// again.
     pub fn hidden_in(
         &self,
-        since: Moment,
+        since: NamesEpoch,
         scope: impl Fn(&TableKey) -> bool,
     ) -> Option<HashSet<TableKey>> {
         if self.is_calm(since) {
@@ -194,15 +201,15 @@ impl Names {
     }
 
     /// True if batches affect no name, and none has changed since that moment.
-    fn is_calm(&self, since: Moment) -> bool {
+    fn is_calm(&self, since: NamesEpoch) -> bool {
         let now = self.moment();
         now == since && !now.has_some()
     }
 
-    fn add(&self, table: TableKey, fate: &CommitFlag, removed: bool) {
+    fn add(&self, table: TableKey, commit_flag: &CommitFlag, removed: bool) {
         let mut state = self.write();
         let slot = NameChange {
-            fate: fate.clone(),
+            commit_flag: commit_flag.clone(),
             removed,
         };
         self.inner.buckets.add(&table);
@@ -210,13 +217,13 @@ impl Names {
         self.inner.moment.fetch_add(1, Ordering::Release);
     }
 
-    fn drop_slot(&self, state: &mut State, table: &TableKey, fate: &CommitFlag) {
-        state.forget_place(table, fate);
+    fn drop_slot(&self, state: &mut State, table: &TableKey, commit_flag: &CommitFlag) {
+        state.forget_place(table, commit_flag);
         let Some(slots) = state.slots.get_mut(table) else {
             return;
         };
         let before = slots.len();
-        slots.retain(|slot| !slot.fate.is(fate));
+        slots.retain(|slot| !slot.commit_flag.is(commit_flag));
         let dropped = before - slots.len();
         if slots.is_empty() {
             state.slots.remove(table);
@@ -253,7 +260,7 @@ impl Names {
     }
 }
 
-impl Moment {
+impl NamesEpoch {
     fn changes(self) -> u64 {
         self.0 / ONE_CHANGE
     }
@@ -265,10 +272,10 @@ impl Moment {
 }
 
 impl State {
-    /// The effect of the batch with this `fate` on a name; `None` if there is none.
-    fn slot(&self, table: &TableKey, fate: &CommitFlag) -> Option<&NameChange> {
+    /// The effect of the batch with this `commit_flag` on a name; `None` if there is none.
+    fn slot(&self, table: &TableKey, commit_flag: &CommitFlag) -> Option<&NameChange> {
         let mut slots = self.slots.get(table)?.iter();
-        slots.find(|slot| slot.fate.is(fate))
+        slots.find(|slot| slot.commit_flag.is(commit_flag))
     }
 
     fn hides(&self, table: &TableKey) -> bool {
@@ -277,7 +284,7 @@ impl State {
     }
 
     /// The changes since a moment; `None` if some of them are not kept any more.
-    fn since(&self, since: Moment) -> Option<impl Iterator<Item = &MissedChange>> {
+    fn since(&self, since: NamesEpoch) -> Option<impl Iterator<Item = &MissedChange>> {
         let since = since.changes();
         let first = self.recent.partition_point(|change| change.at <= since);
         (since >= self.forgotten).then(|| self.recent.range(first..))
@@ -286,7 +293,7 @@ impl State {
 
 impl NameChange {
     fn hides(&self) -> bool {
-        self.fate.is_revealed() == self.removed
+        self.commit_flag.is_revealed() == self.removed
     }
 }
 

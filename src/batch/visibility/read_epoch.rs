@@ -25,23 +25,23 @@ struct Counter {
 
 /// The number of changes of a branch at a moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct BranchEpoch {
     counter: usize,
     count: u64,
 }
 
-/// The number of changes of all branches at a moment: cheaper to take than a [`Moment`].
+/// The number of changes of all branches at a moment: cheaper to take than a [`BranchEpoch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(u64);
 
 impl ReadEpochs {
-    pub(super) fn moment(&self, line: &TableBranch) -> Moment {
+    pub(super) fn moment(&self, line: &TableBranch) -> BranchEpoch {
         let counter = self.counter(line);
         let count = self.0.counters[counter].times.load(Ordering::Acquire);
-        Moment { counter, count }
+        BranchEpoch { counter, count }
     }
 
-    pub(super) fn has_passed(&self, Moment { counter, count }: Moment) -> bool {
+    pub(super) fn has_passed(&self, BranchEpoch { counter, count }: BranchEpoch) -> bool {
         self.0.counters[counter].times.load(Ordering::Acquire) != count
     }
 

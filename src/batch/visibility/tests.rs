@@ -28,22 +28,22 @@ fn line(name: &str) -> TableBranch {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_becomes_visible_in_one_step() {
-    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
-    visibility.hide(line("a"), 2, &fate);
-    visibility.hide(line("b"), 5, &fate);
+    let (visibility, commit_flag) = (Visibility::default(), CommitFlag::default());
+    visibility.hide(line("a"), 2, &commit_flag);
+    visibility.hide(line("b"), 5, &commit_flag);
     assert_eq!(visibility.hidden(&line("a")), from(2));
     assert_eq!(visibility.hidden(&line("b")), from(5));
-    fate.reveal();
+    commit_flag.reveal();
     assert!(visibility.hidden(&line("a")).is_empty() && visibility.hidden(&line("b")).is_empty());
     for name in ["a", "b"] {
-        visibility.forget(&line(name), None, &fate);
+        visibility.forget(&line(name), None, &commit_flag);
     }
     assert!(visibility.is_empty());
 }
 
 #[test]
 fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
-    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
+    let (visibility, commit_flag) = (Visibility::default(), CommitFlag::default());
     let line = |names: &[&str]| {
         let table = TableKey {
             backend: "lake".into(),
@@ -51,13 +51,13 @@ fn what_is_hidden_is_hidden_under_every_name_that_is_one_when_joined() {
         };
         TableBranch::new(table, None)
     };
-    visibility.hide(line(&["a", "b", "t"]), 2, &fate);
+    visibility.hide(line(&["a", "b", "t"]), 2, &commit_flag);
     for names in [&["a", "b$t"][..], &["a$b", "t"], &["a$b$t"]] {
         assert_eq!(visibility.hidden(&line(names)), from(2), "{names:?}");
         let name = || line(names).table;
         visibility
             .names
-            .hide_made(line(&["a", "b", "t"]).table, &fate);
+            .hide_made(line(&["a", "b", "t"]).table, &commit_flag);
         assert!(visibility.names.is_hidden(name), "{names:?}");
     }
 }
@@ -67,12 +67,12 @@ const BUILT: Result<(), Forbidden> = Err(Forbidden::BuiltOnGone { version: 2 });
 #[tokio::test(start_paused = true)]
 async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_built_on_what_is_gone()
  {
-    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-    visibility.hide(line.clone(), 2, &fate);
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.hide(line.clone(), 2, &commit_flag);
     let before = Instant::now();
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..2 {
-        visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
+        visibility.release(&line, version(2), &commit_flag, Release::Clean(PAUSE), None);
     }
     assert!(visibility.hidden(&line).is_empty());
     let may_create = |number| visibility.may_create(&line, number, Instant::now());
@@ -96,8 +96,8 @@ async fn a_number_that_nothing_can_hit_any_more_is_free_at_once_and_nothing_is_b
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_again() {
-    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-    visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.release(&line, version(2), &commit_flag, Release::Clean(PAUSE), None);
     visibility.attempted(&line.table, None, REST);
     tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(visibility.may_create(&line, 3, Instant::now()), Ok(()));
@@ -105,9 +105,15 @@ async fn a_change_of_which_the_catalog_chose_the_version_makes_freed_versions_ag
 
 #[tokio::test(start_paused = true)]
 async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version() {
-    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-    visibility.hide(line.clone(), 2, &fate);
-    visibility.release(&line, version(2), &fate, Release::Landing(REST), None);
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.hide(line.clone(), 2, &commit_flag);
+    visibility.release(
+        &line,
+        version(2),
+        &commit_flag,
+        Release::Landing(REST),
+        None,
+    );
     tokio::time::advance(2 * REST).await;
     visibility.sweep_all();
     assert_eq!(visibility.hidden(&line), from(2), "until the watch says so");
@@ -115,7 +121,7 @@ async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version()
     assert_eq!(may_create(2), Ok(()), "its writer names it");
     assert_eq!(may_create(3), BUILT);
     assert!(visibility.may_change(&line.table).is_err());
-    let watched = || visibility.watched(&line.table, &version(2), &fate);
+    let watched = || visibility.watched(&line.table, &version(2), &commit_flag);
     assert_eq!(watched(), LateArrival::Alone);
     assert!(visibility.may_be_anothers(&line, 2) && !visibility.may_be_anothers(&line, 3));
     visibility.contest(&line, 2);
@@ -129,12 +135,12 @@ async fn what_may_still_land_stays_hidden_until_somebody_has_made_that_version()
 
 #[tokio::test(start_paused = true)]
 async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
-    let (visibility, fate, main) = (Visibility::default(), CommitFlag::default(), line("a"));
+    let (visibility, commit_flag, main) = (Visibility::default(), CommitFlag::default(), line("a"));
     let branch = TableBranch::new(main.table.clone(), Some("b".into()));
     visibility.release(
         &branch,
         Subject::version(Some("b"), 2),
-        &fate,
+        &commit_flag,
         Release::Leaving(REST),
         None,
     );
@@ -152,21 +158,28 @@ async fn what_a_removal_may_still_hit_nobody_makes_or_changes_on_any_branch() {
     assert_eq!(visibility.may_rename(&main.table), uncertain);
     assert_eq!(visibility.may_drop(|_| true), uncertain);
     assert_eq!(visibility.may_drop(|_| false), Ok(()));
-    visibility.unwatch(&main.table, &Subject::version(Some("b"), 2), &fate);
+    visibility.unwatch(&main.table, &Subject::version(Some("b"), 2), &commit_flag);
     assert!(visibility.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_name_and_a_table_that_a_removal_may_still_hit_go_to_no_other() {
     for (subject, changes) in [(Subject::Name, false), (Subject::Table, true)] {
-        let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-        visibility.release(&line, subject.clone(), &fate, Release::Leaving(REST), None);
+        let (visibility, commit_flag, line) =
+            (Visibility::default(), CommitFlag::default(), line("a"));
+        visibility.release(
+            &line,
+            subject.clone(),
+            &commit_flag,
+            Release::Leaving(REST),
+            None,
+        );
         assert!(visibility.may_rename(&line.table).is_err());
         assert_eq!(visibility.may_change(&line.table).is_ok(), changes);
         let created = visibility.may_create(&line, 9, Instant::now());
         assert_eq!(created.is_ok(), changes);
         assert!(visibility.hidden(&line).is_empty());
-        visibility.unwatch(&line.table, &subject, &fate);
+        visibility.unwatch(&line.table, &subject, &commit_flag);
         assert!(visibility.is_empty());
     }
 }
@@ -190,38 +203,38 @@ async fn creates_of_others_that_got_no_answer_may_land_for_so_long() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_removed_is_hidden_from_the_step_in_which_what_was_made_is_shown() {
-    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-    visibility.hide(line.clone(), 9, &fate);
-    visibility.hide_removed(line.clone(), 1..=8, &fate);
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.hide(line.clone(), 9, &commit_flag);
+    visibility.hide_removed(line.clone(), 1..=8, &commit_flag);
     assert_eq!(visibility.hidden(&line), from(9));
-    fate.reveal();
+    commit_flag.reveal();
     assert_eq!(visibility.hidden(&line), Hidden(vec![1..=8]));
-    visibility.forget(&line, Some(1), &fate);
+    visibility.forget(&line, Some(1), &commit_flag);
     assert!(visibility.hidden(&line).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_learns_that_its_answer_is_overtaken() {
-    let (visibility, fate) = (Visibility::default(), CommitFlag::default());
-    visibility.hide(line("a"), 2, &fate);
-    visibility.hide_removed(line("b"), 1..=1, &fate);
+    let (visibility, commit_flag) = (Visibility::default(), CommitFlag::default());
+    visibility.hide(line("a"), 2, &commit_flag);
+    visibility.hide_removed(line("b"), 1..=1, &commit_flag);
     let before = ["a", "b"].map(|name| visibility.moment(&line(name)));
-    fate.reveal();
-    visibility.forget(&line("a"), None, &fate);
+    commit_flag.reveal();
+    visibility.forget(&line("a"), None, &commit_flag);
     let passed = before.map(|moment| visibility.has_passed(moment));
     assert_eq!(passed, [false; 2], "one version is there or not");
     // The removed version is not hidden any more: a reader that listed it before would show it again.
-    visibility.forget(&line("b"), None, &fate);
+    visibility.forget(&line("b"), None, &commit_flag);
     assert!(visibility.has_passed(before[1]));
 }
 
 /// The reader's catalog answers before the undo, and the reader filters when the number is free.
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_an_undo_is_asked_for_again() {
-    let (visibility, fate, line) = (Visibility::default(), CommitFlag::default(), line("a"));
-    visibility.hide(line.clone(), 2, &fate);
+    let (visibility, commit_flag, line) = (Visibility::default(), CommitFlag::default(), line("a"));
+    visibility.hide(line.clone(), 2, &commit_flag);
     let asked = visibility.moment(&line);
-    visibility.release(&line, version(2), &fate, Release::Clean(PAUSE), None);
+    visibility.release(&line, version(2), &commit_flag, Release::Clean(PAUSE), None);
     assert!(visibility.hidden(&line).is_empty());
     assert!(visibility.has_passed(asked));
 }

@@ -6,8 +6,12 @@ mod words;
 use std::time::Duration;
 
 use http::Method;
+use nsgate::admin::ResolveRequest;
+use nsgate::admin::batches::BatchDetail;
+use nsgate::batch::step::Decision;
+use nsgate::metrics::BatchState;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
@@ -37,7 +41,8 @@ async fn answer(asked: &Batches, client: &Client) -> Result<String, Problem> {
         OfBatches::Show { id } => client.ask(Method::GET, &page(id), None).await?,
         OfBatches::Resolve(resolve) => {
             let path = format!("{}/resolve", page(&resolve.id));
-            client.ask(Method::POST, &path, Some(body(resolve))).await?
+            let body = serde_json::json!(request(resolve));
+            client.ask(Method::POST, &path, Some(body)).await?
         }
     };
     if asked.json {
@@ -67,13 +72,16 @@ async fn became(client: &Client, resolve: &Resolve) -> Result<String, Problem> {
             }
             said => said?,
         };
-        let batch: words::Batch = read(client, said)?;
-        if batch.is_undone() {
+        let batch: BatchDetail = read(client, said)?;
+        // Its tables are free, and the gateway only watches for what may still arrive.
+        if batch.state == BatchState::Watching {
             return Ok(format!(
                 "decision carried out: batch {id} needs nothing more"
             ));
         }
-        if looks == LOOKS || batch.waits_again() {
+        // It was checked again, and nothing has changed.
+        let waits_again = batch.state == BatchState::Hazard;
+        if looks == LOOKS || waits_again {
             let now = words::show(&batch, client.admin());
             return Ok(format!(
                 "decision recorded, but not carried out yet. The batch now:\n\n{now}"
@@ -84,12 +92,20 @@ async fn became(client: &Client, resolve: &Resolve) -> Result<String, Problem> {
     }
 }
 
-fn body(resolve: &Resolve) -> Value {
-    let decision = if resolve.commit { "commit" } else { "abort" };
+fn request(resolve: &Resolve) -> ResolveRequest {
+    let decision = if resolve.commit {
+        Decision::Commit
+    } else {
+        Decision::Abort
+    };
     let user = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     let who = resolve.who.clone();
     let who = who.or_else(|| user("USER")).or_else(|| user("LOGNAME"));
-    json!({ "decision": decision, "who": who.unwrap_or_default(), "why": resolve.why })
+    ResolveRequest {
+        decision,
+        who: who.unwrap_or_default(),
+        why: resolve.why.clone(),
+    }
 }
 
 fn page(id: &str) -> String {

@@ -15,7 +15,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the gateway until SIGTERM
@@ -28,16 +28,16 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
-    /// For trying things out: make a key pair and jwks.json in a folder once, print a signed token
+    /// Print a signed token for trials; the first time, make a key pair and jwks.json in a folder
     DevToken(DevToken),
 }
 
-/// What to explain.
+/// The identifier to explain.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// What stands between the names
+    /// The text between the names
     #[arg(long, value_name = "TEXT", default_value = "$", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) delimiter: String,
     /// The identifier as clients spell it, such as 'prod$eu$t1'; the delimiter alone is the root
@@ -45,7 +45,7 @@ pub(crate) struct Explain {
     pub(crate) identifier: String,
 }
 
-/// Which gateway, and what about its batches.
+/// The gateway, and the command for its batches.
 #[derive(Debug, Args)]
 pub(crate) struct Batches {
     /// The gateway's admin address
@@ -61,7 +61,7 @@ pub(crate) struct Batches {
     pub(crate) what: OfBatches,
 }
 
-/// What to do with batches.
+/// The command for batches.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OfBatches {
     /// List the batches that are not over, and what each waits for
@@ -75,7 +75,7 @@ pub(crate) enum OfBatches {
     Resolve(Resolve),
 }
 
-/// What was decided, and by whom.
+/// The decision, and the operator who takes it.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("decision").required(true).args(["commit", "abort"])))]
 pub(crate) struct Resolve {
@@ -87,15 +87,15 @@ pub(crate) struct Resolve {
     /// Abort what is undecided; delete on your word what could not be proven to be the batch's
     #[arg(long)]
     pub(crate) abort: bool,
-    /// Who decides; kept in the batch log [default: $USER, or $LOGNAME]
+    /// The operator who decides; kept in the batch log [default: $USER, or $LOGNAME]
     #[arg(long, value_name = "NAME")]
     pub(crate) who: Option<String>,
-    /// Why; kept in the batch log
+    /// The reason; kept in the batch log
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) why: String,
 }
 
-/// What the token is to say.
+/// The contents of the token.
 #[derive(Debug, Args)]
 pub(crate) struct DevToken {
     /// The folder of the key pair and of jwks.json
@@ -116,7 +116,7 @@ pub(crate) struct DevToken {
     /// A further claim; the value is JSON or, if it is not, text
     #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim)]
     pub(crate) claims: Vec<(String, String)>,
-    /// How long it is valid, such as 15m, 1h or 30d
+    /// The lifetime of the token, such as 15m, 1h or 30d
     #[arg(long, default_value = "1h", value_parser = ttl)]
     pub(crate) ttl: Duration,
 }

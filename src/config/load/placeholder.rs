@@ -61,10 +61,10 @@ pub(super) fn unmask(text: &str) -> String {
 }
 
 /// Returns the place of the first character that [`mask`] needs for itself; `None` if there is none.
-pub(super) fn reserved(text: &str) -> Option<super::Place> {
+pub(super) fn reserved(text: &str) -> Option<super::Position> {
     text.lines().enumerate().find_map(|(line, content)| {
         let column = content.chars().position(|c| c == OPEN || c == CLOSE)?;
-        Some(super::Place {
+        Some(super::Position {
             line: line + 1,
             column: column + 1,
         })

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// A position in the file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: usize,
     /// The column.
@@ -20,7 +20,7 @@ pub struct Problem {
     /// The file as it was named on the command line.
     pub file: String,
     /// The place in the file; `None` if the file could not be read.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// The key, as `backends.warehouse.properties.uri`; empty for the file as a whole.
     pub key: String,
     /// The message: what is wrong, and what would be right.
@@ -44,7 +44,7 @@ pub struct Problems {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     pub(super) file: String,
-    pub(super) places: HashMap<String, Place>,
+    pub(super) places: HashMap<String, Position>,
 }
 
 impl Origin {
@@ -60,13 +60,13 @@ impl Origin {
     }
 }
 
-impl Place {
+impl Position {
     /// The start of the file.
     pub(in crate::config) const START: Self = Self { line: 1, column: 1 };
 }
 
 /// Returns the place of `key` among `places`, or of the nearest key above it.
-pub(super) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
+pub(super) fn nearest(places: &HashMap<String, Position>, key: &str) -> Position {
     let mut key = key;
     loop {
         if let Some(&place) = places.get(key) {
@@ -74,12 +74,12 @@ pub(super) fn nearest(places: &HashMap<String, Place>, key: &str) -> Place {
         }
         match key.rfind(['.', '[']) {
             Some(end) => key = &key[..end],
-            None => return places.get("").copied().unwrap_or(Place::START),
+            None => return places.get("").copied().unwrap_or(Position::START),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }

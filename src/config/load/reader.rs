@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::named::{NamedFiles, resolve};
 use super::placeholder::{self, Sources};
-use super::problem::{Place, nearest};
+use super::problem::{Position, nearest};
 use super::yaml::{Node, Value};
 
 /// Collects problems while the tree is read; a value that could not be read keeps its default.
 pub(in crate::config) struct Reader<'e> {
     sources: Sources<'e>,
     path: String,
-    places: HashMap<String, Place>,
+    places: HashMap<String, Position>,
     found: Vec<Found>,
     /// The keys of errors, and all keys above them.
     wrong: HashSet<String>,
@@ -21,7 +21,7 @@ pub(in crate::config) struct Reader<'e> {
 /// A problem without the name of its file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::config) struct Found {
-    pub(in crate::config) place: Place,
+    pub(in crate::config) place: Position,
     pub(in crate::config) key: String,
     pub(in crate::config) message: String,
     pub(in crate::config) warning: bool,
@@ -61,7 +61,7 @@ impl<'e> Reader<'e> {
     pub(in crate::config) fn at<T>(
         &mut self,
         key: &str,
-        place: Place,
+        place: Position,
         read: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let outer = self.path.clone();
@@ -73,7 +73,7 @@ impl<'e> Reader<'e> {
     }
 
     /// Records an error about the current key.
-    pub(in crate::config) fn problem(&mut self, place: Place, message: impl Into<String>) {
+    pub(in crate::config) fn problem(&mut self, place: Position, message: impl Into<String>) {
         self.record(place, self.path.clone(), message.into(), false);
     }
 
@@ -100,7 +100,7 @@ impl<'e> Reader<'e> {
     }
 
     /// Returns the place of the full key `key`, or of the nearest key above it.
-    pub(in crate::config) fn place(&self, key: &str) -> Place {
+    pub(in crate::config) fn place(&self, key: &str) -> Position {
         nearest(&self.places, key)
     }
 
@@ -129,7 +129,7 @@ impl<'e> Reader<'e> {
     }
 
     /// Records that `value` is of the wrong shape.
-    pub(in crate::config) fn mismatch(&mut self, place: Place, value: &Value, expects: &str) {
+    pub(in crate::config) fn mismatch(&mut self, place: Position, value: &Value, expects: &str) {
         let is = match value {
             Value::Null => "has no value",
             Value::Scalar { .. } => "is a single value",
@@ -146,13 +146,13 @@ impl<'e> Reader<'e> {
     /// Returns the problems sorted by place, the places of the keys, and the files that were named.
     pub(in crate::config) fn finish(
         mut self,
-    ) -> (Vec<Found>, HashMap<String, Place>, BTreeSet<PathBuf>) {
+    ) -> (Vec<Found>, HashMap<String, Position>, BTreeSet<PathBuf>) {
         self.found.sort();
         self.found.dedup();
         (self.found, self.places, self.sources.named.all())
     }
 
-    fn record(&mut self, place: Place, key: String, message: String, warning: bool) {
+    fn record(&mut self, place: Position, key: String, message: String, warning: bool) {
         let mut above = (!warning).then_some(&*key);
         while let Some(key) = above
             && self.wrong.insert(key.to_owned())

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 
 use super::placeholder;
-use super::problem::Place;
+use super::problem::Position;
 
 /// The deepest nesting of collections.
 const MAX_DEPTH: usize = 32;
@@ -18,7 +18,7 @@ const MAX_UNFOLDED: usize = 500_000;
 /// A value and its place.
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Node {
-    pub(in crate::config) place: Place,
+    pub(in crate::config) place: Position,
     pub(in crate::config) value: Value,
 }
 
@@ -38,7 +38,7 @@ pub(in crate::config) enum Value {
 /// A key and its place.
 #[derive(Debug, Clone)]
 pub(in crate::config) struct Key {
-    pub(in crate::config) place: Place,
+    pub(in crate::config) place: Position,
     pub(in crate::config) name: String,
 }
 
@@ -48,7 +48,7 @@ pub(in crate::config) struct Tree {
     /// The root; `None` if there is no document, or the text is not YAML.
     pub(in crate::config) root: Option<Node>,
     /// The problems of the text itself.
-    pub(in crate::config) problems: Vec<(Place, String)>,
+    pub(in crate::config) problems: Vec<(Position, String)>,
 }
 
 /// Parses the one document of `text`.
@@ -80,7 +80,7 @@ pub(in crate::config) fn parse(text: &str) -> Tree {
     }
 }
 
-type Failure = (Place, String);
+type Failure = (Position, String);
 
 struct Builder<'t, P: granit_parser::BorrowedInput<'t>> {
     parser: Parser<'t, P>,
@@ -90,7 +90,7 @@ struct Builder<'t, P: granit_parser::BorrowedInput<'t>> {
 }
 
 impl Tree {
-    fn failed(place: Place, message: String) -> Self {
+    fn failed(place: Position, message: String) -> Self {
         Self {
             root: None,
             problems: vec![(place, message)],
@@ -151,7 +151,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
         Ok(node)
     }
 
-    fn alias(&mut self, id: usize, place: Place) -> Result<Node, Failure> {
+    fn alias(&mut self, id: usize, place: Position) -> Result<Node, Failure> {
         let Some(node) = self.anchors.get(&id).cloned() else {
             return Err((
                 place,
@@ -232,7 +232,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
         }
     }
 
-    fn refuse_tag(&mut self, place: Place, tag: &Tag) {
+    fn refuse_tag(&mut self, place: Position, tag: &Tag) {
         if !tag.is_yaml_core_schema_tag("str") {
             let message = format!(
                 "the tag `{}` has no meaning here; remove it (text from outside is written ${{NAME}} or ${{file:PATH}})",
@@ -242,7 +242,7 @@ impl<'t, P: granit_parser::BorrowedInput<'t>> Builder<'t, P> {
         }
     }
 
-    fn count(&mut self, place: Place, nodes: usize) -> Result<(), Failure> {
+    fn count(&mut self, place: Position, nodes: usize) -> Result<(), Failure> {
         self.unfolded += nodes;
         if self.unfolded > MAX_UNFOLDED {
             return Err((
@@ -280,19 +280,19 @@ fn size(node: &Node) -> usize {
     }
 }
 
-fn start(span: &Span) -> Place {
+fn start(span: &Span) -> Position {
     at(&span.start)
 }
 
-fn at(marker: &Marker) -> Place {
-    Place {
+fn at(marker: &Marker) -> Position {
+    Position {
         line: marker.line().max(1),
         column: marker.col() + 1,
     }
 }
 
 /// Returns the parser's message, with its usual cause.
-fn hint(text: &str, place: Place, message: &str) -> String {
+fn hint(text: &str, place: Position, message: &str) -> String {
     if message.contains(';') {
         return message.to_owned();
     }

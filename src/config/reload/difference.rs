@@ -105,8 +105,8 @@ fn compare(at: &str, before: &Value, now: &Value, changed: &mut Vec<String>) {
 fn secrets(in_use: &Config, wanted: &Config, changed: &mut Vec<String>) {
     let mut named = |part: String| {
         let below = format!("{part}.");
-        let told = |key: &String| *key == part || key.starts_with(&below);
-        if !changed.iter().any(told) {
+        let covers = |key: &String| *key == part || key.starts_with(&below);
+        if !changed.iter().any(covers) {
             changed.push(part);
         }
     };

@@ -124,15 +124,15 @@ async fn no_read_finds_a_hidden_name_and_those_that_take_its_lock_wait() {
     });
     let reads: Vec<_> = reads.filter(|read| read.lock() != Lock::Shared).collect();
     assert!(reads.len() >= 7, "{reads:?}");
-    let fate = CommitFlag::default();
-    lake.names.hide_made(key(&["new"]), &fate);
+    let commit_flag = CommitFlag::default();
+    lake.names.hide_made(key(&["new"]), &commit_flag);
     for read in &reads {
         let answer = lake.ask(*read, "r$new").await;
         assert_eq!(answer, Err((404, 4)), "{read:?}");
         lake.ask(*read, "r$old").await.unwrap();
     }
     assert_eq!(lake.calls(), reads.len());
-    lake.names.reveal(&fate, [&key(&["new"])]);
+    lake.names.reveal(&commit_flag, [&key(&["new"])]);
     for read in &reads {
         lake.ask(*read, "r$new").await.unwrap();
     }
@@ -150,9 +150,9 @@ async fn no_read_finds_a_hidden_name_and_those_that_take_its_lock_wait() {
 #[tokio::test]
 async fn a_name_that_was_hidden_meanwhile_is_not_found() {
     let prepare = |names: &Names| {
-        let fate = CommitFlag::default();
-        names.hide_made(key(&["new"]), &fate);
-        fate
+        let commit_flag = CommitFlag::default();
+        names.hide_made(key(&["new"]), &commit_flag);
+        commit_flag
     };
     let cases: [Meanwhile; 2] = [
         Box::new(move |names| drop(prepare(names))),
@@ -198,12 +198,12 @@ async fn a_listing_from_between_two_names_is_asked_for_again() {
         let rounds = AtomicUsize::new(0);
         Box::new(move |names| {
             if rounds.fetch_add(1, Ordering::Relaxed) < at {
-                let (fate, old, new) = (CommitFlag::default(), key(&["old"]), key(&["new"]));
-                names.hide_removed(old.clone(), &fate);
-                names.hide_made(new.clone(), &fate);
-                names.reveal(&fate, [&old, &new]);
-                names.forget(&new, &fate);
-                names.gone(&old, &fate);
+                let (commit_flag, old, new) = (CommitFlag::default(), key(&["old"]), key(&["new"]));
+                names.hide_removed(old.clone(), &commit_flag);
+                names.hide_made(new.clone(), &commit_flag);
+                names.reveal(&commit_flag, [&old, &new]);
+                names.forget(&new, &commit_flag);
+                names.gone(&old, &commit_flag);
             }
         })
     };

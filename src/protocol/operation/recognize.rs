@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use super::table::Place;
+use super::table::Collection;
 use super::{Kind, Operation};
 use crate::error::Error;
 use crate::error::code::Code;
@@ -44,15 +44,15 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     }
     let (collection, below) = cut(rest).unwrap_or((rest, ""));
     if collection == "table"
-        && let Some(operation) = Operation::at(Place::Tables, below)
+        && let Some(operation) = Operation::at(Collection::Tables, below)
     {
         return expect_method(method, operation, None, None);
     }
     let place = match collection {
-        "namespace" => Place::Namespace,
-        "table" => Place::Table,
-        "materialized_view" => Place::MaterializedView,
-        "transaction" => Place::Transaction,
+        "namespace" => Collection::Namespace,
+        "table" => Collection::Table,
+        "materialized_view" => Collection::MaterializedView,
+        "transaction" => Collection::Transaction,
         _ => return Err(Unrecognized::NoSuchRoute),
     };
     let (id, tail) = cut(below).ok_or(Unrecognized::NoSuchRoute)?;
@@ -70,8 +70,8 @@ fn cut(path: &str) -> Option<(&str, &str)> {
 }
 
 /// Takes the index name out of a table's `index/NAME/…`.
-fn tail_at(place: Place, tail: &str) -> (&str, Option<&str>) {
-    if place != Place::Table {
+fn tail_at(place: Collection, tail: &str) -> (&str, Option<&str>) {
+    if place != Collection::Table {
         return (tail, None);
     }
     let parts = tail
@@ -106,7 +106,7 @@ fn expect_method<'a>(
 /// Returns the target for a tail that no listed operation has. Refuses a tail with an encoded slash, in which servers
 /// that decode before they route would see other segments, and one that some servers would take for a listed operation.
 fn unlisted<'a>(
-    place: Place,
+    place: Collection,
     below: &str,
     (id, tail): (&'a str, &str),
     index_name: Option<&'a str>,
@@ -131,15 +131,15 @@ fn unlisted<'a>(
 
 /// True if `below`, the path after the collection, or `tail`, the path after the identifier, is that of a listed
 /// operation for a server that decodes it first, or that ignores case.
-fn spells_listed(place: Place, below: &str, tail: &str) -> bool {
-    let is_listed = |place: Place, text: &str| {
+fn spells_listed(place: Collection, below: &str, tail: &str) -> bool {
+    let is_listed = |place: Collection, text: &str| {
         let decoded = percent_decode_str(text).decode_utf8();
         decoded.is_ok_and(|text| {
             let text = text.to_ascii_lowercase();
             Operation::at(place, tail_at(place, &text).0).is_some()
         })
     };
-    is_listed(place, tail) || place == Place::Table && is_listed(Place::Tables, below)
+    is_listed(place, tail) || place == Collection::Table && is_listed(Collection::Tables, below)
 }
 
 /// True if no byte of the path is suspicious.

@@ -8,7 +8,7 @@ use super::{Access, Kind, Lock, Payload};
 struct Facts {
     name: &'static str,
     method: Option<Method>,
-    place: Place,
+    place: Collection,
     tail: &'static str,
     access: Access,
     request_body: Payload,
@@ -22,7 +22,7 @@ struct Facts {
 
 /// The collection of a path, after `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Collection {
     /// `/table` itself, without an identifier.
     Tables,
     /// `/namespace/{id}`.
@@ -35,7 +35,7 @@ pub(super) enum Place {
     Transaction,
 }
 
-impl Place {
+impl Collection {
     fn collection(self) -> &'static str {
         match self {
             Self::Tables | Self::Table => "table",
@@ -90,7 +90,7 @@ macro_rules! operations {
                     $(Self::$variant => { static FACTS: Facts = Facts {
                         name: $name,
                         method: Some(Method::$method),
-                        place: Place::$place,
+                        place: Collection::$place,
                         tail: $tail,
                         access: Access::$access,
                         request_body: Payload::$request,
@@ -136,9 +136,9 @@ macro_rules! operations {
             }
 
             /// Returns the operation whose path has `tail` (no leading slash, parameters as `{name}`) at `place`.
-            pub(super) fn at(place: Place, tail: &str) -> Option<Self> {
+            pub(super) fn at(place: Collection, tail: &str) -> Option<Self> {
                 match (place, tail) {
-                    $((Place::$place, $tail) => Some(Self::$variant),)*
+                    $((Collection::$place, $tail) => Some(Self::$variant),)*
                     _ => None,
                 }
             }
@@ -208,7 +208,7 @@ operations! {
 /// Returns the facts for an operation that this version does not know: it could be anything, so it is treated as the
 /// heaviest of its kind.
 fn unlisted(kind: Kind) -> &'static Facts {
-    const fn facts(place: Place, lock: Lock) -> Facts {
+    const fn facts(place: Collection, lock: Lock) -> Facts {
         Facts {
             name: "unlisted",
             method: None,
@@ -226,19 +226,19 @@ fn unlisted(kind: Kind) -> &'static Facts {
     }
     match kind {
         Kind::Namespace => {
-            static FACTS: Facts = facts(Place::Namespace, Lock::Namespace);
+            static FACTS: Facts = facts(Collection::Namespace, Lock::Namespace);
             &FACTS
         }
         Kind::Table => {
-            static FACTS: Facts = facts(Place::Table, Lock::Shared);
+            static FACTS: Facts = facts(Collection::Table, Lock::Shared);
             &FACTS
         }
         Kind::MaterializedView => {
-            static FACTS: Facts = facts(Place::MaterializedView, Lock::Shared);
+            static FACTS: Facts = facts(Collection::MaterializedView, Lock::Shared);
             &FACTS
         }
         Kind::Transaction => {
-            static FACTS: Facts = facts(Place::Transaction, Lock::None);
+            static FACTS: Facts = facts(Collection::Transaction, Lock::None);
             &FACTS
         }
     }

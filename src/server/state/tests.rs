@@ -8,41 +8,41 @@ const PATIENCE: Timeouts = Timeouts {
 };
 
 /// Returns a function that checks a connection so many seconds after it was accepted.
-fn keeper(pulse: &ConnectionState) -> impl FnMut(u64) -> Directive + '_ {
+fn keeper(state: &ConnectionState) -> impl FnMut(u64) -> Directive + '_ {
     let start = Instant::now();
     let mut watch = IdleTracker::new(start);
-    move |seconds| watch.look(pulse, PATIENCE, start + Duration::from_secs(seconds))
+    move |seconds| watch.look(state, PATIENCE, start + Duration::from_secs(seconds))
 }
 
 #[test]
 fn headers_are_awaited_shorter_than_the_next_request_and_an_answer_longest() {
-    let pulse = ConnectionState::new();
-    let mut at = keeper(&pulse);
+    let state = ConnectionState::new();
+    let mut at = keeper(&state);
     assert_eq!(at(9), Directive::Continue, "the first headers");
-    let serving = pulse.began();
+    let serving = state.began();
     assert_eq!(at(50), Directive::Continue, "an answer may take its time");
     assert_eq!(at(1000), Directive::Continue);
-    pulse.on_read();
+    state.on_read();
     assert_eq!(at(1001), Directive::Continue, "its body goes on");
     assert_eq!(at(2000), Directive::Continue);
     drop(serving);
     assert_eq!(at(2001), Directive::Continue, "idle from here on");
     assert_eq!(at(2100), Directive::ReleaseBuffers);
-    pulse.on_read();
+    state.on_read();
     assert_eq!(at(2101), Directive::Continue, "the next headers begin");
-    pulse.on_read();
+    state.on_read();
     assert_eq!(at(2110), Directive::Continue);
-    pulse.on_read();
+    state.on_read();
     assert_eq!(at(2111), Directive::Abort, "dribbling does not help");
 }
 
 #[test]
 fn a_client_that_is_gone_without_a_word_is_given_up() {
-    let pulse = ConnectionState::new();
-    let mut at = keeper(&pulse);
-    let _serving = pulse.began();
+    let state = ConnectionState::new();
+    let mut at = keeper(&state);
+    let _serving = state.began();
     assert_eq!(at(1), Directive::Continue);
-    pulse.on_write();
+    state.on_write();
     assert_eq!(at(1000), Directive::Continue);
     assert_eq!(at(1999), Directive::Continue);
     assert_eq!(at(2000), Directive::Abort);
@@ -50,12 +50,12 @@ fn a_client_that_is_gone_without_a_word_is_given_up() {
 
 #[test]
 fn an_idle_connection_is_ended_politely_and_then_cut() {
-    let pulse = ConnectionState::new();
-    let mut at = keeper(&pulse);
-    drop(pulse.began());
+    let state = ConnectionState::new();
+    let mut at = keeper(&state);
+    drop(state.began());
     assert_eq!(at(1), Directive::Continue);
     assert_eq!(at(60), Directive::Continue);
-    pulse.on_write();
+    state.on_write();
     assert_eq!(
         at(61),
         Directive::Continue,
@@ -69,26 +69,26 @@ fn an_idle_connection_is_ended_politely_and_then_cut() {
 
 #[test]
 fn a_connection_is_told_once_a_pause_to_rest_and_does_so_only_in_one() {
-    let pulse = ConnectionState::new();
-    let mut at = keeper(&pulse);
-    drop(pulse.began());
+    let state = ConnectionState::new();
+    let mut at = keeper(&state);
+    drop(state.began());
     assert_eq!(at(1), Directive::Continue);
     assert_eq!(at(61), Directive::ReleaseBuffers);
     assert_eq!(at(62), Directive::Continue);
-    assert!(!pulse.should_rest(), "nobody told it");
-    pulse.order(Directive::ReleaseBuffers);
-    assert!(pulse.should_rest());
-    assert!(!pulse.should_rest(), "it does already");
-    pulse.blocks(true);
-    pulse.order(Directive::ReleaseBuffers);
-    assert!(!pulse.should_rest(), "the client has not taken all");
-    pulse.blocks(false);
-    pulse.order(Directive::ReleaseBuffers);
-    pulse.on_read();
-    assert!(!pulse.should_rest(), "a request is on its way");
-    let serving = pulse.began();
-    pulse.order(Directive::ReleaseBuffers);
-    assert!(!pulse.should_rest(), "a request is being served");
+    assert!(!state.should_rest(), "nobody told it");
+    state.order(Directive::ReleaseBuffers);
+    assert!(state.should_rest());
+    assert!(!state.should_rest(), "it does already");
+    state.blocks(true);
+    state.order(Directive::ReleaseBuffers);
+    assert!(!state.should_rest(), "the client has not taken all");
+    state.blocks(false);
+    state.order(Directive::ReleaseBuffers);
+    state.on_read();
+    assert!(!state.should_rest(), "a request is on its way");
+    let serving = state.began();
+    state.order(Directive::ReleaseBuffers);
+    assert!(!state.should_rest(), "a request is being served");
     drop(serving);
     assert_eq!(at(63), Directive::Continue);
     assert_eq!(at(123), Directive::ReleaseBuffers, "the next pause");

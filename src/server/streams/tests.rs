@@ -42,19 +42,19 @@ async fn connect() -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
 /// Opens a connection as [`connect`] does, with another timeout for stalled requests.
 async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedReceiver<End>) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
-    let (told, ends) = mpsc::unbounded_channel();
-    let pulse = ConnectionState::new();
+    let (sender, ends) = mpsc::unbounded_channel();
+    let state = ConnectionState::new();
     let stack = service_fn(move |request: Request<Body>| {
-        let told = told.clone();
+        let sender = sender.clone();
         async move {
             let (head, body) = request.into_parts();
-            let told = Box::new(Told(told));
+            let observer = Box::new(Told(sender));
             Ok::<_, Infallible>(Response::new(match head.uri.path() {
-                "/read" => match body.observe(told).collect_up_to(1 << 20).await {
+                "/read" => match body.observe(observer).collect_up_to(1 << 20).await {
                     Ok(all) => Body::full(all.len().to_string()),
                     Err(CollectError::Broken(_) | CollectError::TooLarge) => Body::empty(),
                 },
-                "/flood" => flood().observe(told),
+                "/flood" => flood().observe(observer),
                 "/ignore" => {
                     let _unread = body;
                     std::future::pending().await
@@ -63,7 +63,7 @@ async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedR
             }))
         }
     });
-    let serving = Arc::clone(&pulse);
+    let serving = Arc::clone(&state);
     tokio::spawn(async move {
         let protocols = Protocols::new(&Limits::default());
         let peer = Peer::new("127.0.0.1:1".parse().unwrap(), false);
@@ -78,7 +78,7 @@ async fn connect_with(stalled: Duration) -> (SendRequest<Body>, mpsc::UnboundedR
         };
         let mut watch = IdleTracker::new(Instant::now());
         loop {
-            let order = watch.look(&pulse, patience, Instant::now());
+            let order = watch.look(&state, patience, Instant::now());
             assert_eq!(order, Directive::Continue, "the connection itself goes on");
             sleep(Duration::from_millis(20)).await;
         }

@@ -14,6 +14,7 @@ use rustls::ClientConfig;
 
 use super::wire::Wire;
 use crate::error::BoxError;
+use crate::error::cause::{chain, joined};
 use crate::request::span::Span;
 
 /// The path at which collectors take traces, below their base address.
@@ -73,7 +74,7 @@ impl Client {
         };
         let response = match self.inner.request(request).await {
             Ok(response) => response,
-            Err(error) => return ExportOutcome::NotNow(words(&error)),
+            Err(error) => return ExportOutcome::NotNow(joined(chain(&error))),
         };
         let status = response.status();
         if !status.is_success() {
@@ -124,13 +125,6 @@ fn traces(base: &Uri) -> Result<Uri, BoxError> {
     let mut parts = base.clone().into_parts();
     parts.path_and_query = Some(whole.try_into()?);
     Ok(Uri::from_parts(parts)?)
-}
-
-/// Formats an error with its causes, because the client's own message says too little.
-fn words(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let words: Vec<String> = causes.map(ToString::to_string).collect();
-    words.join(": ")
 }
 
 #[cfg(test)]

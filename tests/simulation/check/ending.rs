@@ -158,7 +158,7 @@ impl Check<'_> {
             entries.map(|entry| (&batch.id, entry))
         });
         for (batch, entry) in entries {
-            let (Some(hazard), Some(version)) = (entry.hazard, entry.version) else {
+            let (Some(hazard), Some(version)) = (&entry.hazard, entry.version) else {
                 continue;
             };
             let mut tables = self.scenario.tables.iter();

@@ -1,6 +1,7 @@
 //! Several addresses, and retries.
 
 use super::*;
+use crate::error::retry_after::RetryAfter;
 
 /// Starts a catalog that handles every request in the same way, over any number of connections.
 async fn always(act: Act) -> Catalog {
@@ -65,7 +66,7 @@ async fn what_was_not_sent_goes_to_the_next_address_whatever_it_is() {
 
 #[tokio::test]
 async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
-    for (act, told) in [
+    for (act, status) in [
         (Act::Close, 0),
         (Act::Reset, 0),
         (status("500 I"), 500),
@@ -87,7 +88,7 @@ async fn a_read_is_sent_again_elsewhere_and_a_write_is_not() {
             let mut told_so = 0;
             for _ in 0..12 {
                 let rest = rest(&at(&[&bad.uri(), &good.uri()]));
-                told_so += usize::from(statuses(&rest, 1, request).await == [told]);
+                told_so += usize::from(statuses(&rest, 1, request).await == [status]);
             }
             let after = bad.requests().len() + good.requests().len();
             assert!(told_so > 0, "{act:?}");
@@ -186,7 +187,7 @@ async fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
     let error = failure.into_error("warehouse");
     assert_eq!(error.status(), 503);
     assert!(error.message().contains("warehouse"), "{error}");
-    assert_eq!(error.headers()[0], (http::header::RETRY_AFTER, 1.into()));
+    assert_eq!(error.retry_after(), Some(RetryAfter::SOON));
     assert_eq!(catalog.requests().len(), 3, "not asked");
 
     tokio::time::sleep(SOON).await;

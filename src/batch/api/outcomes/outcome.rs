@@ -91,23 +91,14 @@ impl Outcome {
 
     /// Answers with a refusal; nothing was written.
     pub fn refuse(&self, error: &Error) {
-        let refusal = Refusal {
-            status: error.status().as_u16(),
-            code: error.code(),
-            message: error.message().to_owned(),
-        };
-        let written = false;
+        let (refusal, written) = (Refusal::from(error), false);
         self.set(BatchAnswer::Refused { refusal, written });
     }
 
     /// Answers with an internal error if there is no answer: nothing was written, and no other answer will come.
     pub fn give_up(&self) {
         if self.get().is_none() {
-            let refusal = Refusal {
-                status: 500,
-                code: Code::Internal,
-                message: "the gateway failed on this request".into(),
-            };
+            let refusal = Refusal::new(Code::Internal, "the gateway failed on this request");
             let written = false;
             self.set(BatchAnswer::Refused { refusal, written });
         }

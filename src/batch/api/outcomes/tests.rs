@@ -128,8 +128,7 @@ async fn finish(outcomes: &Outcomes, request: &RequestKey, outcome: &Arc<Outcome
 fn refusal(status: u16) -> Refusal {
     Refusal {
         status,
-        code: Code::ConcurrentModification,
-        message: "no".into(),
+        ..Refusal::conflict("no")
     }
 }
 
@@ -259,11 +258,11 @@ async fn a_reason_that_passes_frees_the_key_at_once_and_a_definite_one_does_not(
             );
             outcomes.recall(&log.records.lock().unwrap()[0].clone());
             let known = outcomes.batch(first.id).await.unwrap().unwrap();
-            let Some(BatchAnswer::Refused { refusal: told, .. }) = known.get().as_deref().cloned()
+            let Some(BatchAnswer::Refused { refusal: found, .. }) = known.get().as_deref().cloned()
             else {
                 panic!("it was refused");
             };
-            assert_eq!(told, refusal(status));
+            assert_eq!(found, refusal(status));
         }
     }
 }
@@ -362,7 +361,7 @@ async fn an_undecided_batch_keeps_its_key_over_a_restart_until_it_is_decided() {
 
 #[test]
 fn an_abort_of_an_older_version_is_a_conflict() {
-    let told = |answer| {
+    let recorded = |answer| {
         let (proofs, reason) = (Vec::new(), "taken".to_owned());
         let abort = Verdict::Abort {
             proofs,
@@ -371,14 +370,14 @@ fn an_abort_of_an_older_version_is_a_conflict() {
         };
         abort.refusal().unwrap()
     };
-    assert_eq!(told(None).status, 409);
-    assert_eq!(told(None).code, Code::ConcurrentModification);
+    assert_eq!(recorded(None).status, 409);
+    assert_eq!(recorded(None).code, Code::ConcurrentModification);
     let answer = AbortAnswer {
         status: 400,
         code: 13,
     };
-    assert_eq!(told(Some(answer)).status, 400);
-    assert_eq!(told(Some(answer)).code, Code::InvalidInput);
+    assert_eq!(recorded(Some(answer)).status, 400);
+    assert_eq!(recorded(Some(answer)).code, Code::InvalidInput);
 }
 
 /// Older versions of the gateway wrote a fingerprint of the entries as they were spelled.

@@ -20,7 +20,7 @@ impl Cause {
     }
 
     /// Returns the error for a write that was not made.
-    pub(super) fn told(&self) -> LogError {
+    pub(super) fn to_error(&self) -> LogError {
         let words = self.0.get().cloned();
         LogError::Write(words.unwrap_or_else(|| "it has stopped".into()))
     }

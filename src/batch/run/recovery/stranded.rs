@@ -22,7 +22,7 @@ pub(super) struct StrandedBatch {
     coordinator: Arc<Coordinator>,
     record: Record,
     outcome: Arc<Outcome>,
-    fate: CommitFlag,
+    commit_flag: CommitFlag,
     hold: Hold,
 }
 
@@ -46,18 +46,18 @@ impl StrandedBatch {
             tracing::error!(batch = %record.id, "batch without its backend could not lock its tables: another unfinished batch has one. Run `nsgate batches list`");
             Hold::none(&coordinator.locks)
         });
-        let fate = CommitFlag::default();
-        hide(&coordinator, &entries, &fate);
-        rest(&coordinator, &record, &fate);
+        let commit_flag = CommitFlag::default();
+        hide(&coordinator, &entries, &commit_flag);
+        rest(&coordinator, &record, &commit_flag);
         if decision(&record) == Some(Decision::Commit) {
-            coordinator.visibility.names.reveal(&fate, &tables);
+            coordinator.visibility.names.reveal(&commit_flag, &tables);
         }
         let configured = coordinator.backends.subscribe();
         let stranded = Self {
             coordinator,
             record,
             outcome,
-            fate,
+            commit_flag,
             hold,
         };
         tokio::spawn(stranded.wait(configured));
@@ -74,7 +74,7 @@ impl StrandedBatch {
                         let written = true;
                         self.outcome.set(BatchAnswer::Refused { refusal, written });
                     }
-                    show(&self.coordinator, &intent.entries, &self.fate);
+                    show(&self.coordinator, &intent.entries, &self.commit_flag);
                 }
             }
             plan = back(configured, &self.record) => self.go_on(plan).await,
@@ -87,10 +87,10 @@ impl StrandedBatch {
             coordinator,
             mut record,
             outcome,
-            fate,
+            commit_flag,
             hold,
         } = self;
-        for (entry, settled) in used(&coordinator, &record, &fate) {
+        for (entry, settled) in used(&coordinator, &record, &commit_flag) {
             record.settled[entry] = Some(settled);
         }
         let entries = record.intent.entries.clone();
@@ -102,7 +102,7 @@ impl StrandedBatch {
         }
         take_over(&coordinator, plan, record, outcome, Some(hold)).await;
         // From now on the batch itself hides its entries.
-        show(&coordinator, &entries, &fate);
+        show(&coordinator, &entries, &commit_flag);
     }
 }
 
@@ -147,16 +147,16 @@ fn unsettled(record: &Record) -> Vec<&IntentEntry> {
     left.map(|(entry, _)| entry).collect()
 }
 
-fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], fate: &CommitFlag) {
+fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], commit_flag: &CommitFlag) {
     for entry in entries {
         coordinator
             .visibility
-            .hide_action(&entry.line(), &entry.action, fate);
+            .hide_action(&entry.line(), &entry.action, commit_flag);
     }
 }
 
 /// Puts freed numbers and names into cool-down, as a running batch does, and hides versions that may still land.
-fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
+fn rest(coordinator: &Coordinator, record: &Record, commit_flag: &CommitFlag) {
     let visibility = &coordinator.visibility;
     let clean = Release::Clean(coordinator.pause());
     let entries = record.intent.entries.iter().zip(&record.settled);
@@ -176,21 +176,25 @@ fn rest(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) {
             continue;
         }
         let claim = Some((record.id, index));
-        visibility.release(&line, subject, fate, release, claim);
+        visibility.release(&line, subject, commit_flag, release, claim);
         if settled.is_contested()
             && let Some(version) = entry.version()
         {
             visibility.contest(&line, version);
         }
         if entry.action.is_about_name() {
-            visibility.hide_action(&line, &entry.action, fate);
+            visibility.hide_action(&line, &entry.action, commit_flag);
         }
     }
 }
 
 /// The entries whose numbers another writer has used since, or may have used. The log knows this already, or will
 /// before it is forgotten.
-fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(usize, Settled)> {
+fn used(
+    coordinator: &Coordinator,
+    record: &Record,
+    commit_flag: &CommitFlag,
+) -> Vec<(usize, Settled)> {
     let visibility = &coordinator.visibility;
     let used = freed(record).filter_map(|(entry, (line, version))| {
         let claims = visibility.claims(&line, version);
@@ -199,27 +203,29 @@ fn used(coordinator: &Coordinator, record: &Record, fate: &CommitFlag) -> Vec<(u
         }
         let settled = record.settled[entry]?;
         let subject = record.intent.entries[entry].action.subject(&line);
-        let watched = visibility.watched(&line.table, &subject, fate);
+        let watched = visibility.watched(&line.table, &subject, commit_flag);
         let contested = settled.may_land() && watched == LateArrival::Contested;
         contested.then_some((entry, Settled::Contested))
     });
     used.collect()
 }
 
-fn show(coordinator: &Coordinator, entries: &[IntentEntry], fate: &CommitFlag) {
+fn show(coordinator: &Coordinator, entries: &[IntentEntry], commit_flag: &CommitFlag) {
     let visibility = &coordinator.visibility;
     for entry in entries {
         let line = entry.line();
-        visibility.unwatch(&line.table, &entry.action.subject(&line), fate);
+        visibility.unwatch(&line.table, &entry.action.subject(&line), commit_flag);
         match &entry.action {
-            Action::CreateVersion { version, .. } => visibility.forget(&line, Some(*version), fate),
+            Action::CreateVersion { version, .. } => {
+                visibility.forget(&line, Some(*version), commit_flag)
+            }
             Action::DeleteVersions { ranges } => {
                 for VersionRange { start, .. } in ranges {
-                    visibility.forget(&line, Some(*start), fate);
+                    visibility.forget(&line, Some(*start), commit_flag);
                 }
             }
             Action::Declare { .. } | Action::Register { .. } | Action::Deregister => {
-                visibility.names.forget(&line.table, fate);
+                visibility.names.forget(&line.table, commit_flag);
             }
         }
     }

@@ -177,8 +177,8 @@ fn an_earlier_life_may_have_sent_a_delete_of_what_became_a_hazard() {
     let shape = Shape::versions(vec![vec![0]]);
     let hazard = [Some(Settled::Hazard(Hazard::BuiltOn))];
     let (state, _) = State::recovered(shape, Some(Decision::Abort), &hazard);
-    let told = [Event::Resolved(Decision::Abort), ABSENT];
-    let (_, effects) = run(state, told);
+    let decided = [Event::Resolved(Decision::Abort), ABSENT];
+    let (_, effects) = run(state, decided);
     assert_eq!(effects.last(), Some(&Note(0, Settled::Leaving)));
 }
 
@@ -251,7 +251,7 @@ fn an_earlier_life_may_have_sent_a_removal() {
 
 #[test]
 fn what_a_person_lets_be_waits_for_the_removal_that_is_under_way() {
-    let told = Event::Resolved(Decision::Commit);
+    let decision = Event::Resolved(Decision::Commit);
     let cases = [
         (Event::NotRemoved(0), vec![Note(0, Settled::Kept)]),
         (Event::Removed(0), vec![Note(0, Settled::Removed)]),
@@ -261,12 +261,12 @@ fn what_a_person_lets_be_waits_for_the_removal_that_is_under_way() {
         ),
     ];
     for (answer, expected) in cases {
-        let (state, effects) = step(removing(), told.clone());
+        let (state, effects) = step(removing(), decision.clone());
         assert_eq!(effects, []);
         assert_eq!(step(state, answer).1, expected);
     }
     // A removal that was sent before may still arrive.
-    let events = [Event::RemovalLost(0), told, Event::NotRemoved(0)];
+    let events = [Event::RemovalLost(0), decision, Event::NotRemoved(0)];
     let (_, effects) = run(removing(), events);
     assert_eq!(effects[1..], [Reserve(0), Note(0, Settled::Leaving)]);
 }

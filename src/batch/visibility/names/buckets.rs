@@ -10,7 +10,7 @@ use crate::util::stable_hash::place;
 const BUCKETS: usize = 1024;
 
 /// The number of names that batches affect and the number of the last change, for each part. Both are in one word,
-/// as in a [`super::Moment`], so that they are of the same moment. Written only under the lock of the state.
+/// as in a [`super::NamesEpoch`], so that they are of the same moment. Written only under the lock of the state.
 pub(super) struct Buckets(Box<[AtomicU64]>);
 
 impl Default for Buckets {

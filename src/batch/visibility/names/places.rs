@@ -8,8 +8,8 @@ use crate::batch::locks::TableKey;
 use crate::batch::visibility::commit_flag::CommitFlag;
 
 /// A place that is to get another name, until the batch is committed or the name cannot appear any more.
-pub struct Place {
-    fate: CommitFlag,
+pub struct RenamedLocation {
+    commit_flag: CommitFlag,
     /// The name that it may get.
     pub name: TableKey,
     /// The name that it has; `None` if it is not known.
@@ -19,11 +19,11 @@ pub struct Place {
 }
 
 impl Names {
-    /// Hides a name that a batch is about to register for a place, until `fate` is revealed.
-    pub fn hide_registered(&self, table: TableKey, location: &str, fate: &CommitFlag) {
-        self.hide_made(table.clone(), fate);
-        self.write().places.push(Place {
-            fate: fate.clone(),
+    /// Hides a name that a batch is about to register for a place, until `commit_flag` is revealed.
+    pub fn hide_registered(&self, table: TableKey, location: &str, commit_flag: &CommitFlag) {
+        self.hide_made(table.clone(), commit_flag);
+        self.write().places.push(RenamedLocation {
+            commit_flag: commit_flag.clone(),
             name: table,
             origin: None,
             location: location.to_owned(),
@@ -32,18 +32,18 @@ impl Names {
 
     /// The name that the first matching place may get while that is undecided, or not undone yet; `None` if there is no
     /// such place.
-    pub fn second_name(&self, of: impl Fn(&Place) -> bool) -> Option<TableKey> {
+    pub fn second_name(&self, of: impl Fn(&RenamedLocation) -> bool) -> Option<TableKey> {
         if !self.moment().has_some() {
             return None;
         }
         let state = self.read();
         let mut places = state.places.iter();
-        let found = places.find(|place| !place.fate.is_revealed() && of(place));
+        let found = places.find(|place| !place.commit_flag.is_revealed() && of(place));
         found.map(|place| place.name.clone())
     }
 }
 
-impl Place {
+impl RenamedLocation {
     /// True if one of the names is in this catalog.
     pub fn is_in(&self, catalog: &str) -> bool {
         let mut names = [Some(&self.name), self.origin.as_ref()]
@@ -55,16 +55,16 @@ impl Place {
 
 impl State {
     /// Records the present name of the place: the batch that registers the place under another name removes this one.
-    pub(super) fn originates(&mut self, table: &TableKey, fate: &CommitFlag) {
+    pub(super) fn originates(&mut self, table: &TableKey, commit_flag: &CommitFlag) {
         let places = self.places.iter_mut();
-        for place in places.filter(|place| place.fate.is(fate)) {
+        for place in places.filter(|place| place.commit_flag.is(commit_flag)) {
             place.origin = Some(table.clone());
         }
     }
 
     /// Removes a place whose new name the batch does not affect any more.
-    pub(super) fn forget_place(&mut self, name: &TableKey, fate: &CommitFlag) {
+    pub(super) fn forget_place(&mut self, name: &TableKey, commit_flag: &CommitFlag) {
         self.places
-            .retain(|place| !(place.fate.is(fate) && place.name == *name));
+            .retain(|place| !(place.commit_flag.is(commit_flag) && place.name == *name));
     }
 }

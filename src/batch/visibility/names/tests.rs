@@ -20,17 +20,17 @@ fn hidden(names: &Names) -> Vec<String> {
 
 #[test]
 fn what_is_made_appears_when_what_is_removed_goes() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
     let (old, new) = (key("old"), key("new"));
-    names.hide_made(new.clone(), &fate);
-    names.hide_removed(old.clone(), &fate);
+    names.hide_made(new.clone(), &commit_flag);
+    names.hide_removed(old.clone(), &commit_flag);
     assert_eq!(hidden(&names), ["new"]);
     assert!(names.is_hidden(|| new.clone()) && !names.is_hidden(|| old.clone()));
-    names.reveal(&fate, [&old, &new]);
+    names.reveal(&commit_flag, [&old, &new]);
     assert_eq!(hidden(&names), ["old"]);
     assert!(!names.is_hidden(|| new.clone()) && names.is_hidden(|| old.clone()));
-    names.forget(&new, &fate);
-    names.gone(&old, &fate);
+    names.forget(&new, &commit_flag);
+    names.gone(&old, &commit_flag);
     assert!(hidden(&names).is_empty());
     assert!(!names.moment().has_some(), "nothing is left behind");
     assert!(names.read().slots.is_empty());
@@ -38,10 +38,10 @@ fn what_is_made_appears_when_what_is_removed_goes() {
 
 #[test]
 fn who_asked_before_a_name_went_away_does_not_see_it() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
-    names.hide_made(key("undone"), &fate);
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
+    names.hide_made(key("undone"), &commit_flag);
     let since = names.moment();
-    names.gone(&key("undone"), &fate);
+    names.gone(&key("undone"), &commit_flag);
     assert_eq!(
         names.check(since, || key("undone")),
         Err(StaleAnswer::Absent)
@@ -60,23 +60,23 @@ fn who_asked_before_a_name_went_away_does_not_see_it() {
 
 #[test]
 fn a_reveal_matters_to_listings_and_not_to_one_name() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
-    names.hide_made(key("new"), &fate);
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
+    names.hide_made(key("new"), &commit_flag);
     let since = names.moment();
-    names.reveal(&fate, [&key("new")]);
+    names.reveal(&commit_flag, [&key("new")]);
     assert_eq!(names.check(since, || key("new")), Ok(()));
     assert_eq!(names.hidden_in(since, |_| true), None);
     let since = names.moment();
-    names.forget(&key("new"), &fate);
+    names.forget(&key("new"), &commit_flag);
     assert!(names.hidden_in(since, |_| true).is_some());
 }
 
 #[test]
 fn what_a_person_keeps_appears() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
-    names.hide_made(key("kept"), &fate);
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
+    names.hide_made(key("kept"), &commit_flag);
     let since = names.moment();
-    names.forget(&key("kept"), &fate);
+    names.forget(&key("kept"), &commit_flag);
     assert_eq!(names.check(since, || key("kept")), Ok(()));
     assert_eq!(names.hidden_in(since, |_| true), None);
 }
@@ -84,21 +84,21 @@ fn what_a_person_keeps_appears() {
 /// A batch that was refused before it was written has hidden nothing.
 #[test]
 fn what_was_never_hidden_does_not_go_away() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
     let since = names.moment();
-    names.gone(&key("there"), &fate);
-    names.forget(&key("there"), &fate);
+    names.gone(&key("there"), &commit_flag);
+    names.forget(&key("there"), &commit_flag);
     assert_eq!(names.moment(), since);
     assert_eq!(names.check(since, || key("there")), Ok(()));
 }
 
 #[test]
 fn memory_is_bounded_and_says_when_it_does_not_know() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
     let since = names.moment();
     for _ in 0..=RECENT {
-        names.hide_made(key("busy"), &fate);
-        names.gone(&key("busy"), &fate);
+        names.hide_made(key("busy"), &commit_flag);
+        names.gone(&key("busy"), &commit_flag);
     }
     assert_eq!(names.read().recent.len(), RECENT);
     assert_eq!(
@@ -113,16 +113,16 @@ fn memory_is_bounded_and_says_when_it_does_not_know() {
 /// A reader of another name does not wait until a change is complete.
 #[test]
 fn a_name_that_no_batch_has_a_say_in_is_told_without_the_lock() {
-    let (names, fate) = (Names::default(), CommitFlag::default());
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
     let since = names.moment();
-    names.hide_made(key("made"), &fate);
+    names.hide_made(key("made"), &commit_flag);
     let state = names.write();
     assert!(!names.is_hidden(|| key("other")));
     assert_eq!(names.check(since, || key("other")), Ok(()));
     drop(state);
     assert!(names.is_hidden(|| key("made")));
     assert_eq!(names.check(since, || key("made")), Err(StaleAnswer::Absent));
-    names.gone(&key("made"), &fate);
+    names.gone(&key("made"), &commit_flag);
     let state = names.write();
     assert_eq!(names.check(names.moment(), || key("made")), Ok(()));
     drop(state);

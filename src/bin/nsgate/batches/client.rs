@@ -1,6 +1,5 @@
 //! Sends requests to the admin address of a gateway, and explains what is wrong if there is no good response.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use nsgate::config::Secret;
+use nsgate::error::cause::chain;
 use rustls::crypto::aws_lc_rs;
 use serde::Deserialize;
 use serde_json::Value;
@@ -203,11 +203,7 @@ impl Client {
 
 /// Returns the innermost cause, because those around it say only that sending failed.
 fn innermost(error: &legacy::Error) -> String {
-    let mut cause = error.source();
-    let mut said = error.to_string();
-    while let Some(inner) = cause {
-        said = inner.to_string();
-        cause = inner.source();
-    }
-    said
+    chain(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
 }

@@ -3,93 +3,30 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use nsgate::admin::batches::{BatchDetail, BatchList, ResolutionDetail};
+use nsgate::batch::OpenEntry;
+use nsgate::batch::log::Proof;
+use nsgate::metrics::BatchState;
 
 /// The most backends that a line of the list names; further ones are only counted.
 const NAMED: usize = 3;
 
-/// The page `/batches`. Only the printed parts of these pages are read.
-#[derive(Deserialize)]
-pub(super) struct List {
-    batches: Vec<Batch>,
-    /// The number of open batches that are not on the page.
-    #[serde(default)]
-    more: usize,
-}
-
-/// The page `/batches/ID`.
-#[derive(Deserialize)]
-pub(super) struct Batch {
-    id: String,
-    state: String,
-    age_seconds: u64,
-    waits_for: String,
-    entries: Vec<Entry>,
-    #[serde(default)]
-    ways: Vec<Way>,
-    #[serde(default)]
-    resolved: Vec<Resolved>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    backend: String,
-    table: String,
-    branch: Option<String>,
-    change: String,
-    /// The state of the entry; empty if the batch had no time to report it.
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    created: bool,
-    #[serde(default)]
-    expected: Object,
-    #[serde(default)]
-    found: Object,
-    hazard: Option<String>,
-    error: Option<String>,
-}
-
-/// The properties that identify an object in the catalog.
-#[derive(Default, Deserialize)]
-struct Object {
-    manifest_path: Option<String>,
-    manifest_size: Option<u64>,
-    e_tag: Option<String>,
-    location: Option<String>,
-}
-
-/// A decision that an operator can make.
-#[derive(Deserialize)]
-struct Way {
-    decision: String,
-    does: String,
-}
-
-/// A decision that an operator has made.
-#[derive(Deserialize)]
-struct Resolved {
-    decision: String,
-    who: String,
-    why: String,
-    seconds_ago: u64,
-}
-
 /// Formats the list, one line for each batch.
-pub(super) fn list(list: &List, admin: &str) -> String {
+pub(super) fn list(list: &BatchList, admin: &str) -> String {
     if list.batches.is_empty() && list.more == 0 {
         return "no open batches: every batch is finished".to_owned();
     }
     let mut rows =
         vec![["ID", "STATE", "AGE", "ENTRIES", "BACKENDS", "WAITS FOR"].map(String::from)];
-    rows.extend(list.batches.iter().map(|batch| {
+    rows.extend(list.batches.iter().map(|summary| {
+        let batch = &summary.batch;
         [
             plain(&batch.id),
-            plain(&batch.state),
-            age(batch.age_seconds),
+            batch.state.as_str().to_owned(),
+            age(summary.age_seconds),
             batch.entries.len().to_string(),
-            batch.backends(),
-            plain(&batch.waits_for),
+            backends(&batch.entries),
+            plain(&summary.waits_for),
         ]
     }));
     let mut said = table(&rows);
@@ -100,8 +37,9 @@ pub(super) fn list(list: &List, admin: &str) -> String {
             list.more
         );
     }
-    let waits = |batch: &&Batch| matches!(&*batch.state, "hazard" | "stranded");
-    let waiting = list.batches.iter().filter(waits).count();
+    let states = list.batches.iter().map(|summary| summary.batch.state);
+    let waits = |state: &BatchState| matches!(state, BatchState::Hazard | BatchState::Stranded);
+    let waiting = states.filter(waits).count();
     if waiting > 0 {
         let verb = if waiting == 1 { "needs" } else { "need" };
         let _ = writeln!(
@@ -113,13 +51,13 @@ pub(super) fn list(list: &List, admin: &str) -> String {
 }
 
 /// Formats everything about one batch, and the commands that resolve it.
-pub(super) fn show(batch: &Batch, admin: &str) -> String {
+pub(super) fn show(batch: &BatchDetail, admin: &str) -> String {
     let mut said = String::new();
     let line = |said: &mut String, what: &str, value: &str| {
         let _ = writeln!(said, "{what:<12}{value}");
     };
     line(&mut said, "batch", &plain(&batch.id));
-    line(&mut said, "state", &plain(&batch.state));
+    line(&mut said, "state", batch.state.as_str());
     line(
         &mut said,
         "begun",
@@ -127,25 +65,30 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
     );
     line(&mut said, "waits for", &plain(&batch.waits_for));
     for resolved in &batch.resolved {
-        line(&mut said, "resolved", &resolved.words());
+        line(&mut said, "resolved", &resolution(resolved));
     }
-    for (index, entry) in batch.entries.iter().enumerate() {
-        let _ = writeln!(said, "\nentries[{index}]  {}", entry.title());
+    for (index, detail) in batch.entries.iter().enumerate() {
+        let (entry, inspection) = (&detail.entry, detail.inspection.as_ref());
+        let _ = writeln!(said, "\nentries[{index}]  {}", title(entry));
         let line = |said: &mut String, what: &str, value: &str| {
             let _ = writeln!(said, "  {what:<12}{value}");
         };
-        line(&mut said, "state", &plain(&entry.state));
-        if let Some(expected) = entry.expected.words() {
-            let what = if entry.created { "made" } else { "staged" };
-            line(&mut said, what, &expected);
-        }
-        if let Some(found) = entry.found.words() {
-            line(&mut said, "found", &found);
+        // The state is empty if the batch had no time to report it.
+        let state = inspection.map_or("", |inspection| &inspection.state);
+        line(&mut said, "state", &plain(state));
+        if let Some(inspection) = inspection {
+            if let Some(expected) = object(&inspection.expected) {
+                let what = if inspection.created { "made" } else { "staged" };
+                line(&mut said, what, &expected);
+            }
+            if let Some(found) = inspection.found.as_ref().and_then(object) {
+                line(&mut said, "found", &found);
+            }
         }
         if let Some(hazard) = &entry.hazard {
             line(&mut said, "hazard", &plain(hazard));
         }
-        if let Some(error) = &entry.error {
+        if let Some(error) = inspection.and_then(|inspection| inspection.error.as_ref()) {
             line(&mut said, "last error", &plain(error));
         }
     }
@@ -158,73 +101,58 @@ pub(super) fn show(batch: &Batch, admin: &str) -> String {
             "  {}\n    nsgate batches --admin {admin} resolve {} --{} --why 'YOUR REASON'",
             plain(&way.does),
             plain(&batch.id),
-            plain(&way.decision),
+            way.decision.name(),
         );
     }
     said.trim_end().to_owned()
 }
 
-impl Batch {
-    /// True if its tables are free, and the gateway only watches for what may still arrive.
-    pub(super) fn is_undone(&self) -> bool {
-        self.state == "watching"
+fn backends(entries: &[OpenEntry]) -> String {
+    let names: BTreeSet<&str> = entries.iter().map(|entry| &*entry.backend).collect();
+    let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
+    let mut said = plain(&named.join(", "));
+    if names.len() > NAMED {
+        let _ = write!(said, " and {} more", names.len() - NAMED);
     }
-
-    /// True if it waits for an operator: it was checked again, and nothing has changed.
-    pub(super) fn waits_again(&self) -> bool {
-        self.state == "hazard"
-    }
-
-    fn backends(&self) -> String {
-        let names: BTreeSet<&str> = self.entries.iter().map(|entry| &*entry.backend).collect();
-        let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
-        let mut said = plain(&named.join(", "));
-        if names.len() > NAMED {
-            let _ = write!(said, " and {} more", names.len() - NAMED);
-        }
-        said
-    }
+    said
 }
 
-impl Entry {
-    fn title(&self) -> String {
-        let branch = self.branch.as_ref();
-        let branch =
-            branch.map_or_else(String::new, |branch| format!(", branch {}", plain(branch)));
-        let (change, table) = (plain(&self.change), plain(&self.table));
-        format!(
-            "{change} of {table}{branch} in backend {}",
-            plain(&self.backend)
-        )
-    }
+fn title(entry: &OpenEntry) -> String {
+    let branch = entry.branch.as_ref();
+    let branch = branch.map_or_else(String::new, |branch| format!(", branch {}", plain(branch)));
+    let (change, table) = (plain(&entry.change), plain(&entry.table));
+    format!(
+        "{change} of {table}{branch} in backend {}",
+        plain(&entry.backend)
+    )
 }
 
-impl Object {
-    /// Describes the object; `None` if nothing is known about it.
-    fn words(&self) -> Option<String> {
-        let parts = [
-            self.manifest_size.map(|size| format!("{size} bytes")),
-            self.e_tag
-                .as_ref()
-                .map(|tag| format!("e_tag {}", plain(tag))),
-            self.manifest_path.as_ref().map(|path| plain(path)),
-            self.location.as_ref().map(|path| plain(path)),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
+/// Describes an object in a catalog; `None` if nothing is known about it.
+fn object(object: &Proof) -> Option<String> {
+    let parts = [
+        object.manifest_size.map(|size| format!("{size} bytes")),
+        object
+            .e_tag
+            .as_ref()
+            .map(|tag| format!("e_tag {}", plain(tag))),
+        object.manifest_path.as_ref().map(|path| plain(path)),
+        object.location.as_ref().map(|path| plain(path)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-impl Resolved {
-    fn words(&self) -> String {
-        let why = if self.why.is_empty() {
-            "no reason given".to_owned()
-        } else {
-            plain(&self.why)
-        };
-        let (decision, who) = (plain(&self.decision), plain(&self.who));
-        format!("{decision}, by {who}, {} ago: {why}", age(self.seconds_ago))
-    }
+fn resolution(resolved: &ResolutionDetail) -> String {
+    let why = if resolved.why.is_empty() {
+        "no reason given".to_owned()
+    } else {
+        plain(&resolved.why)
+    };
+    let (decision, who) = (resolved.decision.name(), plain(&resolved.who));
+    format!(
+        "{decision}, by {who}, {} ago: {why}",
+        age(resolved.seconds_ago)
+    )
 }
 
 /// Escapes the control characters of a text from elsewhere, so that it cannot move the cursor or
@@ -296,7 +224,7 @@ mod tests {
         };
         let entries: Vec<_> = (1..=5).map(entry).collect();
         let list = serde_json::json!({ "more": 7, "batches": [{
-            "id": "x", "state": "stranded", "age_seconds": 5, "waits_for": "b1", "entries": entries,
+            "id": "x", "state": "stranded", "since_millis": 1, "age_seconds": 5, "waits_for": "b1", "entries": entries,
         }]});
         let said = super::list(&serde_json::from_value(list).unwrap(), "http://gw:9090");
         for words in [

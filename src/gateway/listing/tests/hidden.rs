@@ -33,13 +33,13 @@ fn script() -> Script {
 }
 
 fn renaming(names: &Names) -> (CommitFlag, [TableKey; 2]) {
-    let (fate, tables) = (
+    let (commit_flag, tables) = (
         CommitFlag::default(),
         [key(0, &["p", "a"]), key(1, &["x", "b"])],
     );
-    names.hide_removed(tables[0].clone(), &fate);
-    names.hide_made(tables[1].clone(), &fate);
-    (fate, tables)
+    names.hide_removed(tables[0].clone(), &commit_flag);
+    names.hide_made(tables[1].clone(), &commit_flag);
+    (commit_flag, tables)
 }
 
 async fn all(script: &Script) -> (u16, Value) {
@@ -50,11 +50,11 @@ async fn all(script: &Script) -> (u16, Value) {
 #[tokio::test]
 async fn names_change_in_one_step() {
     let script = script();
-    let (fate, tables) = renaming(&script.names);
+    let (commit_flag, tables) = renaming(&script.names);
     assert_eq!(all(&script).await, (200, json!(["prod$a", "prod$z"])));
     let (_, level, _) = ask(&script, Operation::ListTables, &["prod"], "").await;
     assert_eq!(level, json!({"tables": ["a", "z"]}));
-    script.names.reveal(&fate, &tables);
+    script.names.reveal(&commit_flag, &tables);
     assert_eq!(
         all(&script).await,
         (200, json!(["far$away$b", "prod$hr$x$b", "prod$z"]))
@@ -72,11 +72,11 @@ async fn names_change_in_one_step() {
 #[tokio::test]
 async fn catalogs_are_asked_again_when_names_change_meanwhile() {
     let mut script = script();
-    let (fate, tables) = renaming(&script.names);
+    let (commit_flag, tables) = renaming(&script.names);
     script.meanwhile = Some(Box::new(move |asked, names| {
         if asked == 2 {
-            names.reveal(&fate, &tables);
-            names.forget(&tables[1], &fate);
+            names.reveal(&commit_flag, &tables);
+            names.forget(&tables[1], &commit_flag);
         }
     }));
     assert_eq!(
@@ -90,8 +90,8 @@ async fn catalogs_are_asked_again_when_names_change_meanwhile() {
 async fn a_listing_of_what_changes_all_the_time_is_given_up() {
     let mut script = script();
     script.meanwhile = Some(Box::new(|_, names| {
-        let (fate, tables) = renaming(names);
-        names.reveal(&fate, &tables);
+        let (commit_flag, tables) = renaming(names);
+        names.reveal(&commit_flag, &tables);
     }));
     assert_eq!(all(&script).await.0, 503);
     assert_eq!(script.asked.lock().unwrap().len(), 2 * ROUNDS);
@@ -102,9 +102,9 @@ async fn a_listing_of_what_changes_all_the_time_is_given_up() {
 async fn a_level_is_not_asked_again_for_names_of_others() {
     let mut script = script();
     script.meanwhile = Some(Box::new(|_, names| {
-        let (fate, table) = (CommitFlag::default(), key(0, &["p", "below", "c"]));
-        names.hide_made(table.clone(), &fate);
-        names.gone(&table, &fate);
+        let (commit_flag, table) = (CommitFlag::default(), key(0, &["p", "below", "c"]));
+        names.hide_made(table.clone(), &commit_flag);
+        names.gone(&table, &commit_flag);
     }));
     let (status, ..) = ask(&script, Operation::ListTables, &["prod"], "").await;
     assert_eq!(status, 200);

@@ -4,6 +4,7 @@ use redb::ReadableTable;
 
 use super::*;
 use crate::batch::log::reread;
+use crate::batch::step::Refusal;
 
 fn with_key(key: Option<&str>) -> Arc<Intent> {
     let mut intent = Intent::clone(&intent());
@@ -114,8 +115,7 @@ fn lines_of_an_older_version_are_read() {
             abort => {
                 aborted += 1;
                 let refusal = abort.refusal().unwrap();
-                let told = (refusal.status, refusal.code.number(), &*refusal.message);
-                assert_eq!(told, (409, 14, "entries[0]: table t is busy"));
+                assert_eq!(refusal, Refusal::conflict("table t is busy").at(0));
             }
         }
     }

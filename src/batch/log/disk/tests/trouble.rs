@@ -47,22 +47,22 @@ impl StorageBackend for Disk {
 fn log() -> (DiskLog, Arc<AtomicU8>, Receiver<LogError>) {
     let disk = Disk::default();
     let state = Arc::clone(&disk.state);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, failure) = std::sync::mpsc::channel();
     let database = Database::builder().create_with_backend(disk).unwrap();
     let log = DiskLog::over(database, move |error| tell.send(error).unwrap());
     assert_eq!(state.load(Ordering::SeqCst), WELL);
-    (log.unwrap(), state, told)
+    (log.unwrap(), state, failure)
 }
 
 /// A writer that only stopped would leave batches waiting forever, in a gateway that reports that
 /// it is well.
 #[tokio::test]
 async fn a_writer_that_panics_has_the_process_end() {
-    let (log, state, told) = log();
+    let (log, state, failure) = log();
     state.store(BROKEN, Ordering::SeqCst);
     assert!(log.intend(Uuid::now_v7(), intent()).await.is_err());
-    let told = told.recv_timeout(Duration::from_secs(60)).unwrap();
-    assert!(told.to_string().contains("panicked: a bug"), "{told}");
+    let failure = failure.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(failure.to_string().contains("panicked: a bug"), "{failure}");
 }
 
 /// The close may be the only write, so that no other write has reported the failure before.
