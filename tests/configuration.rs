@@ -1,7 +1,8 @@
-//! The configuration as an operator meets it: what `check` says about broken files, and that the shipped ones load.
+//! The configuration as an operator sees it: what `check` says about broken files, and that the shipped files load.
 //!
-//! `configuration/broken/NAME.yaml` is a broken file, `NAME.expected` exactly what is said about it, with FOLDER for
-//! the folder. Written anew when `NSGATE_WRITE_EXPECTED` is set: read every line as the operator would before keeping it.
+//! `configuration/broken/NAME.yaml` is a broken file, and `NAME.expected` contains exactly what is said about it,
+//! with FOLDER for the folder. The latter are rewritten if `NSGATE_WRITE_EXPECTED` is set: read every line as the
+//! operator would before you keep it.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use nsgate::config::{
     Telemetry,
 };
 
-/// The environment of the broken files: one variable with a value that must never be shown, one without any.
+/// The environment of the broken files: one variable with a value that must never be shown, and an empty one.
 const ENVIRONMENT: [(&str, &str); 2] = [("SECRET", "hunter2"), ("EMPTY", "")];
 
 fn folder() -> PathBuf {
@@ -26,7 +27,7 @@ fn environment(name: &str) -> Option<String> {
     found.map(|(_, value)| (*value).to_owned())
 }
 
-/// Broken files, by name; those about a build without a feature only in one.
+/// Returns the names of the broken files; those about a missing feature only if the build does not have the feature.
 fn broken() -> Vec<String> {
     let files = std::fs::read_dir(folder())
         .unwrap()
@@ -166,13 +167,13 @@ fn whatever_is_left_of_a_file_is_answered() {
         );
         assert!(load(start).is_err(), "cut off at {at}");
         for glue in ["", "{", "\"", "\t", ": ", "- "] {
-            // Without those five bytes it may be whole or broken; either is an answer.
+            // Without the removed bytes the file may be valid or broken; it must only not panic.
             let _ = load(&format!("{start}{glue}{end}"));
         }
     }
 }
 
-/// `config/NAME` loaded as if every file and variable it mentions were there.
+/// Loads `config/NAME` as if every file and variable that it mentions were there.
 fn shipped(name: &str) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     for file in ["admin.token", "lake.secret", "jwks.json"] {

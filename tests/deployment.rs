@@ -1,4 +1,4 @@
-//! What is shipped to run and to watch the gateway agrees with it, and with itself.
+//! The files that are shipped to run and monitor the gateway agree with it, and with each other.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use nsgate::config::Listen;
 use nsgate::metrics::Metrics;
 use serde_json::Value;
 
-/// Between the end of the drain and the moment at which the process is killed.
+/// The time between the end of the drain and the moment at which the process is killed, in seconds.
 const MARGIN: u64 = 5;
 
 fn path(name: &str) -> PathBuf {
@@ -24,7 +24,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("deploy/{name}: {error}"))
 }
 
-/// The documents of a YAML file.
+/// Reads the documents of a YAML file.
 fn documents(name: &str) -> Vec<Value> {
     let read = serde_saphyr::from_multiple(&text(name));
     read.unwrap_or_else(|error| panic!("deploy/{name}: {error}"))
@@ -45,12 +45,12 @@ fn below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `45s` as in compose and systemd.
+/// Parses seconds as compose and systemd write them, e.g. `45s`.
 fn seconds(text: &str) -> u64 {
     text.trim_end_matches('s').parse().unwrap()
 }
 
-/// Every metric that a text speaks of, without what Prometheus appends.
+/// Returns every metric that a text mentions, without the suffixes that Prometheus appends.
 fn spoken_of(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let words = words.filter(|word| word.starts_with("nsgate_"));
@@ -80,7 +80,7 @@ fn every_file_of_yaml_and_json_can_be_read() {
     let mut read = 0;
     for file in files {
         let name = file.strip_prefix(path(".")).unwrap().to_str().unwrap();
-        // Templates are no YAML before Helm has filled them.
+        // Templates are not YAML before Helm has rendered them.
         if name.contains("/templates/") {
             continue;
         }
@@ -107,7 +107,7 @@ fn rules_and_panels_look_at_metrics_that_there_are() {
         let unknown: Vec<_> = spoken_of(&text(name)).difference(&known).cloned().collect();
         assert!(unknown.is_empty(), "deploy/{name}: there is no {unknown:?}");
     }
-    // And none is left out of the dashboard.
+    // The dashboard shows every metric.
     let shown = spoken_of(&text("grafana/nsgate.json"));
     let hidden: Vec<_> = known.difference(&shown).collect();
     assert!(hidden.is_empty(), "no panel shows {hidden:?}");
@@ -240,7 +240,7 @@ fn all_of_them_run_the_same_image_with_the_same_ports_and_folders() {
         assert_eq!(config["batch"]["log"], "/var/lib/nsgate/batches.redb");
     }
     assert_eq!(unit("StateDirectory"), "nsgate");
-    // The chart ships the rules and the dashboard themselves.
+    // The chart contains the same rules and the same dashboard.
     for (link, file) in [
         ("alerts.yml", "prometheus/alerts.yml"),
         ("dashboard.json", "grafana/nsgate.json"),

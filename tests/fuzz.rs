@@ -1,5 +1,7 @@
-//! The properties that `fuzz/` tries with millions of inputs, tried with its seeds and all that differ from one of
-//! them in a byte or two: so that they hold as the code changes, and the seeds stay worth beginning with.
+//! The properties of `fuzz/`, checked with its seeds and with all inputs that differ from a seed in a byte or two.
+//!
+//! `fuzz/` checks them with millions of inputs. These tests see to it that the properties hold as the code changes,
+//! and that the seeds stay good starting points.
 #![allow(
     clippy::expect_used,
     missing_docs,
@@ -28,7 +30,7 @@ mod rewrite;
 #[path = "../fuzz/properties/token.rs"]
 mod token;
 
-/// What may well mean something where it is put.
+/// The bytes that are likely to have a meaning where they are inserted.
 const BYTES: &[u8] = b"\0\n\r \"$%,./:0=[\\]{}\x80\xff";
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {

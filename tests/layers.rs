@@ -1,4 +1,4 @@
-//! The map in `src/lib.rs` holds: a module imports only those that stand below it there.
+//! The map in `src/lib.rs` holds: a module imports only modules that are below it in the map.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// The modules in the order of the map.
+/// Returns the modules in the order of the map.
 fn map() -> Vec<String> {
     let text = fs::read_to_string(Path::new(SOURCE).join("lib.rs")).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix("//! | "));
@@ -23,7 +23,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
-            // The program, and tests, may import everything.
+            // The program and the tests may import everything.
             if !["bin", "tests"].contains(&name) {
                 sources(&path, found);
             }
@@ -33,7 +33,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a file names by `crate::`, comments and its tests aside.
+/// Returns the modules that a file imports with `crate::`, apart from comments and its tests.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
     let lines = code

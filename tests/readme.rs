@@ -1,4 +1,4 @@
-//! The README's configuration can be pasted.
+//! The configuration in the README passes `nsgate check` as it is.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::process::Command;
@@ -11,7 +11,7 @@ fn the_readmes_configuration_passes_the_check() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, configuration).unwrap();
-    // As it says beside `batch.log`.
+    // The README says beside `batch.log` that this folder must exist.
     std::fs::create_dir(folder.path().join("data")).unwrap();
 
     let mut check = Command::new(env!("CARGO_BIN_EXE_nsgate"));

@@ -1,4 +1,4 @@
-//! One embedded catalog, as the gateway holds it.
+//! An embedded catalog, as the gateway uses it.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub struct Catalog {
     pub root: TempDir,
 }
 
-/// What was answered.
+/// An answer of the catalog.
 pub struct Answer {
     pub status: StatusCode,
     pub content_type: Option<String>,
@@ -88,13 +88,13 @@ impl Catalog {
         self.send(stream).await
     }
 
-    /// How many rows of `prod$t1` fit `predicate`.
+    /// Returns the number of rows of `prod$t1` that match `predicate`.
     pub async fn count(&self, predicate: &str) -> Value {
         let body = json!({ "predicate": predicate });
         self.post(&format!("{T1}/count_rows"), body).await.ok()
     }
 
-    /// The directory of a table's manifests, and how the object store calls it.
+    /// Returns the directory of a table's manifests, and the object store's name for it.
     pub async fn versions(&self, table: &str) -> (PathBuf, String) {
         let described = self
             .post(&format!("{table}/describe"), json!({}))
@@ -112,7 +112,7 @@ impl Catalog {
 }
 
 impl Answer {
-    /// The JSON of a 200.
+    /// Returns the JSON of an answer with status 200; panics otherwise.
     pub fn ok(self) -> Value {
         let json = String::from_utf8_lossy(&self.body).into_owned();
         assert_eq!(self.status, 200, "{json}");
@@ -120,7 +120,7 @@ impl Answer {
         serde_json::from_str(&json).unwrap()
     }
 
-    /// Status and code of an error.
+    /// Returns the status and code of an error; panics if it is not in the contract's shape.
     pub fn error(&self) -> (u16, u64) {
         let json = String::from_utf8_lossy(&self.body);
         let error: Value = serde_json::from_str(&json).unwrap_or_default();

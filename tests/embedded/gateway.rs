@@ -1,4 +1,4 @@
-//! The gateway itself before two directories, without any other service.
+//! The gateway itself over two directories, without any other service.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ impl Gateway {
         };
         let admin = after("nsgate admin on http://");
         let address = after("nsgate listening on http://");
-        // Somebody has to read what else it says.
+        // The rest of the log must be read, so that the gateway does not block when it writes.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             process,
@@ -103,7 +103,8 @@ impl Gateway {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Stages the table's first version once more; the entry of a batch that creates it as `version`.
+    /// Stages a copy of the table's first version, and returns the entry of a batch that creates it
+    /// as `version`.
     fn stage(&self, table: &str, version: u64) -> Value {
         let first = self.ok(
             &format!("/v1/table/{table}/version/describe"),
@@ -156,7 +157,8 @@ fn a_batch_over_two_directories_is_all_or_nothing() {
     assert_eq!((status, &refused["code"]), (400, &json!(13)), "{refused}");
     assert_eq!(versions(&gateway), [[1, 2], [1, 2]]);
 
-    // What is killed while it undoes a batch does not know what of it may still arrive.
+    // A gateway that is killed during a rollback does not know which of its requests may still
+    // arrive.
     gateway.settle();
     drop(gateway);
     gateway = Gateway::start(folder.path());

@@ -1,4 +1,4 @@
-//! Opening a catalog, and callers who do not wait.
+//! The opening of a catalog, and callers that disconnect.
 
 use std::path::Path;
 

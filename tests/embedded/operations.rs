@@ -1,4 +1,4 @@
-//! What the operations do to real tables.
+//! The effects of the operations on real tables.
 
 use std::path::Path;
 
@@ -183,7 +183,7 @@ async fn the_tree_is_listed_in_pages_and_taken_down() {
     assert_eq!(occupied.error(), (409, 3));
 }
 
-/// A route that reads the wrong model or calls nothing would answer differently.
+/// A route that parses the wrong model or calls nothing would answer differently.
 #[tokio::test]
 async fn every_operation_reaches_the_engine() {
     let catalog = Catalog::open(1 << 20).await;

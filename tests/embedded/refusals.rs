@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Refused requests, and the words of their errors.
 
 use http::Method;
 use serde_json::json;

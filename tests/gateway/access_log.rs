@@ -1,4 +1,4 @@
-//! What an operator sees of requests: one line each that says what happened, and never what is secret.
+//! The access log: one line for each request that says what happened, and never a secret.
 
 mod words;
 
@@ -20,17 +20,17 @@ const EXISTS: &str = "/v1/table/west%24t1/exists";
 const RESTORE: &str = "/v1/table/west%24t1/restore";
 const INSERT: &str = "/v1/table/west%24t1/insert";
 
-/// A subject that would like to be more than a field.
+/// A subject that tries to break out of its field: quotes, a line break and terminal escapes.
 const SUBJECT: &str = "eve\"\n{\"id\":\"forged\"}\u{1b}[2J\u{9b}31m";
 
-/// What must not be in any line.
+/// The strings that no line may contain.
 const SECRETS: [&str; 4] = ["secret-body", "secret-context", "service-of-", "Bearer"];
 
 fn setup() -> Setup {
     Setup::two().section("telemetry: { level: debug, access_log_context: [team] }")
 }
 
-/// The program's records, parsed; what it says to scripts at its start is left out.
+/// Parses the program's log records, without the plain lines for scripts that it prints at its start.
 fn records(log: &str) -> Vec<Value> {
     let lines = log.lines().filter(|line| !line.starts_with("nsgate "));
     lines
@@ -42,7 +42,7 @@ fn is_access(record: &Value) -> bool {
     record["message"] == "request" && record.get("duration_ms").is_some()
 }
 
-/// The access log's lines by the request's id, once all of `ids` have theirs.
+/// Returns the access log's lines by request id, once each of `ids` has one.
 async fn lines(world: &World, ids: &[&str]) -> HashMap<String, Value> {
     until("every request has its line", || {
         let log = world.log();
@@ -63,7 +63,7 @@ async fn lines(world: &World, ids: &[&str]) -> HashMap<String, Value> {
     found
 }
 
-/// A mixed load; the ids of its requests.
+/// Sends a mixed load and returns the ids of its requests.
 async fn load(world: &World, bearer: &str) -> Vec<&'static str> {
     let anonymous = world.anonymous();
     let client = anonymous.header("authorization", bearer);
@@ -71,7 +71,7 @@ async fn load(world: &World, bearer: &str) -> Vec<&'static str> {
     let west = world.catalog("west");
     let body = json!({"note": "secret-body"});
 
-    // Before anything else makes a version.
+    // The batch is first: it needs to be the first to make a version.
     with("batch").post(BATCH, &pair(world, 2)).await.ok();
     let labelled = with("plain").header("x-ns-ctx-team", "blue");
     let labelled = labelled.header("x-ns-ctx-other", "secret-context");
@@ -106,7 +106,8 @@ async fn load(world: &World, bearer: &str) -> Vec<&'static str> {
     west.fail("restore_table", Fault::HalfAnswer);
     let half = with("half").send(Method::POST, RESTORE, full("{}")).await;
     assert!(half.is_err(), "{half:?}");
-    // A read: a change goes on, and has its line when it is over.
+    // This is a read, which the gateway aborts with its client. A write would continue, and have its
+    // line at its end.
     let gate = west.hold("table_exists");
     let left = with("left");
     let leaving = tokio::spawn(async move { left.post(EXISTS, &json!({})).await });
@@ -128,7 +129,7 @@ async fn every_request_has_one_line_that_says_what_happened_and_nothing_secret()
     let bearer = format!("Bearer {}", token::token(&json!({"sub": SUBJECT})));
     let ids = load(&world, &bearer).await;
     let lines = lines(&world, &ids).await;
-    // id: operation, mount, backend, status, code, aborted by
+    // The columns are: id, operation, mount, backend, status, code, aborted by.
     let cases = [
         ("plain", "table_exists", "west", "west", 200, None, None),
         ("long", "table_exists", "west", "west", 200, None, None),
@@ -211,7 +212,7 @@ async fn every_request_has_one_line_that_says_what_happened_and_nothing_secret()
     assert!(!log.contains(['\u{1b}', '\u{9b}']), "{log}");
 }
 
-/// A time that sorts, and parts that make up the whole.
+/// Checks that the timestamp sorts, and that the parts of the duration add up to the whole.
 fn assert_times(line: &Value) {
     let time = line["timestamp"].as_str().unwrap();
     assert!(
@@ -282,7 +283,7 @@ async fn a_failure_of_the_gateway_has_one_record_with_its_cause_and_a_refusal_no
     assert!(of("unrouted").is_empty(), "{:?}", of("unrouted"));
 }
 
-/// The program with nobody reading its log from some moment on.
+/// A gateway whose log is no longer read from some moment on.
 struct Unread {
     child: Child,
     log: BufReader<std::process::ChildStderr>,

@@ -1,4 +1,4 @@
-//! What operators see: every page, without a secret on it.
+//! The admin pages: all of them are there, and none shows a secret.
 
 use http::Method;
 use serde_json::json;

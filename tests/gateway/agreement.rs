@@ -1,4 +1,4 @@
-//! A body may not name another table than the route does, however it is spelled.
+//! A body may not name another table than its route does, however the name is spelled.
 
 use http::Method;
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn a_body_that_disagrees_with_its_route_goes_nowhere() {
         let client = world.client().header("content-type", kind);
         for (target, body) in cases {
             if kind == "text/plain" && target.contains("newer") {
-                continue; // What is not said to be JSON is not read.
+                continue; // Only a body that is declared as JSON is read.
             }
             let reply = client.send(Method::POST, target, full(body)).await.unwrap();
             assert_eq!(reply.outcome(), (400, Some(13)), "{kind} {target} {body}");
@@ -84,7 +84,7 @@ async fn a_body_that_agrees_passes_in_any_spelling_of_its_values() {
     }
 }
 
-/// The documented requests are checked at the door, and the answer names the field.
+/// Documented requests are checked before they are forwarded, and the answer names the wrong field.
 #[tokio::test]
 async fn a_request_of_the_wrong_shape_is_told_its_field() {
     let world = World::two().await;

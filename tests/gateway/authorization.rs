@@ -1,4 +1,4 @@
-//! Who may do what: every operation by every kind of caller, and nothing told to whom nothing is to be told.
+//! Authorization: every operation by every kind of caller; a denied caller learns nothing about what exists.
 
 mod batches;
 mod listing;
@@ -13,17 +13,18 @@ use crate::catalog::store::Store;
 use crate::client::Client;
 use crate::harness::{Setup, World};
 
-/// `own` goes by scopes, `foreign` by a claim; `lost` has a rule like `own`'s and no mount; `nowhere` has neither.
+/// The rules: `own` goes by scopes and `foreign` by a claim; `lost` has a rule like `own`'s and no mount. A fourth
+/// namespace, `nowhere`, has neither.
 const RULES: &str = "authorization:
   - { namespace: [own], read: { scope: catalog.read }, write: { scope: catalog.write } }
   - { namespace: [foreign], read: { claim: team, any_of: [theirs] }, write: { claim: team, any_of: [theirs] } }
   - { namespace: [lost], read: { scope: catalog.read }, write: { scope: catalog.write } }";
 
-/// What a caller's token says, and what that lets it do in `own` and `lost`, and in `foreign`.
+/// A kind of caller: the claims of its token, and its permissions in `own` and `lost`, and in `foreign`.
 struct Caller {
     name: &'static str,
     claims: fn() -> Value,
-    /// Read and write.
+    /// The permissions to read and to write that its scopes give.
     by_scope: (bool, bool),
     by_claim: bool,
 }
@@ -68,7 +69,7 @@ const CALLERS: [Caller; 6] = [
 ];
 
 impl Caller {
-    /// Whether it may, below this top-level namespace.
+    /// Returns true if the caller has the permission below this top-level namespace.
     fn may(&self, write: bool, namespace: &str) -> bool {
         match namespace {
             "own" | "lost" if write => self.by_scope.1,
@@ -92,7 +93,7 @@ fn setup() -> Setup {
         .section("telemetry: { access_log: false }")
 }
 
-/// Every catalog with a table `t1` of one version and an empty namespace `n`, and as if nothing had been asked.
+/// Resets every catalog to a table `t1` of one version and an empty namespace `n`, and forgets its requests.
 fn fresh(world: &World) {
     for (name, catalog) in &world.catalogs {
         let mut store = catalog.store();
@@ -104,7 +105,7 @@ fn fresh(world: &World) {
     }
 }
 
-/// What a catalog was asked on a caller's behalf.
+/// The operations that a catalog received, without health checks.
 fn asked(catalog: &Catalog) -> Vec<&'static str> {
     let seen = catalog.seen().into_iter().filter(|seen| seen.target != "/");
     seen.map(|seen| seen.operation).collect()

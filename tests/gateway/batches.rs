@@ -1,4 +1,4 @@
-//! All versions of a batch become visible together or never, whatever the catalogs do and whenever the gateway dies.
+//! Batches: all versions become visible together or never, whatever catalogs do and whenever the gateway dies.
 
 mod commit;
 mod conditions;
@@ -33,13 +33,13 @@ use crate::harness::{Setup, World};
 
 pub const BATCH: &str = "/v1/table/version/batch-create";
 
-/// Two catalogs with a table `t1` of one version each; `settings` are further keys of `batch`.
+/// Starts two catalogs with a table `t1` of one version each; `settings` are further keys of `batch`.
 pub async fn world(settings: &str) -> World {
     let section = format!("batch: {{ log: batches.redb, {settings} }}");
     Setup::two().section(&section).start().await.seeded()
 }
 
-/// Stages a version of `t1` as a writer does, and returns its entry.
+/// Stages a version of `t1` as a writer does, and returns its entry in a batch.
 pub fn stage(world: &World, name: &str, version: u64) -> Value {
     let (path, content) = (format!("{name}-{version}"), format!("{name} {version}"));
     world.catalog(name).store().stage(&path, &content);
@@ -48,12 +48,12 @@ pub fn stage(world: &World, name: &str, version: u64) -> Value {
     })
 }
 
-/// A batch of one version of `t1` in each catalog.
+/// Makes a batch of one version of `t1` in each catalog.
 pub fn pair(world: &World, version: u64) -> Value {
     json!({"entries": [stage(world, "west", version), stage(world, "east", version)]})
 }
 
-/// Sends a batch while the test goes on.
+/// Sends a batch in a task of its own.
 pub fn start(client: Client, batch: Value) -> JoinHandle<Reply> {
     tokio::spawn(async move { client.post(BATCH, &batch).await })
 }
@@ -81,7 +81,7 @@ pub fn stored(world: &World, name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Waits for what must happen by itself; only a failing test waits long.
+/// Waits for a condition that becomes true by itself; only a failing test waits long.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let happens = async {
         while !condition() {
@@ -92,7 +92,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(happened.is_ok(), "never: {what}");
 }
 
-/// Waits until every batch is decided and everything that was to be undone is.
+/// Waits until every batch is decided and rolled back if it was aborted.
 pub async fn settled(world: &World) {
     let settles = async {
         while world.metric("nsgate_batches_undecided").await > 0.0 {
@@ -103,7 +103,7 @@ pub async fn settled(world: &World) {
     assert!(settled.is_ok(), "a batch is never over");
 }
 
-/// Both tables show `versions`, in the catalogs too.
+/// Checks that both tables show `versions`, and that the catalogs have exactly these.
 pub async fn assert_both(world: &World, versions: &[u64], case: &str) {
     for name in ["west", "east"] {
         assert_eq!(
@@ -116,7 +116,7 @@ pub async fn assert_both(world: &World, versions: &[u64], case: &str) {
     }
 }
 
-/// The status of a batch as its transaction tells it.
+/// The status of a batch as a describe of its transaction shows it.
 async fn told(world: &World, transaction: &Value) -> String {
     let id = transaction.as_str().unwrap();
     let target = format!("/v1/transaction/{id}/describe");

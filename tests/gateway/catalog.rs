@@ -1,6 +1,6 @@
-//! A catalog on a loopback port that behaves as real ones do, and misbehaves when it is told to.
+//! A catalog on a loopback port that behaves like real ones, and misbehaves when a test orders it to.
 //!
-//! It remembers every request it was sent, byte for byte, for the test to look at.
+//! The catalog records every request, byte for byte, for the test to look at.
 
 pub mod answers;
 pub mod faults;
@@ -26,16 +26,16 @@ use answers::Ways;
 use faults::{Fault, Gate, Order, Orders};
 use store::Store;
 
-/// What `batch-create` answers.
+/// The support of a catalog for `batch-create`.
 #[derive(Clone, Copy, Debug)]
 pub enum BatchCreate {
-    /// It does not exist: status, code and message of the answer (code 0 without a message: no body).
+    /// No support: the status, code and message of the answer (code 0 without a message: no body).
     Missing(u16, u64, &'static str),
-    /// All or nothing.
+    /// An atomic `batch-create`.
     Atomic,
 }
 
-/// The forms in which real catalogs say that they have no `batch-create`.
+/// The ways in which real catalogs say that they have no `batch-create`.
 pub const MISSING: [BatchCreate; 4] = [
     BatchCreate::Missing(
         500,
@@ -47,7 +47,7 @@ pub const MISSING: [BatchCreate; 4] = [
     BatchCreate::Missing(501, 0, ""),
 ];
 
-/// One request as it arrived.
+/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Seen {
     serial: usize,
@@ -55,14 +55,14 @@ pub struct Seen {
     /// The identifier's names.
     pub id: Vec<String>,
     pub method: String,
-    /// Path and query, as they were on the wire.
+    /// The path and query as they were on the wire.
     pub target: String,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Seen {
-    /// The header's value, if it came exactly once.
+    /// Returns the header's value if it was sent exactly once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok();
@@ -74,16 +74,16 @@ impl Seen {
     }
 }
 
-/// A running catalog; stops when dropped.
+/// A running catalog; it stops when dropped.
 pub struct Catalog {
     pub address: SocketAddr,
     shared: Arc<Shared>,
     running: Mutex<Option<Running>>,
-    /// A catalog that is stopped keeps its port, so that nobody else gets it and connections are refused.
+    /// The port of a catalog that is stopped: no other program gets it, and connections are refused.
     reserved: Mutex<Option<TcpSocket>>,
 }
 
-/// The accept loop ends when its sender is dropped.
+/// The accept loop of a running catalog; it ends when the sender is dropped.
 type Running = (oneshot::Sender<()>, JoinHandle<()>);
 
 pub(crate) struct Shared {
@@ -93,22 +93,22 @@ pub(crate) struct Shared {
     orders: Mutex<Orders>,
     seen: watch::Sender<Vec<Seen>>,
     serials: AtomicUsize,
-    /// Answers that are always given, by operation.
+    /// The fixed answers, by operation.
     canned: Mutex<BTreeMap<&'static str, answers::Answer>>,
     extra_headers: Mutex<HeaderMap>,
-    /// Where the rows of inserts go, a frame at a time; nobody waiting: they are only counted.
+    /// The receiver of the rows of inserts, a frame at a time; if `None`, the rows are only counted.
     rows_in: Mutex<Option<mpsc::Sender<Bytes>>>,
-    /// Where the rows of the next query come from.
+    /// The source of the rows of the next query.
     rows_out: Mutex<Option<mpsc::Receiver<Bytes>>>,
 }
 
 impl Catalog {
-    /// A catalog without tables and without `batch-create`.
+    /// Starts a catalog without tables and without `batch-create`.
     pub async fn start() -> Self {
         Self::below("").await
     }
 
-    /// The same with its routes below `base`, e.g. `/lance`.
+    /// Starts such a catalog with its routes below `base`, e.g. `/lance`.
     pub async fn below(base: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -136,7 +136,7 @@ impl Catalog {
         }
     }
 
-    /// The base address for a configuration.
+    /// The base address to write into a configuration.
     pub fn uri(&self) -> String {
         format!("http://{}{}", self.address, self.shared.base)
     }
@@ -154,83 +154,84 @@ impl Catalog {
         ways.versions_on_a_page = Some(versions);
     }
 
-    /// From now on every call of `operation` is answered so.
+    /// Gives every further call of `operation` this answer.
     pub fn can(&self, operation: &'static str, status: u16, kind: &'static str, body: &[u8]) {
         let answer = (status, Some(kind), Bytes::copy_from_slice(body));
         let mut canned = self.shared.canned.lock().expect("not poisoned");
         canned.insert(operation, answer);
     }
 
-    /// A header of every answer from now on.
+    /// Adds a header to every further answer.
     pub fn add_header(&self, name: &'static str, value: &'static str) {
         let value = http::HeaderValue::from_static(value);
         let mut headers = self.shared.extra_headers.lock().expect("not poisoned");
         headers.append(name, value);
     }
 
-    /// What happens to the next call of `operation`.
+    /// Orders `fault` for the next call of `operation`.
     pub fn fail(&self, operation: &'static str, fault: Fault) {
         self.order(operation, None, 1, 1, fault);
     }
 
-    /// What happens to every call of `operation` from now on.
+    /// Orders `fault` for every further call of `operation`.
     pub fn fail_always(&self, operation: &'static str, fault: Fault) {
         self.order(operation, None, 1, usize::MAX, fault);
     }
 
-    /// What happens to the `nth` call from now (from 1), for one table only when one is named.
+    /// Orders `fault` for the `nth` call from now (the next is 1); if `table` is not empty, only its
+    /// calls count.
     pub fn fail_nth(&self, operation: &'static str, table: &[&str], nth: usize, fault: Fault) {
         let table = table.iter().map(ToString::to_string).collect::<Vec<_>>();
         let table = Some(table).filter(|names| !names.is_empty());
         self.order(operation, table, nth, 1, fault);
     }
 
-    /// A gate in front of the next call of `operation`.
+    /// Puts a gate in front of the next call of `operation`.
     pub fn hold(&self, operation: &'static str) -> Gate {
         let gate = Gate::new();
         self.fail(operation, Fault::HoldBefore(gate.clone()));
         gate
     }
 
-    /// A gate between what the next call of `operation` does and its answer.
+    /// Puts a gate between the effect of the next call of `operation` and its answer.
     pub fn hold_answer(&self, operation: &'static str) -> Gate {
         let gate = Gate::new();
         self.fail(operation, Fault::HoldAfter(gate.clone()));
         gate
     }
 
-    /// Forgets every fault and every gate that nobody has come to yet.
+    /// Cancels every fault and every gate that no call has reached yet.
     pub fn behave(&self) {
         self.shared.orders.lock().expect("not poisoned").0.clear();
     }
 
-    /// The rows of inserts, as they arrive; the catalog reads no faster than the test does.
+    /// Returns the rows of inserts as they arrive; the catalog reads no faster than the test does.
     pub fn rows_in(&self) -> mpsc::Receiver<Bytes> {
         let (sender, receiver) = mpsc::channel(1);
         *self.shared.rows_in.lock().expect("not poisoned") = Some(sender);
         receiver
     }
 
-    /// The rows of the next query's answer; it ends when the sender is dropped.
+    /// Returns the sender of the rows of the next query's answer; the answer ends when it is dropped.
     pub fn rows_out(&self) -> mpsc::Sender<Bytes> {
         let (sender, receiver) = mpsc::channel(1);
         *self.shared.rows_out.lock().expect("not poisoned") = Some(receiver);
         sender
     }
 
-    /// Everything it was sent, in the order of arrival.
+    /// Every request that was received, in the order of arrival.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.borrow().clone()
     }
 
-    /// The requests of one operation.
+    /// The requests of one operation, in the order of arrival.
     pub fn seen_of(&self, operation: &str) -> Vec<Seen> {
         let seen = self.shared.seen.borrow();
         let of = seen.iter().filter(|seen| seen.operation == operation);
         of.cloned().collect()
     }
 
-    /// The only request but for questions about health.
+    /// Returns the only request that is not a health check; panics if there is not exactly one.
     pub fn only(&self) -> Seen {
         let seen = self.seen().into_iter().filter(|s| s.target != "/");
         let mut seen: Vec<Seen> = seen.collect();
@@ -251,7 +252,8 @@ impl Catalog {
         assert!(waited.is_ok(), "{operation} was not called {calls} times");
     }
 
-    /// From now on connections are refused; those that exist are cut, whatever they are doing.
+    /// Stops the catalog: new connections are refused, and existing ones are cut, whatever they are
+    /// doing.
     pub async fn stop(&self) {
         let running = self.running.lock().expect("not poisoned").take();
         if let Some((stop, server)) = running {
@@ -259,7 +261,8 @@ impl Catalog {
             server.await.expect("the server does not panic");
             let socket = TcpSocket::new_v4().expect("a socket");
             socket.set_reuseaddr(true).expect("an option");
-            // A program that is just being started has a copy of the listener until it runs.
+            // A child process that is just being started has a copy of the listener until it executes its
+            // program.
             while socket.bind(self.address).is_err() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -267,7 +270,7 @@ impl Catalog {
         }
     }
 
-    /// Serves again, on the same port and with what it knew.
+    /// Serves again, on the same port and with the same state.
     pub fn resume(&self) {
         let reserved = self.reserved.lock().expect("not poisoned").take();
         if let Some(socket) = reserved {

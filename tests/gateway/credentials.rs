@@ -1,4 +1,4 @@
-//! Tokens for catalogs: got in time, never too many times, and never seen where they do not belong.
+//! Tokens for catalogs: fetched in time, not too often, and never shown where they do not belong.
 
 mod server;
 
@@ -17,16 +17,16 @@ use server::{TokenServer, Way};
 const READ: &str = "/v1/table/west%24t1/exists";
 const WRITE: &str = "/v1/table/west%24t1/restore";
 const UNAUTHORIZED: Fault = Fault::Instead(401, r#"{"error":"who?","code":16}"#);
-/// Of every fault that ends in 503.
+/// The content type of most of the token server's answers.
 const JSON: &str = "application/json";
 
-/// `west` gets its tokens from a server; `line` is one more line of its section.
+/// Starts a world in which `west` gets its tokens from `server`; `line` is added to its section.
 async fn world(server: &TokenServer, more: &str, line: &str) -> World {
     let setup = Setup::two().backend("west", &server.oauth(more));
     setup.backend("west", line).start().await.seeded()
 }
 
-/// `west` trades callers' tokens.
+/// Starts a world in which the gateway exchanges callers' tokens for `west`.
 async fn trading(server: &TokenServer) -> World {
     world(server, ", exchange: true", "").await
 }
@@ -40,7 +40,7 @@ fn caller(world: &World, subject: &str) -> (Client, String) {
     )
 }
 
-/// What the catalog was shown, without questions about its health.
+/// The `authorization` headers that the catalog received, without those of health checks.
 fn shown(world: &World) -> Vec<Option<String>> {
     let seen = world.catalog("west").seen();
     let seen = seen.into_iter().filter(|seen| seen.target != "/");
@@ -59,7 +59,7 @@ async fn the_gateway_asks_with_its_client_credentials() {
     until(|| !server.asked().is_empty()).await;
     let asked = server.asked().remove(0);
     assert_eq!(asked.target, "/realm/token?tenant=1");
-    // RFC 6749, section 2.3.1: form-encoded before they go into Basic.
+    // Client id and secret are form-encoded before they go into Basic (RFC 6749, section 2.3.1).
     assert_eq!(asked.client, "ns+gate%3A1:p%40ss%2Fw%25r%2Bd+%C3%B6");
     let expected = [
         ("audience", "lake"),
@@ -68,7 +68,7 @@ async fn the_gateway_asks_with_its_client_credentials() {
     ];
     let form = asked.form.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     assert_eq!(form.collect::<Vec<_>>(), expected);
-    // A caller's token stays the caller's.
+    // A caller's token is forwarded unchanged.
     let (client, token) = caller(&world, "one");
     client.post(READ, &json!({})).await.ok();
     assert_eq!(shown(&world), [Some(format!("Bearer {token}"))]);
@@ -134,7 +134,7 @@ async fn a_callers_token_is_traded_once_however_many_requests_it_makes() {
     let form = asked[1].form.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     assert_eq!(form.collect::<Vec<_>>(), expected);
     assert_eq!(shown(&world), vec![Some("Bearer traded-2".to_owned()); 64]);
-    // Another caller gets another one, and each keeps its own.
+    // Another caller gets a token of its own, and each keeps its own.
     let (other, _) = caller(&world, "two");
     for (client, expected) in [(&other, 3), (&client, 2), (&other, 3)] {
         world.catalog("west").forget();
@@ -148,7 +148,8 @@ async fn a_callers_token_is_traded_once_however_many_requests_it_makes() {
 async fn a_traded_token_ends_with_the_callers() {
     let server = TokenServer::start().await;
     let world = trading(&server).await;
-    // Accepted at the door thanks to the leeway, and ended all the same.
+    // The gateway accepts the token thanks to the leeway, but an exchanged token would already have
+    // expired.
     let expired = token::token(&json!({ "exp": seconds() - 5 }));
     let client = world.anonymous();
     let client = client.header("authorization", &format!("Bearer {expired}"));
@@ -215,7 +216,8 @@ async fn what_a_token_server_refuses_is_told_as_whose_fault_it_is() {
         ("endless", Way::Endless, 503),
     ];
     for (name, way, status) in cases {
-        // After a failure of its own the server is left alone for a moment.
+        // After a failure the gateway does not contact the token server for a moment, so a probe
+        // waits for that.
         let (client, token) = loop {
             server.set(Way::Good(3600));
             let (client, _) = caller(&world, "probe");
@@ -282,7 +284,7 @@ async fn a_token_server_that_hangs_is_not_waited_for_by_everyone() {
         began.elapsed() > Duration::from_secs(4),
         "it was worth a wait"
     );
-    // For a second nobody asks, and whoever has a token goes on.
+    // For a second no token is fetched, and callers that have one continue.
     let failed = Instant::now();
     let reply = caller(&world, "second").0.post(READ, &json!({})).await;
     assert_eq!(reply.outcome(), (503, Some(17)));
@@ -312,7 +314,7 @@ async fn a_refused_token_is_renewed_and_only_a_read_is_sent_again() {
     client.post(READ, &json!({})).await.ok();
     let expected = [2, 2, 3].map(|number| Some(format!("Bearer traded-{number}")));
     assert_eq!(shown(&world), expected);
-    // Where the newest is refused too, that is the answer, and no third is asked for.
+    // If the newest token is refused too, that is the answer, and no third one is fetched.
     catalog.forget();
     catalog.fail_always("table_exists", UNAUTHORIZED);
     for _ in 0..3 {
@@ -331,7 +333,7 @@ async fn a_refused_token_is_renewed_and_only_a_read_is_sent_again() {
     assert_eq!(shown(&world)[1], Some("Bearer traded-5".to_owned()));
 }
 
-/// A client that may trade tokens need not be one that gets its own.
+/// The token server may allow the gateway to exchange tokens, but not to get one of its own.
 #[tokio::test]
 async fn what_the_gateway_is_refused_its_callers_get() {
     let server = TokenServer::start().await;

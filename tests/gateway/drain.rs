@@ -1,4 +1,4 @@
-//! A gateway that is asked to stop finishes what it accepted, and nothing else.
+//! A gateway that is told to stop finishes the requests that it accepted, and accepts no others.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::load::Connection;
 
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
 
-/// Waits until nobody accepts connections any more.
+/// Waits until no connections are accepted any more.
 async fn closed(world: &World) {
     let refused = async {
         while TcpStream::connect(world.address()).await.is_ok() {
@@ -57,7 +57,8 @@ async fn an_idle_gateway_stops_though_connections_are_kept() {
     assert_eq!(world.ended().await, Some(0));
 }
 
-/// Its client has its answer. A delete that is cut off in the middle might arrive later: its number would rest for minutes.
+/// The client already has its answer. If the delete were cut off, it might arrive later, and its number would have to
+/// rest for minutes.
 #[tokio::test]
 async fn an_undo_that_is_under_way_is_finished() {
     let mut world = batches::world("").await;
@@ -97,7 +98,7 @@ async fn draining_has_an_end() {
     assert!(asked.await.unwrap().is_err());
 }
 
-/// How often the gateway is stopped under load; more where the environment asks for it.
+/// The number of times that the gateway is stopped under load; `NSGATE_DRAIN_ROUNDS` sets another one.
 fn rounds() -> usize {
     let asked = std::env::var("NSGATE_DRAIN_ROUNDS");
     asked.map_or(3, |rounds| rounds.parse().unwrap())

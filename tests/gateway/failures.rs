@@ -1,4 +1,4 @@
-//! A catalog that fails is named, its address is not, and nothing is asked twice that could happen twice.
+//! Failing catalogs: answers name the catalog but not its address; no request that could act twice is repeated.
 
 mod bulkhead;
 mod endpoints;

@@ -1,6 +1,6 @@
-//! A gateway before catalogs of this process, configured as an operator would, in a folder of its own.
+//! Runs a gateway over catalogs of this process, configured as by an operator, in a folder of its own.
 //!
-//! The gateway is the program itself, so that an abrupt stop is one, and a restart finds what was on disk.
+//! The gateway is the real program, so that a kill is a real one and a restart finds what is on disk.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ use crate::catalog::faults::PATIENCE;
 use crate::client::{Client, Reply};
 use crate::token;
 
-/// What a world is made of.
+/// The parts of a world: configuration and catalogs.
 pub struct Setup {
     listen: String,
     mounts: String,
@@ -44,7 +44,7 @@ struct Gateway {
 }
 
 impl Setup {
-    /// No mount yet.
+    /// Makes a setup without mounts.
     pub fn new() -> Self {
         Self {
             listen: String::new(),
@@ -56,17 +56,17 @@ impl Setup {
         }
     }
 
-    /// `[west]` and `[east]`, each in a catalog of that name that keeps the path.
+    /// Makes a setup with `[west]` and `[east]`, each mounted from a catalog of that name under the same path.
     pub fn two() -> Self {
         Self::new().mount("[west]", "west").mount("[east]", "east")
     }
 
-    /// Mounts a catalog at a namespace in YAML, e.g. `[a, b]`.
+    /// Mounts a catalog at a namespace written in YAML, e.g. `[a, b]`.
     pub fn mount(self, namespace: &str, backend: &'static str) -> Self {
         self.rerooted(namespace, backend, namespace)
     }
 
-    /// The same under another namespace of the catalog.
+    /// Mounts a catalog at a namespace that is `there` in the catalog.
     pub fn rerooted(mut self, namespace: &str, backend: &'static str, there: &str) -> Self {
         let _ = writeln!(
             self.mounts,
@@ -78,7 +78,7 @@ impl Setup {
         self
     }
 
-    /// One more line of a backend's section, e.g. `batch: atomic`.
+    /// Adds a line to a backend's section, e.g. `batch: atomic`.
     pub fn backend(mut self, backend: &'static str, line: &str) -> Self {
         let found = self.backends.iter_mut().find(|(name, _)| *name == backend);
         let (_, lines) = found.expect("mounted before");
@@ -86,25 +86,25 @@ impl Setup {
         self
     }
 
-    /// One more line of the `listen` section.
+    /// Adds a line to the `listen` section.
     pub fn listen(mut self, line: &str) -> Self {
         let _ = writeln!(self.listen, "  {line}");
         self
     }
 
-    /// One more top-level section, e.g. `limits: { in_flight: 1 }`.
+    /// Adds a top-level section, e.g. `limits: { in_flight: 1 }`.
     pub fn section(mut self, yaml: &str) -> Self {
         let _ = writeln!(self.sections, "{yaml}");
         self
     }
 
-    /// A file beside the configuration.
+    /// Adds a file beside the configuration.
     pub fn file(mut self, name: &'static str, text: String) -> Self {
         self.files.push((name, text));
         self
     }
 
-    /// The address at which the gateway finds a catalog, where that is not the catalog's own.
+    /// Sets the address at which the gateway finds a catalog, if it is not the catalog's own.
     pub fn at(mut self, backend: &'static str, uri: String) -> Self {
         self.at.push((backend, uri));
         self
@@ -119,12 +119,12 @@ impl Setup {
         self.over(catalogs).await
     }
 
-    /// Starts the gateway over these catalogs.
+    /// Starts the gateway over catalogs that are running.
     pub async fn over(self, catalogs: Vec<(&'static str, Catalog)>) -> World {
         self.over_with(catalogs, &[]).await
     }
 
-    /// The same, with these files beside its configuration.
+    /// Starts the gateway over catalogs that are running, with these files beside its configuration.
     pub async fn over_with(
         self,
         catalogs: Vec<(&'static str, Catalog)>,
@@ -187,7 +187,7 @@ impl Setup {
             if !lines.contains("health:") {
                 yaml.push_str("    health: { interval: 1h }\n");
             }
-            // One fault is to have one effect, unless a test is about more.
+            // One fault must have one effect, unless a test is about retries or breakers.
             for (key, value) in [
                 ("retry", "{ attempts: 1 }"),
                 ("breaker", "{ failures: 1000000 }"),
@@ -202,12 +202,12 @@ impl Setup {
 }
 
 impl World {
-    /// [`Setup::two`], with a table `t1` of one version in each.
+    /// Starts [`Setup::two`], with a table `t1` of one version in each catalog.
     pub async fn two() -> Self {
         Setup::two().start().await.seeded()
     }
 
-    /// A table `t1` of one version below each catalog's own name.
+    /// Adds a table `t1` of one version below each catalog's own name.
     pub fn seeded(self) -> Self {
         for (name, catalog) in &self.catalogs {
             catalog.store().seed(&[name, "t1"], 1);
@@ -230,7 +230,7 @@ impl World {
         self.client_with(&json!({}))
     }
 
-    /// A client whose token has these claims beside the usual ones.
+    /// A client whose token has these claims in addition to the usual ones.
     pub fn client_with(&self, claims: &Value) -> Client {
         let bearer = format!("Bearer {}", token::token(claims));
         self.anonymous().header("authorization", &bearer)
@@ -251,7 +251,7 @@ impl World {
         Client::new(self.gateway.admin)
     }
 
-    /// The value of one sample of `/metrics`, by its name and labels as they are written there; absent: 0.
+    /// Returns the value of one sample of `/metrics`, by its name and labels as written there; 0 if it is absent.
     pub async fn metric(&self, sample: &str) -> f64 {
         let page = self.admin().get("/metrics").await.ok();
         let page = String::from_utf8(page.body.to_vec()).unwrap();
@@ -259,7 +259,7 @@ impl World {
         line.map_or(0.0, |value| value.trim().parse().unwrap())
     }
 
-    /// Everything the gateway has logged.
+    /// The whole log of the gateway so far.
     pub fn log(&self) -> String {
         self.gateway.log.lock().unwrap().clone()
     }
@@ -273,33 +273,33 @@ impl World {
         words.and_then(|kib| kib.parse().ok()).unwrap()
     }
 
-    /// Ends the gateway as `kill -9` does.
+    /// Kills the gateway, as `kill -9` does.
     pub fn kill(&mut self) {
         self.gateway.child.kill().unwrap();
         self.gateway.child.wait().unwrap();
     }
 
-    /// Asks the gateway to stop, as a supervisor does.
+    /// Sends SIGTERM to the gateway, as a supervisor does to stop it.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// Asks the gateway to read its configuration again, as an operator does.
+    /// Sends SIGHUP to the gateway, as an operator does to reload its configuration.
     pub fn hang_up(&self) {
         self.signal("HUP");
     }
 
-    /// Its configuration as it stands in the file.
+    /// The text of the configuration file.
     pub fn configuration(&self) -> String {
         std::fs::read_to_string(self.folder().join("gateway.yaml")).unwrap()
     }
 
-    /// Puts other text into the configuration file; nobody is told.
+    /// Replaces the configuration file without a signal to the gateway.
     pub fn configure(&self, yaml: &str) {
         std::fs::write(self.folder().join("gateway.yaml"), yaml).unwrap();
     }
 
-    /// Asks for a reload of this configuration.
+    /// Replaces the configuration file and requests a reload.
     pub async fn reload(&self, yaml: &str) -> Reply {
         self.configure(yaml);
         self.admin().post_nothing("/reload").await
@@ -324,14 +324,15 @@ impl World {
         tokio::time::timeout(PATIENCE, wait).await.unwrap()
     }
 
-    /// Starts the gateway again over the same catalogs and the same folder; its address is a new one.
+    /// Starts the gateway again over the same catalogs and folder; its addresses are new.
     pub async fn restart(&mut self) {
         let _ = self.gateway.child.kill();
         let _ = self.gateway.child.wait();
         self.gateway = Gateway::start(&self.folder).await;
     }
 
-    /// The same, but no file of the gateway's may grow beyond so many KiB: a write behind that fails, as on a full disk.
+    /// Restarts the gateway with a limit on the size of its files, in KiB: a write beyond it fails, as on a full
+    /// disk.
     pub async fn restart_with_small_files(&mut self, kib: u64) {
         let _ = self.gateway.child.kill();
         let _ = self.gateway.child.wait();
@@ -341,12 +342,12 @@ impl World {
         self.gateway = Gateway::start_as(limited, &self.folder).await;
     }
 
-    /// Where its configuration and its batch log are.
+    /// The folder of the configuration and the batch log.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Starts the program where it is expected to refuse, and returns its exit code.
+    /// Starts the program in a case in which it must refuse to start, and returns its exit code.
     pub async fn try_start(&self) -> Option<i32> {
         let mut child = Gateway::command(&self.folder).spawn().unwrap();
         let ended = tokio::task::spawn_blocking(move || {
@@ -364,7 +365,7 @@ impl World {
     }
 }
 
-/// The program under test; `NSGATE_BIN` names another build of it, to be measured.
+/// The program under test; `NSGATE_BIN` names another build, to be measured.
 fn program() -> String {
     std::env::var("NSGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned())
 }
@@ -389,7 +390,7 @@ impl Gateway {
         Self::start_as(Command::new(program()), folder).await
     }
 
-    /// `program` is the gateway, or what becomes it.
+    /// Starts `program`, which is the gateway or executes it.
     async fn start_as(program: Command, folder: &TempDir) -> Self {
         let mut child = Self::command_as(program, folder).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -425,7 +426,7 @@ impl Gateway {
             panic!("the gateway did not start:\n{}", log.lock().unwrap());
         };
         let ready = async {
-            // One that speaks TLS refuses to say.
+            // An admin address with TLS answers 400 to plain HTTP, which also shows that it listens.
             while ![200, 400].contains(&Client::new(admin).get("/ready").await.status) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }

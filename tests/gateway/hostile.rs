@@ -1,4 +1,4 @@
-//! Clients and catalogs that break HTTP on purpose: refused or harmless, and nobody else notices.
+//! Clients and catalogs that break HTTP on purpose are refused or harmless, and others are not affected.
 
 mod catalogs;
 mod chunks;

@@ -1,4 +1,4 @@
-//! HTTP/2 to catalogs: chosen by the catalog or known beforehand, through connections that go away, for batches too.
+//! HTTP/2 to catalogs: negotiated or configured, over connections that are closed again and again, for batches too.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,10 +28,10 @@ use crate::token;
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const DELETE: &str = "/v1/table/west%24t1/delete";
 
-/// Requests of a connection of [`fickle`] before it goes away.
+/// The number of requests on a connection of [`fickle`] before the catalog closes it.
 const CONNECTION_LASTS: usize = 10;
 
-/// In HTTP/2 there is `:authority` instead of `host`.
+/// Returns true if the requests came over HTTP/2, which has `:authority` instead of `host`.
 fn was_http2(world: &World) -> bool {
     let seen = world.catalog("west").seen_of("table_exists");
     let hosts: Vec<_> = seen
@@ -113,8 +113,8 @@ async fn a_catalog_that_comes_back_is_spoken_with_again() {
     client.post(EXISTS, &json!({})).await.ok();
 }
 
-/// A catalog whose connections go away again and again, each after a few requests, as a server does that is being
-/// replaced. Counts what it did.
+/// Starts a catalog that closes each connection after a few requests, as a server does that is being replaced. It
+/// counts the requests that it has executed.
 async fn fickle(done: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -177,7 +177,7 @@ async fn no_write_is_lost_or_done_twice_while_connections_go_away() {
 /// The body and the trailers of each request.
 type Bodies = Arc<Mutex<Vec<(Bytes, Option<HeaderMap>)>>>;
 
-/// A catalog that keeps what it is sent.
+/// Starts a catalog that records the bodies and trailers of its requests.
 async fn attentive(seen: Bodies) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -200,7 +200,7 @@ async fn attentive(seen: Bodies) -> SocketAddr {
     address
 }
 
-/// There are servers that take trailers for headers, which nobody has checked.
+/// Some servers treat trailers as headers, and the gateway does not check trailers.
 #[tokio::test]
 async fn trailers_of_a_request_reach_no_catalog() {
     const INSERT: &str = "/v1/table/west%24t1/insert";
@@ -257,13 +257,13 @@ async fn trailers_of_a_request_reach_no_catalog() {
     );
 }
 
-/// Debian 12's curl takes RST_STREAM(NO_ERROR) behind an early answer for an error (92).
+/// Debian 12's curl treats RST_STREAM(NO_ERROR) after an early answer as an error (92).
 #[tokio::test]
 async fn a_refusal_waits_for_what_little_was_declared() {
     let world = World::two().await;
     let address = world.address();
     let asked = move || {
-        // More than one frame, so that the answer could overtake the rest.
+        // The body takes more than one frame, so that the answer could overtake the rest of it.
         let body = format!("{{\"a\":\"{}\"}}", "b".repeat(40_000));
         let target = format!("http://{address}/v1/table/west%24t1/exists");
         let mut curl = std::process::Command::new("curl");

@@ -1,4 +1,4 @@
-//! Who calls is what the token says, and what accompanies the call follows one rule of precedence.
+//! The token decides who the caller is; one rule of precedence decides which context is forwarded.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ async fn identity_in_a_body_goes_no_further() {
         world.client().post_bytes(EXISTS, sent).await.ok();
         let body = world.catalog("west").only().body;
         let text = String::from_utf8(body.to_vec()).unwrap();
-        // Only the space beside what is removed may go with it.
+        // Only the spaces next to a removed member may be removed with it.
         assert_eq!(text.replace(' ', ""), arrived, "{sent}");
     }
     for sent in [
@@ -135,7 +135,7 @@ async fn what_stands_for_a_header_is_no_context() {
     }
 }
 
-/// The context entries that arrived, as `key=value`, sorted.
+/// The context entries that the catalog received, as `key=value`, sorted.
 fn context(seen: &Seen) -> Vec<String> {
     let pairs = seen.headers.iter().filter_map(|(name, value)| {
         let key = name.as_str().strip_prefix("x-ns-ctx-")?;
@@ -194,7 +194,7 @@ async fn a_claim_wins_over_a_header_and_a_header_over_the_body() {
         client.post(EXISTS, &json!({"context": body})).await.ok();
         let seen = world.catalog("west").only();
         assert_eq!(context(&seen), expected, "{body}");
-        // What was overridden is not left in the body either.
+        // An entry that was overridden must not stay in the body either.
         let left = seen.json()["context"].clone();
         for key in ["team", "tenant"] {
             assert!(

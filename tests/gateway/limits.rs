@@ -1,4 +1,4 @@
-//! Everything a client can send has a bound, and the answer says which.
+//! Limits on everything that a client can send; the answer says which one was exceeded.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -15,7 +15,7 @@ use crate::harness::Setup;
 
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 
-/// A body that does not say how long it is.
+/// Makes a body without a declared length.
 fn chunked(bytes: usize) -> Body {
     let chunk = Ok(Frame::data(Bytes::from(vec![b' '; bytes])));
     StreamBody::new(stream::iter([chunk])).boxed_unsync()
@@ -118,7 +118,8 @@ async fn a_client_that_dribbles_its_headers_is_cut_off() {
     }
 }
 
-/// A connection that has carried one request and is still open.
+/// Opens a connection, sends one request over it and keeps it open; `None` if the gateway refuses
+/// it.
 async fn kept(address: std::net::SocketAddr) -> Option<TcpStream> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.ok()?;

@@ -1,4 +1,4 @@
-//! The tree a client sees is the union of the mounts, complete or not at all.
+//! The tree that a client sees is the union of the mounts, complete or not at all.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::harness::{Setup, World};
 
-/// The root in `top`, `a$b` in `inner` under its own name, `c` in `other` as its root.
+/// Starts a world with the root in `top`, `a$b` in `inner` under the same name, and the root of
+/// `other` as `c`.
 async fn world() -> World {
     let setup = Setup::new().mount("[]", "top").mount("[a, b]", "inner");
     let world = setup.rerooted("[c]", "other", "[]").start().await;
@@ -15,7 +16,7 @@ async fn world() -> World {
     top.store().seed_namespace(&["c"]);
     top.store().seed(&["top1", "t"], 1);
     top.store().seed(&["t0"], 1);
-    // Shadowed by the mounts below: unreachable, so not listed.
+    // The mounts hide this table, so it is unreachable and must not be listed.
     top.store().seed(&["a", "b", "shadow"], 1);
     let inner = world.catalog("inner");
     inner.store().seed(&["a", "b", "t1"], 1);

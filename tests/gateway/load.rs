@@ -1,4 +1,4 @@
-//! Connections that are kept and asked on again and again, and that tell how they ended.
+//! Connections that are used for many requests, and report how they ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ use crate::client::Reply;
 use crate::harness::World;
 use crate::token;
 
-/// One connection, and the requests on it one after the other.
+/// A connection that sends requests one after the other.
 pub struct Connection {
     sender: Sender,
     driver: JoinHandle<()>,
-    /// What every request has.
+    /// The head of every request.
     request: Request<()>,
 }
 
@@ -36,26 +36,26 @@ enum Sender {
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
-/// What came of asking again and again on one connection.
+/// The outcome of many requests on one connection.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Answers, all of them right.
+    /// The number of correct answers.
     pub served: usize,
-    /// The gateway said that it wants no more requests on this connection.
+    /// True if the gateway said that it accepts no more requests on this connection.
     pub told: bool,
-    /// A request that was sent and not answered, or not with what belongs there.
+    /// The description of a request that got no answer or a wrong one; `None` if there was none.
     pub failed: Option<String>,
 }
 
 impl Connection {
-    /// Asks for the rows of a table, which has one.
+    /// Opens a connection for counts of the rows of a table; the expected count is 1.
     pub async fn open(world: &World, http2: bool, table: &str) -> Self {
         let stream = TcpStream::connect(world.address()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream, world, http2, table).await
     }
 
-    /// The same over TLS.
+    /// Opens such a connection over TLS.
     pub async fn secured(world: &World, mut trust: ClientConfig, http2: bool, table: &str) -> Self {
         let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
         trust.alpn_protocols = vec![protocol.to_vec()];
@@ -63,7 +63,7 @@ impl Connection {
         Self::over(stream, world, http2, table).await
     }
 
-    /// The same over a stream that is open.
+    /// Opens such a connection over an existing stream.
     async fn over<T>(stream: T, world: &World, http2: bool, table: &str) -> Self
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Asks once.
+    /// Sends one request and reads the answer.
     pub async fn ask(&mut self) -> hyper::Result<Reply> {
         let request = self.request.clone().map(|()| Full::from("{}"));
         let answer = async {
@@ -109,12 +109,12 @@ impl Connection {
         answer.expect("an answer in time")
     }
 
-    /// Whether it can be asked no more.
+    /// Returns true if the connection accepts no more requests.
     pub fn is_closed(&self) -> bool {
         self.driver.is_finished()
     }
 
-    /// Asks again and again until told to stop, by `stop` or by the gateway.
+    /// Sends requests until `stop` is set or the gateway closes the connection.
     pub fn go_on(mut self, stop: &Arc<AtomicBool>) -> JoinHandle<Asked> {
         let stop = Arc::clone(stop);
         tokio::spawn(async move {
@@ -122,7 +122,8 @@ impl Connection {
             while !stop.load(Ordering::Relaxed) {
                 let reply = match self.ask().await {
                     Ok(reply) => reply,
-                    // Never sent: the gateway had said goodbye before.
+                    // The request was never sent, because the gateway had already announced the
+                    // close.
                     Err(error) if error.is_canceled() || error.is_closed() => {
                         asked.told = true;
                         break;
@@ -148,7 +149,7 @@ impl Connection {
     }
 }
 
-/// A connection with TLS and nothing on it.
+/// Opens a TLS connection without sending a request.
 pub async fn handshake(world: &World, trust: ClientConfig) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(world.address()).await.unwrap();
     stream.set_nodelay(true).unwrap();

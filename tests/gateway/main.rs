@@ -1,4 +1,4 @@
-//! The gateway's promises, kept over catalogs in this process that misbehave on command.
+//! Tests of the gateway's promises, over catalogs in this process that misbehave on command.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

@@ -1,4 +1,4 @@
-//! What a person at a terminal learns of batches with `nsgate batches`, and what becomes of what they decide.
+//! The command `nsgate batches`: what it shows an operator, and the effect of the operator's decisions.
 
 mod resolve;
 
@@ -15,7 +15,7 @@ const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 
 const DELETE: &str = "batch_delete_table_versions";
 
-/// `nsgate batches` with these arguments, and what came of it.
+/// Runs `nsgate batches` with these arguments; returns the exit code, stdout and stderr.
 async fn nsgate(admin: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     nsgate_with(admin, arguments, None).await
 }
@@ -48,21 +48,21 @@ fn admin(world: &World) -> String {
     format!("http://{}", world.admin_address())
 }
 
-/// What the command printed where it is to succeed.
+/// Runs the command, which must succeed, and returns its output.
 async fn printed(world: &World, arguments: &[&str]) -> String {
     let (code, stdout, stderr) = nsgate(&admin(world), arguments).await;
     assert_eq!((code, &*stderr), (Some(0), ""), "{arguments:?}");
     stdout
 }
 
-/// What the command complained of where it is to fail.
+/// Runs the command, which must fail, and returns its error output.
 async fn complained(admin: &str, arguments: &[&str]) -> String {
     let (code, stdout, stderr) = nsgate(admin, arguments).await;
     assert_eq!((code, &*stdout), (Some(1), ""), "{arguments:?}: {stderr}");
     stderr
 }
 
-/// An aborted batch whose version 2 in `west` was built on behind the gateway's back; its name.
+/// Aborts a batch after another writer has built on its version 2 in `west`; returns the batch's id.
 async fn built_on(world: &World) -> String {
     let gate = world.catalog("east").hold("create_table_version");
     world.catalog("east").fail("create_table_version", REFUSED);
@@ -81,25 +81,25 @@ async fn built_on(world: &World) -> String {
     id
 }
 
-/// Waits until an entry of a batch is settled so: then a restart has nothing but the hazard in doubt.
+/// Waits until the command shows `settled` for the batch. Then only the hazard is in doubt at a restart.
 async fn shows(world: &World, id: &str, settled: &str) {
     while !printed(world, &["show", id]).await.contains(settled) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Waits for the one batch that waits for a person; its name.
+/// Waits for the only batch that waits for an operator, and returns its id.
 async fn hazard(world: &World) -> String {
     let batch = first(world, |batch| batch["state"] == "hazard").await;
     batch["id"].as_str().unwrap().to_owned()
 }
 
-/// Waits until no batch is open: the end of one is written after its answer.
+/// Waits until no batch is open, because the end of a batch is written after its answer.
 async fn over(world: &World) {
     first(world, Value::is_null).await;
 }
 
-/// Waits until the first batch of the page is so; `null`: there is none.
+/// Waits until the first batch of the page meets the condition; `null` stands for no batch.
 async fn first(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
     let told = async {
         loop {
@@ -142,7 +142,7 @@ async fn an_undecided_batch_is_listed_with_its_backends() {
     for word in ["undecided", " 2 ", "east, west"] {
         assert!(line.contains(word), "{line}");
     }
-    // The columns stand below their heads.
+    // Each column begins below its heading.
     assert_eq!(head.find("BACKENDS"), line.find("east, west"), "{said}");
     gate.open();
     batch.await.unwrap().ok();

@@ -1,4 +1,4 @@
-//! Spans as a collector gets them: one tree for each request, told in the protocol's own terms, with nothing secret.
+//! Spans as a collector receives them: one tree for each request, in the protocol's terms, without secrets.
 
 mod collector;
 
@@ -22,7 +22,7 @@ async fn world(collector: &Collector) -> World {
     Setup::two().section(&section).start().await.seeded()
 }
 
-/// The spans of the request with this id: its server span, and those below it.
+/// Waits for the spans of the request with this id: its server span and `below` spans below it.
 async fn tree(collector: &Collector, id: &str, below: usize) -> (Kept, Vec<Kept>) {
     let mut found = None;
     until("the spans of a request arrive", || {
@@ -111,11 +111,11 @@ async fn tries_are_told_apart_and_failures_are_failures() {
     let collector = Collector::start().await;
     let world = world(&collector).await;
     let west = world.catalog("west");
-    // One connection of the client's: each worker keeps its own connections to a catalog.
+    // The test uses one client connection, because each worker keeps its own connections to a catalog.
     let client = world.client();
     let ask = |id: &str| client.header("x-request-id", id);
 
-    // A second try is free over a connection that was used before.
+    // A retry is free over a connection that was used before.
     ask("first").post(EXISTS, &json!({})).await.ok();
     west.forget();
     west.fail("table_exists", Fault::ResetBefore);
@@ -274,7 +274,7 @@ async fn a_collector_that_is_hung_or_gone_costs_spans_and_no_request() {
     }
 }
 
-/// Also of those in the minute after others were told of.
+/// The spans that are lost in the minute after a report must be reported, too.
 #[tokio::test]
 async fn every_span_that_was_lost_is_told_of_by_the_end() {
     let collector = Collector::start().await;
@@ -297,7 +297,7 @@ async fn every_span_that_was_lost_is_told_of_by_the_end() {
     }
     world.terminate();
     assert_eq!(world.ended().await, Some(0));
-    // Of each request the gateway's own, and that of the question to the catalog.
+    // Each request has two spans: the gateway's own and that of the request to the catalog.
     until("all of it is told", || lost(&world.log()) == 2 * 6).await;
 }
 

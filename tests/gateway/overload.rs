@@ -1,9 +1,12 @@
-//! More requests than the catalog can serve: as many as it can are served, the rest is told to come again, memory stays
-//! flat, and when the crowd is gone nothing is left of it.
+//! A crowd sends more requests than the catalog can serve.
 //!
-//! The bound is the catalog's, which serves so many at a time and takes so long for each; `limits.in_flight` is made for
-//! it. Some ask far more often than a caller may and meet `limits.rate`. The short run of `cargo test` looks at the
-//! answers. `NSGATE_OVERLOAD_SECONDS=60` measures for that long and holds the figures to their bounds.
+//! The gateway serves as many as the catalog can, tells the others to retry, and its memory stays flat. No load remains
+//! when the crowd is gone.
+//!
+//! The catalog is the limit: it serves a fixed number of requests at a time and takes a fixed time for each.
+//! `limits.in_flight` is set to match. Some callers send far more often than a caller may, and meet `limits.rate`.
+//! The short run of `cargo test` checks the answers. `NSGATE_OVERLOAD_SECONDS=60` measures for that long and checks
+//! the figures against their limits.
 
 mod crowd;
 mod shares;
@@ -18,12 +21,12 @@ use crate::token;
 use crowd::{Caller, Crowd, Tally};
 use slow_catalog::Desk;
 
-/// What the catalog serves at a time, and how long each takes: 500 in a second.
+/// The number of requests that the catalog serves at a time, and the time for each: 500 requests in a second.
 const CLERKS: usize = 10;
 const SERVICE: Duration = Duration::from_millis(20);
-/// Two for each clerk: one is served, one is next.
+/// The limit for requests in flight: for each clerk one that is served and one that is next.
 const IN_FLIGHT: usize = 2 * CLERKS;
-/// What one caller may ask in a second, a small part of what the catalog can do, and at once.
+/// The requests that one caller may send in a second, a small part of the catalog's capacity, and those at once.
 const RATE: usize = 20;
 const BURST: usize = 50;
 
@@ -43,7 +46,7 @@ async fn start(desk: &Desk) -> World {
         .await
 }
 
-/// Half of a crowd's requests are those of one caller; the others are shared by a hundred.
+/// Makes the callers of a crowd: half of its requests are those of one caller; a hundred callers share the others.
 fn callers() -> Vec<Caller> {
     let greedy = std::iter::repeat_n(Caller::named("greedy"), 100);
     let modest = (0..100).map(|number| Caller::named(&format!("modest-{number}")));
@@ -53,7 +56,7 @@ fn callers() -> Vec<Caller> {
         .collect()
 }
 
-/// The time until twenty requests in a row, at a quarter of the catalog's capacity, are served.
+/// Measures the time until twenty requests in a row, at a quarter of the catalog's capacity, are served.
 async fn recovery(world: &World, capacity: f64) -> Duration {
     let began = Instant::now();
     let client = world.anonymous();
@@ -95,7 +98,7 @@ struct Figures {
 
 async fn measure(world: &World, desk: &Desk, time: Duration) -> Figures {
     let address = world.address();
-    // As many as fill the catalog and no more, each asking again as soon as it is answered.
+    // This crowd just fills the catalog: each connection sends its next request as soon as the last is answered.
     let few = (0..100).map(|number| Caller::named(&format!("steady-{number}")));
     let steady = Crowd::new(address, few.collect(), IN_FLIGHT)
         .closed(time / 4)

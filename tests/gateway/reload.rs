@@ -1,4 +1,4 @@
-//! A configuration that is read again is in use whole or not at all, and nobody who is being served notices.
+//! A reloaded configuration becomes active as a whole or not at all; requests in flight are not affected.
 
 mod batches;
 mod renamed;
@@ -14,13 +14,14 @@ use crate::harness::{Setup, World};
 const COUNT: &str = "/v1/table/west%24t1/count_rows";
 const ELSEWHERE: &str = "/v1/table/there%24t1/count_rows";
 
-/// The configuration with one text for another, which must be there.
+/// Returns the configuration with `old`, which must be there, replaced by `new`.
 fn with(yaml: &str, old: &str, new: &str) -> String {
     assert!(yaml.contains(old), "{old} is not in\n{yaml}");
     yaml.replace(old, new)
 }
 
-/// `[there]` instead of `[west]`, in the same namespace of the same catalog.
+/// Returns the configuration with the mount `[there]` instead of `[west]`, in the same namespace of the same
+/// catalog.
 fn moved(yaml: &str) -> String {
     with(
         yaml,
@@ -33,7 +34,7 @@ async fn status(world: &World, target: &str) -> u16 {
     world.client().post(target, &json!({})).await.status
 }
 
-/// Waits until a reload has ended so often, whatever became of it.
+/// Waits until `times` reloads have ended with this result.
 async fn reloaded(world: &World, result: &str, times: f64) {
     let sample = format!("nsgate_config_reloads_total{{result=\"{result}\"}}");
     let over = async {
@@ -45,7 +46,7 @@ async fn reloaded(world: &World, result: &str, times: f64) {
     assert!(waited.is_ok(), "no such reload:\n{}", world.log());
 }
 
-/// Waits until the gateway has logged this.
+/// Waits until the gateway has logged these words.
 async fn logged(world: &World, words: &str) {
     let written = async {
         while !world.log().contains(words) {
@@ -160,7 +161,7 @@ async fn a_signal_and_a_changed_file_are_asked_for_reloads_too() {
     world.hang_up();
     reloaded(&world, "success", 1.0).await;
     assert_eq!(status(&world, ELSEWHERE).await, 200);
-    // As Kubernetes does it: another file under the same name.
+    // Kubernetes replaces a file in this way: by another file under the same name.
     std::fs::write(world.folder().join("prefix.new"), "x-two-").unwrap();
     std::fs::rename(
         world.folder().join("prefix.new"),
@@ -172,7 +173,7 @@ async fn a_signal_and_a_changed_file_are_asked_for_reloads_too() {
     assert_eq!(config["backends"]["west"]["context_prefix"], "x-two-");
     let ready = world.admin().get("/ready").await.ok().json();
     assert_eq!(ready["last_reload"]["trigger"], "file");
-    // A file that is gone makes the configuration unsound; that it is back is a change like any other.
+    // A missing file makes the configuration invalid; its return is a change like any other.
     std::fs::remove_file(world.folder().join("prefix")).unwrap();
     reloaded(&world, "failure", 1.0).await;
     std::fs::write(world.folder().join("prefix"), "x-three-").unwrap();
@@ -238,7 +239,8 @@ async fn bounds_and_the_log_follow_while_requests_are_held() {
     );
     gate.open();
     assert_eq!(held.await.unwrap().status, 200);
-    // The lines of what was before are on their way, those of what comes after must not be written at all.
+    // Lines of earlier requests may still be on their way; lines of later requests must not be written at
+    // all.
     logged(&world, "\"operation\":\"table_exists\"").await;
     let lines = world.log().lines().count();
     assert_eq!(status(&world, COUNT).await, 200);
@@ -280,7 +282,7 @@ async fn what_is_gone_is_gone_from_the_metrics_and_nobody_asks_for_its_health() 
         String::from_utf8(world.admin().get("/metrics").await.ok().body.to_vec()).unwrap()
     };
     assert!(page().await.contains(up));
-    // Made in vain: it leaves nothing behind.
+    // A rejected configuration must leave nothing behind.
     let broken = with(&third, "  third:", "  fourth:");
     let broken = with(
         &broken,
@@ -342,7 +344,7 @@ async fn a_backend_that_was_replaced_says_nothing_of_the_one_that_is_in_use() {
     let (old, new) = (west.uri(), world.catalog("east").uri());
     let yaml = with(&world.configuration(), &new, "http://127.0.0.1:1");
     world.reload(&with(&yaml, &old, &new)).await.ok();
-    // The old one is still asked how it is: a request is on its way there.
+    // The old address still gets health checks, because a request to it is in flight.
     let asked = || {
         west.seen()
             .iter()

@@ -1,11 +1,11 @@
-//! Where a catalog's namespace has another name, identifiers are translated and nothing else changes.
+//! Translation of identifiers for catalogs whose namespaces have other names; nothing else changes.
 
 use serde_json::json;
 
 use crate::catalog::faults::Fault;
 use crate::harness::{Setup, World};
 
-/// `team` is `x$y` at its catalog, `research$lab` is the root of its own.
+/// Starts a world in which `team` is `x$y` at its catalog, and `research$lab` is the root of another one.
 async fn world() -> World {
     let setup = Setup::new().rerooted("[team]", "west", "[x, y]");
     let world = setup
@@ -67,7 +67,7 @@ async fn a_path_is_translated_and_spelled_with_the_catalogs_delimiter() {
         .ok();
 }
 
-/// With the catalog's identifier, the path of an operation that nobody knows may be one that is about any table.
+/// The path of an unknown operation may be that of an operation on any table, once its identifier is translated.
 #[tokio::test]
 async fn an_unlisted_operation_is_no_other_one_at_its_catalog() {
     let world = world().await;

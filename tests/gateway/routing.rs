@@ -1,4 +1,4 @@
-//! An identifier's longest mounted prefix decides who answers, and a kept path arrives as it was sent.
+//! An identifier's longest mounted prefix selects the catalog, and a path that is kept arrives byte for byte.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn a_kept_path_reaches_the_catalog_byte_for_byte() {
     assert_eq!(world.catalog("east").seen_of("describe_table").len(), 0);
 }
 
-/// What an operation's body must have for the gateway to let it through.
+/// Returns a body that the gateway accepts for this operation.
 fn body_of(operation: &str) -> Value {
     match operation {
         "update_table" => json!({"updates": [["a", "1"]]}),
@@ -181,7 +181,7 @@ async fn any_delimiter_splits_an_identifier() {
         "/v1/table/west.t1/exists?delimiter=.&delimiter=%24",
         "/v1/table/west%FF%24t1/exists",
         "/v1/table/west%2/exists",
-        // Segments that anybody on the way may take for a step in the path.
+        // Servers on the way may resolve these segments as steps in the path.
         "/v1/namespace/./exists?delimiter=.",
         "/v1/table/%2E%2e/exists",
     ] {

@@ -1,4 +1,4 @@
-//! Rows flow through: the first arrive before the last are sent, and nobody is sent more than they take.
+//! Rows are streamed: the first arrive before the last are sent, and no receiver gets more than it reads.
 
 use std::io;
 use std::sync::Arc;
@@ -21,10 +21,11 @@ const INSERT: &str = "/v1/table/west%24t1/insert";
 const QUERY: &str = "/v1/table/west%24t1/query";
 const CHUNK: usize = 64 << 10;
 
-/// What the sockets and windows on the way hold, generously; far below what is sent.
+/// A generous estimate of the bytes that sockets and windows on the way hold; far below what is sent.
 const ON_THE_WAY: usize = 24 << 20;
 
-/// How long a side that does not read waits for the other to overrun it: widens the net, decides nothing.
+/// The time that a side that does not read gives the other to overrun it. More of it could only show more
+/// faults; the result does not depend on it.
 const QUIET: Duration = Duration::from_millis(150);
 
 fn fed(receiver: mpsc::Receiver<Bytes>) -> Body {
@@ -35,7 +36,7 @@ fn fed(receiver: mpsc::Receiver<Bytes>) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Every pair of HTTP/1.1 and HTTP/2, from the client and to the catalog.
+/// Starts a world and a client for every pair of HTTP/1.1 and HTTP/2, from the client and to the catalog.
 async fn ways() -> Vec<(World, Client)> {
     let bearer = format!("Bearer {}", crate::token::token(&json!({})));
     let mut ways = Vec::new();
@@ -67,7 +68,7 @@ async fn the_first_rows_of_an_insert_arrive_before_the_last_are_sent() {
             assert_eq!(next(&mut arriving).await.unwrap(), row);
         }
         drop(send);
-        // HTTP/2 may end with a frame that has nothing in it.
+        // HTTP/2 may end with an empty frame.
         while let Some(rows) = next(&mut arriving).await {
             assert_eq!(rows, "");
         }
@@ -88,7 +89,7 @@ async fn the_first_rows_of_an_answer_arrive_before_the_last_are_sent() {
             assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), row);
         }
         drop(rows);
-        // HTTP/2 may end with a frame that has nothing in it.
+        // HTTP/2 may end with an empty frame.
         while let Some(frame) = body.frame().await {
             assert!(frame.unwrap().into_data().unwrap().is_empty());
         }
@@ -161,7 +162,7 @@ async fn a_client_that_leaves_is_not_worked_for() {
     let client = world.client().header("content-type", "application/json");
     let response = client.open(Method::POST, QUERY, full("{}")).await.unwrap();
     drop(response);
-    // The catalog's side breaks too, so that sending ends.
+    // The gateway closes its connection to the catalog too, so that sending fails.
     let refused = async { while rows.send(Bytes::from_static(&[0; 4096])).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, refused).await.unwrap();
 }

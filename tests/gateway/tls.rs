@@ -1,4 +1,4 @@
-//! TLS on both sides: clients are met with it and known by their certificates, catalogs are reached through it.
+//! TLS on both sides: for clients, which certificates can identify, and for catalogs.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ const GUARDED: &str =
     "tls: { certificate: server.crt, private_key: server.key, client_ca: clients.pem }";
 const CLIENT: &str = "x-ns-ctx-client";
 
-/// A gateway that listens with TLS.
+/// Makes a setup whose gateway listens with TLS.
 fn secured(authority: &Authority) -> Setup {
     shown(&authority.host("localhost"), Setup::two())
         .listen("tls: { certificate: server.crt, private_key: server.key }")
 }
 
-/// The same, and asks its clients for certificates of the authority.
+/// Makes a setup whose gateway listens with TLS and demands client certificates of the authority.
 fn guarded(authority: &Authority, setup: Setup) -> Setup {
     shown(&authority.host("localhost"), setup)
         .listen(GUARDED)
@@ -39,7 +39,7 @@ fn shown(identity: &Identity, setup: Setup) -> Setup {
         .file("server.key", identity.private_key())
 }
 
-/// Tokens of the usual issuer; the context entry `client` is the certificate's subject.
+/// Configures the usual issuer; the context entry `client` is the subject of the client's certificate.
 fn issuer(more: &str) -> String {
     format!(
         "auth:\n  issuers:\n    - issuer: {}\n      audiences: [catalog]\n      algorithms: [ES256]\n      \
@@ -56,7 +56,7 @@ fn client(world: &World, config: rustls::ClientConfig, claims: &Value) -> Client
         .header("content-type", "application/json")
 }
 
-/// The context entry that reached the catalog with the one request it has seen.
+/// Returns the context entry `client` of the only request that the catalog received, and forgets the request.
 fn told(world: &World) -> Option<String> {
     let catalog = world.catalog("west");
     let seen = catalog.only();
@@ -170,7 +170,7 @@ async fn handshakes_that_do_not_come_to_an_end_are_cut_off_with_the_headers_boun
     let mut half_open = Vec::new();
     for number in 0..200 {
         let mut stream = TcpStream::connect(world.address()).await.unwrap();
-        // A record of 512 bytes that never comes.
+        // This announces a record of 512 bytes, of which the rest never comes.
         let begun: &[u8] = match number % 3 {
             0 => b"",
             1 => b"\x16",
@@ -179,7 +179,7 @@ async fn handshakes_that_do_not_come_to_an_end_are_cut_off_with_the_headers_boun
         stream.write_all(begun).await.unwrap();
         half_open.push(stream);
     }
-    // One more waits until they are cut off, and is served then.
+    // One more client waits until these are cut off, and is then served.
     let client = client(&world, authority.client(None), &json!({}));
     client.post(EXISTS, &json!({})).await.ok();
     for mut stream in half_open {
@@ -196,7 +196,7 @@ async fn nobody_gets_in_without_a_certificate_that_was_asked_for() {
     let refused = [
         ("none", authority.client(None)),
         ("a stranger's", {
-            // Trusts the gateway, and shows what another authority has signed.
+            // It trusts the gateway, but its certificate was signed by another authority.
             authority.client(Some(&other.person("loader")))
         }),
         (
@@ -227,7 +227,7 @@ async fn the_certificates_subject_is_a_claim_that_no_token_can_make() {
     let authority = Authority::new();
     let setup = guarded(&authority, Setup::two()).section(&issuer(""));
     let world = setup.start().await.seeded();
-    // One token, shown over two connections: whoever was verified first is not who came second.
+    // The same token is sent over two connections, and each must get the subject of its own certificate.
     let bearer = format!(
         "Bearer {}",
         token::token(&json!({ "tls.subject": "CN=root" }))
@@ -316,7 +316,7 @@ async fn where_no_token_is_asked_for_a_certificate_says_who_it_is() {
     assert!(logged.is_ok(), "{}", world.log());
 }
 
-/// A gateway whose catalog is behind TLS.
+/// Starts a gateway that reaches its catalog over TLS.
 async fn before(
     authority: &Authority,
     identity: &Identity,
@@ -409,7 +409,7 @@ async fn a_catalog_that_cannot_be_trusted_is_named_to_callers_and_explained_in_t
     }
 }
 
-/// Waits until the gateway serves so many connections.
+/// Waits until the gateway serves `expected` connections.
 async fn connections(world: &World, expected: f64) {
     let reached = async {
         while world.metric("nsgate_connections").await != expected {
@@ -420,7 +420,7 @@ async fn connections(world: &World, expected: f64) {
     assert!(reached.is_ok(), "never {expected} connections");
 }
 
-/// Puts another certificate where the gateway's is.
+/// Replaces the gateway's certificate and key.
 fn rotate(world: &World, certificate: &Identity, key: &Identity) {
     let file = |name: &str| world.folder().join(name);
     std::fs::write(file("server.crt"), certificate.certificate()).unwrap();
@@ -462,7 +462,7 @@ async fn a_certificate_is_changed_under_open_connections() {
     for held in held {
         assert_eq!(held.await.unwrap(), Ok(200));
     }
-    // Those who trust nobody but the authority of before go on over what they have, and would not be let in anew.
+    // Clients that trust only the old authority keep their connections, but could not open new ones.
     for client in &old {
         assert_eq!(exists(client).await, Ok(200));
     }
@@ -488,7 +488,7 @@ async fn a_change_on_disk_is_enough_and_an_authority_that_is_gone_vouches_no_mor
     let world = guarded(&before, Setup::two()).start().await.seeded();
     let bearer = format!("Bearer {}", token::token(&json!({})));
     let port = world.address().port();
-    // Sessions are kept with it, and would be resumed.
+    // This configuration keeps TLS sessions, which would be resumed.
     let config = before.client(Some(&before.person("loader")));
     let client = || {
         Client::tls(port, config.clone(), false)

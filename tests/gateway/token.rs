@@ -1,4 +1,4 @@
-//! Tokens of an issuer whose only key this test run made.
+//! Tokens of an issuer whose only key was generated for this test run.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::{Value, json};
 
-/// `iss` of every token.
+/// The `iss` of every token.
 pub const ISSUER: &str = "https://issuer.test";
 
 static KEY: LazyLock<EcdsaKeyPair> = LazyLock::new(|| {
@@ -20,7 +20,7 @@ static KEY: LazyLock<EcdsaKeyPair> = LazyLock::new(|| {
 
 /// The issuer's JSON Web Key Set (RFC 7517).
 pub fn key_set() -> Value {
-    // An uncompressed point: 4, then x and y of 32 bytes each.
+    // An uncompressed point is the byte 4, then x and y of 32 bytes each.
     let point = &KEY.public_key().as_ref()[1..];
     let (x, y) = (BASE64.encode(&point[..32]), BASE64.encode(&point[32..]));
     json!({"keys": [{
@@ -28,7 +28,7 @@ pub fn key_set() -> Value {
     }]})
 }
 
-/// A token that is valid for an hour; `claims` are added to the usual ones or replace them.
+/// Makes a token that is valid for an hour; `claims` are added to the usual ones or replace them.
 pub fn token(claims: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut all = json!({

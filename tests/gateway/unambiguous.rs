@@ -1,4 +1,4 @@
-//! What goes to a catalog is what the gateway understood, and nothing that another reader could take for something else.
+//! The gateway sends to a catalog what it understood, and nothing that another reader could understand differently.
 
 mod bodies;
 mod lenient;
@@ -7,7 +7,7 @@ mod second_reader;
 
 use crate::harness::{Setup, World};
 
-/// `pub` may be written, `hr` by nobody.
+/// The rules: `n` may be read and written with scopes, and `n$hr` below it not at all.
 const RULES: &str = "authorization:
   - { namespace: [n], read: { scope: catalog.read }, write: { scope: catalog.write }, unlisted: name }
   - { namespace: [n, hr], read: { deny: true }, write: { deny: true } }";
@@ -16,7 +16,7 @@ fn setup() -> Setup {
     Setup::new().mount("[n]", "n").section(RULES)
 }
 
-/// Whether nothing has reached the catalog but health checks.
+/// Returns true if only health checks have reached the catalogs.
 fn is_untouched(world: &World) -> bool {
     world.catalogs.iter().all(|(_, catalog)| {
         let seen = catalog.seen();

@@ -1,11 +1,11 @@
-//! A catalog as real ones are, without a socket: what it holds, and what it answers at one instant.
+//! A simulated catalog without sockets: its state, and its answer to each request at one instant.
 //!
-//! Names and storage are separate: a name leads to a *place*, two names may lead to one, and a place has lines of
-//! versions: the main one and perhaps a branch. Every version shows its `author` and its `place`, which no real catalog
-//! does: it is how a reader of the simulation knows whose version it was shown. A test among those with real catalogs
-//! holds it to a real one's statuses and codes.
+//! Names and storage are separate. A name leads to a *place*, and two names may lead to the same one. A place has
+//! sequences of versions: the main one and perhaps a branch. Every version shows its `author` and its `place`, which
+//! no real catalog does: this is how a reader of the simulation knows whose version it was shown. A test among those
+//! with real catalogs compares its statuses and codes with a real one's.
 
-// Another test uses this file by its path.
+// The paths are spelled out because another test includes this file by its path.
 #[path = "catalog/names.rs"]
 mod names;
 #[path = "catalog/question.rs"]
@@ -22,41 +22,41 @@ use nsgate::protocol::operation::Operation;
 
 pub use question::Question;
 
-/// The name of the only branch that there is.
+/// The name of the only branch that exists.
 pub const BRANCH: &str = "b";
 
-/// How this catalog differs from others.
+/// The differences between this catalog and others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ways {
-    /// A create looks first and puts later, if nothing is there then.
+    /// True if a create first looks and puts later, provided that nothing is there then.
     pub puts_later: bool,
-    /// What entity tags its versions have.
+    /// The entity tags of its versions.
     pub tags: Tags,
-    /// It has an atomic batch-create of its own.
+    /// True if it has an atomic batch-create of its own.
     pub atomic: bool,
-    /// The gateway's configuration says which it is.
+    /// True if the gateway's configuration says whether the catalog is atomic.
     pub told: bool,
-    /// A staged manifest stays where it is when a version has been made of it.
+    /// True if a staged manifest stays where it is after a version has been made of it.
     pub keeps_staged: bool,
-    /// It takes what was staged for another table.
+    /// True if it accepts a manifest that was staged for another table.
     pub takes_any_staged: bool,
-    /// It has a rename of its own.
+    /// True if it has a rename of its own.
     pub renames: bool,
-    /// It registers only places that are named as they are below its root.
+    /// True if it registers only places that are named relative to its root.
     pub relative: bool,
 }
 
 /// The entity tags of versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tags {
-    /// Others than those of the staged manifests.
+    /// Tags that differ from those of the staged manifests.
     #[default]
     Changed,
-    /// Those of the staged manifests.
+    /// The tags of the staged manifests.
     Kept,
-    /// Some are kept, and some are not.
+    /// Kept for some versions, changed for others.
     Mixed,
-    /// There are none.
+    /// No tags.
     Hidden,
 }
 
@@ -65,20 +65,20 @@ pub enum Tags {
 pub struct Catalog {
     pub ways: Ways,
     number: usize,
-    /// By the identifier, its names joined by `$`.
+    /// The place of each table, by the table's identifier with its names joined by `$`.
     names: BTreeMap<String, usize>,
-    /// `None`: it was dropped.
+    /// The places by their number; `None` for one that was dropped.
     places: Vec<Option<Place>>,
-    /// What writers have staged, by path, and below which place.
+    /// The manifests that writers have staged, by path, each with the place below which it was staged.
     staged: BTreeMap<String, (Version, usize)>,
     tags: u64,
-    /// Authors of server-side writes: the second copy of one makes another version.
+    /// The authors of server-side writes. A second copy of a write gets another author, so it makes another version.
     written: BTreeSet<String>,
-    /// What has happened since it was last looked at.
+    /// The changes since [`Self::changes`] was last called.
     changes: Vec<Change>,
 }
 
-/// Where a table's versions are.
+/// The versions of one table and of its branch.
 #[derive(Clone, Default)]
 struct Place {
     main: Versions,
@@ -87,7 +87,7 @@ struct Place {
 
 type Versions = BTreeMap<u64, Version>;
 
-/// A line of versions: the storage of one table, or of its branch.
+/// The identity of one sequence of versions: that of a table, or of its branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spot {
     pub catalog: usize,
@@ -95,7 +95,7 @@ pub struct Spot {
     pub branch: bool,
 }
 
-/// One version of a table, or a manifest that is to become one.
+/// One version of a table, or a manifest that is staged to become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub author: String,
@@ -103,7 +103,7 @@ pub struct Version {
     pub tag: String,
 }
 
-/// What a catalog did.
+/// A change of a catalog's state.
 #[derive(Clone, Debug)]
 pub enum Change {
     Made {
@@ -117,7 +117,7 @@ pub enum Change {
         version: u64,
         author: String,
     },
-    /// A name leads elsewhere, or nowhere.
+    /// A name leads to another place now, or to none.
     Named {
         name: String,
         from: Option<usize>,
@@ -125,25 +125,25 @@ pub enum Change {
     },
 }
 
-/// What rows a new version has besides its author's.
+/// The rows of a new version besides its author's.
 #[derive(Clone, Debug)]
 pub enum Onto {
-    /// Those of the manifest's base, or, where its writer knew none, of the version below it.
+    /// The rows of the manifest's base or, if its writer knew none, of the version below it.
     Manifest { below: Option<String> },
-    /// Those of this version.
+    /// The rows of this version.
     Rows(Option<String>),
-    /// None: it overwrote all.
+    /// No other rows: the write replaced all of them.
     Nothing,
 }
 
-/// What is answered.
+/// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
     pub body: String,
 }
 
-/// A create that has looked and is going to put.
+/// A create that has looked and is about to put.
 #[derive(Clone, Debug)]
 pub struct Put {
     spot: Spot,
@@ -161,7 +161,7 @@ impl Catalog {
         }
     }
 
-    /// A table with versions `1..=latest` and a branch with one.
+    /// Adds a table with versions `1..=latest`, and a branch with one version.
     pub fn seed(&mut self, table: &str, latest: u64) {
         let place = self.new_place(true);
         self.names.insert(table.to_owned(), place);
@@ -176,17 +176,17 @@ impl Catalog {
         }
     }
 
-    /// Puts a manifest where writers put theirs.
+    /// Puts a manifest where writers stage theirs.
     pub fn stage(&mut self, path: &str, place: usize, manifest: Version) {
         self.staged.insert(path.to_owned(), (manifest, place));
     }
 
-    /// Takes a manifest away again.
+    /// Removes a staged manifest.
     pub fn unstage(&mut self, path: &str) {
         self.staged.remove(path);
     }
 
-    /// The place that a name leads to.
+    /// The place that a name leads to; `None` if there is no such name.
     pub fn place(&self, table: &str) -> Option<usize> {
         self.names.get(table).copied()
     }
@@ -203,17 +203,17 @@ impl Catalog {
             .collect()
     }
 
-    /// Whether there is such a line: it may have been dropped under another name.
+    /// Returns true if there is such a sequence of versions; its table may have been dropped under another name.
     pub fn has(&self, spot: Spot) -> bool {
         self.line(spot).is_some()
     }
 
-    /// What has happened since this was last asked.
+    /// Returns the changes since the last call, and forgets them.
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Acts and answers, all at one instant.
+    /// Executes a request and answers it, all at one instant.
     pub fn answer(&mut self, question: &Question) -> Reply {
         use Operation as Op;
         let answered = match question.operation {
@@ -273,7 +273,7 @@ impl Catalog {
 }
 
 impl Version {
-    /// A manifest that a writer has staged; its tag is its author's alone.
+    /// Makes a manifest that a writer has staged; its tag is derived from the author alone.
     pub fn staged(author: &str, size: u64) -> Self {
         Self {
             author: author.to_owned(),
@@ -283,7 +283,7 @@ impl Version {
     }
 }
 
-/// The author of a version that is there from the beginning.
+/// The author of a version that exists from the beginning.
 pub fn seed(spot: Spot, version: u64) -> String {
     let Spot {
         catalog,

@@ -1,4 +1,4 @@
-//! A client of the contract: sends what it is told, byte for byte, and reads the answer.
+//! A client of the contract: sends bytes exactly as given and reads the answer.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,10 @@ use tokio::net::TcpStream;
 
 use super::PATIENCE;
 
-/// The body of any request.
+/// The type of all request bodies.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A client with a pool; cheap to clone, clones share the pool.
+/// A client with a connection pool. Clones are cheap and share the pool.
 #[derive(Clone)]
 pub struct Client {
     base: String,
@@ -26,7 +26,7 @@ pub struct Client {
     headers: HeaderMap,
 }
 
-/// A whole answer.
+/// An answer that was read to its end.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -35,17 +35,18 @@ pub struct Reply {
 }
 
 impl Client {
-    /// Speaks HTTP/1.1.
+    /// Makes a client that speaks HTTP/1.1.
     pub fn new(address: SocketAddr) -> Self {
         Self::with(format!("http://{address}"), plain(), false)
     }
 
-    /// Speaks HTTP/2 by prior knowledge.
+    /// Makes a client that speaks HTTP/2 with prior knowledge.
     pub fn h2(address: SocketAddr) -> Self {
         Self::with(format!("http://{address}"), plain(), true)
     }
 
-    /// Speaks TLS to `localhost`, and in it HTTP/1.1, or HTTP/2 where `http2` is true.
+    /// Makes a client that speaks TLS to `localhost`, with HTTP/2 inside if `http2` is true, else
+    /// HTTP/1.1.
     pub fn tls(port: u16, config: rustls::ClientConfig, http2: bool) -> Self {
         let builder = HttpsConnectorBuilder::new()
             .with_tls_config(config)
@@ -70,7 +71,7 @@ impl Client {
         }
     }
 
-    /// The same client with a header on every request.
+    /// Returns a copy of the client that adds a header to every request.
     pub fn header(&self, name: &'static str, value: &str) -> Self {
         let mut other = self.clone();
         let value = value.parse().expect("a header value");
@@ -78,7 +79,7 @@ impl Client {
         other
     }
 
-    /// The same client without a header.
+    /// Returns a copy of the client without the header `name`.
     pub fn without(&self, name: &str) -> Self {
         let mut other = self.clone();
         other.headers.remove(name);
@@ -90,32 +91,32 @@ impl Client {
         reply.unwrap_or_else(|error| panic!("GET {target}: {error}"))
     }
 
-    /// POST with a JSON body.
+    /// Sends a POST with a JSON body.
     pub async fn post(&self, target: &str, body: &Value) -> Reply {
         self.post_bytes(target, body.to_string()).await
     }
 
-    /// POST with these bytes as its JSON body.
+    /// Sends a POST with these bytes as its JSON body.
     pub async fn post_bytes(&self, target: &str, body: impl Into<Bytes>) -> Reply {
         let client = self.typed("application/json");
         let reply = client.send(Method::POST, target, full(body)).await;
         reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
     }
 
-    /// POST without a body.
+    /// Sends a POST without a body.
     pub async fn post_nothing(&self, target: &str) -> Reply {
         let reply = self.send(Method::POST, target, empty()).await;
         reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
     }
 
-    /// POST with rows.
+    /// Sends a POST with rows.
     pub async fn post_rows(&self, target: &str, body: Body) -> Reply {
         let client = self.typed("application/vnd.apache.arrow.stream");
         let reply = client.send(Method::POST, target, body).await;
         reply.unwrap_or_else(|error| panic!("POST {target}: {error}"))
     }
 
-    /// An answer read to its end, or why there is none.
+    /// Sends a request and reads the answer to its end; an error says why there is no whole answer.
     pub async fn send(&self, method: Method, target: &str, body: Body) -> Result<Reply, String> {
         let response = self.open(method, target, body).await?;
         let (parts, body) = response.into_parts();
@@ -128,7 +129,7 @@ impl Client {
         })
     }
 
-    /// An answer whose body is still to be read.
+    /// Sends a request and returns the answer with its body still to be read.
     pub async fn open(
         &self,
         method: Method,
@@ -155,20 +156,21 @@ impl Client {
 }
 
 impl Reply {
-    /// The body as JSON; panics where it is not.
+    /// Parses the body as JSON; panics if it is not JSON.
     pub fn json(&self) -> Value {
         let parsed = serde_json::from_slice(&self.body);
         parsed.unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Status and code of an error in the contract's shape; code `None` for other answers.
+    /// Returns the status, and the code of an error in the contract's shape; `None` for other
+    /// bodies.
     pub fn outcome(&self) -> (u16, Option<u64>) {
         let body: Option<Value> = serde_json::from_slice(&self.body).ok();
         let code = body.and_then(|body| body.get("code")?.as_u64());
         (self.status, code)
     }
 
-    /// The error's words.
+    /// The text of the error.
     pub fn words(&self) -> String {
         self.json()["error"].as_str().unwrap_or_default().to_owned()
     }
@@ -177,14 +179,14 @@ impl Reply {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Itself when it is a 200; panics otherwise.
+    /// Returns itself if the status is 200; panics otherwise.
     pub fn ok(self) -> Self {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         self
     }
 }
 
-/// Never asked for TLS.
+/// Makes a connector for clients that do not use TLS.
 fn plain() -> HttpsConnector<HttpConnector> {
     let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -209,7 +211,7 @@ pub fn full(body: impl Into<Bytes>) -> Body {
         .boxed_unsync()
 }
 
-/// Sends bytes as they are and returns what came back until the other side closed.
+/// Sends bytes as they are, and returns everything that came back until the other side closed.
 pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.expect("a connection");

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// The time of every test, since the epoch.
+/// The time of every test, in seconds since the epoch.
 pub const NOW: u64 = 1_800_000_000;
 pub const ONE: &str = "https://one.test";
 pub const TWO: &str = "https://two.test";
@@ -65,7 +65,7 @@ impl Pair {
         jwk
     }
 
-    /// The signature in a JWS algorithm of this type of key.
+    /// Signs a message with a JWS algorithm of this type of key.
     pub fn sign(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match self {
@@ -90,7 +90,8 @@ impl Pair {
         }
     }
 
-    /// The bytes of the public key, as a server that confuses algorithms would take them for a secret.
+    /// The bytes of the public key. A server that confuses algorithms would use them as an HMAC
+    /// secret.
     pub fn public(&self) -> Vec<u8> {
         match self {
             Self::Rsa(pair) => pair.public_key().as_ref().to_vec(),
@@ -101,7 +102,7 @@ impl Pair {
 }
 
 fn point(curve: &str, point: &[u8]) -> Value {
-    // Uncompressed: 4, then x and y of the same length.
+    // An uncompressed point is the byte 4, then x and y of the same length.
     let (x, y) = point[1..].split_at(point.len() / 2);
     json!({"kty": "EC", "crv": curve, "x": encode(x), "y": encode(y)})
 }
@@ -128,7 +129,7 @@ pub fn claims() -> Value {
     })
 }
 
-/// `base` with members added or replaced; null stands for removed.
+/// Returns `base` with members added or replaced; a null removes the member.
 pub fn with(mut base: Value, members: Value) -> Value {
     let Value::Object(members) = members else {
         panic!("an object");

@@ -1,13 +1,13 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudo-random numbers that are the same for the same seed.
 
 use std::time::Duration;
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 #[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// One of many independent streams of a seed.
+    /// Makes one of many independent streams of a seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ stream.wrapping_mul(0xa076_1d64_78bd_642f));
         random.next();
@@ -22,17 +22,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// From `from` to `to`, both included.
+    /// Returns a number from `from` to `to`, both included.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)
     }
 
-    /// True in so many cases of a hundred.
+    /// Returns true in `percent` of 100 cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -46,7 +46,7 @@ impl Random {
         &from[usize::try_from(self.below(count)).expect("an index")]
     }
 
-    /// `count` of them, each once, in any order.
+    /// Returns `count` of the elements, each at most once, in any order.
     pub fn some<T: Clone>(&mut self, from: &[T], count: usize) -> Vec<T> {
         let mut left = from.to_vec();
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! An authority of the test's own, what it has signed, and those who trust it.
+//! A certificate authority of the test's own, the identities that it signs, and clients that trust it.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Two of them are told apart by their names.
+        // Each authority gets a name of its own, so that two of them can be told apart.
         let key = KeyPair::generate().unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(
@@ -39,12 +39,12 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for a host name.
+    /// Makes a certificate for a host name.
     pub fn host(&self, name: &str) -> Identity {
         self.sign(&CertificateParams::new([name.to_owned()]).unwrap())
     }
 
-    /// A certificate for somebody of Acme with this name.
+    /// Makes a client certificate for a person of the organization Acme with this name.
     pub fn person(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new([]).unwrap();
         params.distinguished_name = DistinguishedName::new();
@@ -57,7 +57,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// A certificate for a host name whose time is over.
+    /// Makes a certificate for a host name that has expired.
     pub fn expired(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(2020, 1, 1);
@@ -70,12 +70,12 @@ impl Authority {
         Identity { key, certificate }
     }
 
-    /// A client that trusts it, with a certificate to show or without.
+    /// Makes a client that trusts this authority; it presents `identity` if there is one.
     pub fn client(&self, identity: Option<&Identity>) -> ClientConfig {
         self.client_of(rustls::ALL_VERSIONS, identity)
     }
 
-    /// The same, with these versions of TLS alone.
+    /// Makes a client as [`Self::client`] does that allows only these versions of TLS.
     pub fn client_of(
         &self,
         versions: &[&'static SupportedProtocolVersion],
@@ -97,8 +97,8 @@ impl Authority {
         }
     }
 
-    /// TLS in front of what listens at `behind`, shown as `identity`; where there are `clients`, they must have
-    /// signed the certificates of those who come. Answers its port.
+    /// Starts a TLS server, shown as `identity`, that forwards to what listens at `behind`, and returns its
+    /// port. If `clients` is given, clients must present a certificate that it has signed.
     pub async fn guard(
         behind: std::net::SocketAddr,
         identity: &Identity,
@@ -107,7 +107,7 @@ impl Authority {
         Self::guard_of(behind, identity, clients, &[]).await
     }
 
-    /// The same for those who speak one of these protocols (ALPN).
+    /// Starts a server as [`Self::guard`] does that offers these protocols (ALPN).
     pub async fn guard_of(
         behind: std::net::SocketAddr,
         identity: &Identity,
@@ -139,7 +139,8 @@ impl Authority {
                     let mut stream = match acceptor.accept(stream).into_fallible().await {
                         Ok(stream) => stream,
                         Err((_, mut stream)) => {
-                            // Closed with something unread, it would be reset, and the alert lost.
+                            // If the socket were closed with unread bytes, it would be reset and the alert
+                            // would be lost.
                             let _ = stream.shutdown().await;
                             while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {}
                             return;
@@ -172,7 +173,7 @@ impl Identity {
         self.key.serialize_pem()
     }
 
-    /// Whether this is the certificate.
+    /// Returns true if `der` is this certificate.
     pub fn is(&self, der: &[u8]) -> bool {
         &**self.certificate.der() == der
     }

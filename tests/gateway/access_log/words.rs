@@ -1,4 +1,4 @@
-//! What a line says of a token that was refused, and what nobody can make it say.
+//! The log's words for refused tokens and unreadable requests, and names that try to forge log lines.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,7 @@ use crate::batches::until;
 use crate::harness::Setup;
 use crate::token;
 
-/// The words are those of the metric, so that whoever sees one grow finds the requests.
+/// The words are the labels of the metric, so that an operator who sees one grow can find the requests.
 #[tokio::test]
 async fn a_refused_token_has_a_line_that_says_why() {
     let world = setup().start().await.seeded();
@@ -55,7 +55,8 @@ async fn a_refused_token_has_a_line_that_says_why() {
     }
 }
 
-/// Names are the callers' own: at `debug` each is in a message, and at any level that of a table which waits.
+/// Callers choose names freely. At `debug` every name is in a message; at any level the name of a waiting
+/// table is.
 #[tokio::test]
 async fn a_name_with_the_end_of_a_line_in_it_writes_no_line_of_its_own() {
     let telemetry = "telemetry: { log: text, level: debug }";
@@ -74,7 +75,7 @@ async fn a_name_with_the_end_of_a_line_in_it_writes_no_line_of_its_own() {
     }
 }
 
-/// No layer ever sees it, and its answer says nothing but a number.
+/// No layer ever sees such a request, and its answer has only a status. So the log must give the reason.
 #[tokio::test]
 async fn what_cannot_be_read_as_a_request_is_told_with_its_reason() {
     let world = setup().start().await;
@@ -93,7 +94,7 @@ async fn what_cannot_be_read_as_a_request_is_told_with_its_reason() {
     for (sent, answer, cause) in cases {
         let mut client = TcpStream::connect(world.address()).await.unwrap();
         let mut answered = vec![0; answer.len()];
-        // It may answer and hang up before all of it is written.
+        // The gateway may answer and close before all of it is written.
         let _ = client.write_all(sent.as_bytes()).await;
         client.read_exact(&mut answered).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&answered), answer);

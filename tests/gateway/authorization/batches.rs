@@ -1,4 +1,4 @@
-//! What names tables in its body: each of them is checked before anything is written or locked.
+//! Operations with tables in their bodies: each table is checked before anything is written or locked.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::harness::World;
 const CREATE: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";
 
-/// Scopes for `own` and, where they are to be had, the claim for `foreign`.
+/// Makes a client with the scopes for `own`, plus `claims`, e.g. the claim for `foreign`.
 fn writer(world: &World, claims: &Value) -> Client {
     let mut all = json!({"scope": "catalog.read catalog.write"});
     for (claim, value) in claims.as_object().unwrap() {
@@ -19,7 +19,7 @@ fn writer(world: &World, claims: &Value) -> Client {
     world.client_with(&all)
 }
 
-/// A version of a table to create, that a catalog would take.
+/// Stages a version that a catalog would accept, and returns its entry in a batch.
 fn version(world: &World, namespace: &str, table: &str) -> Value {
     let path = format!("{namespace}-{table}");
     if let Some((_, catalog)) = world.catalogs.iter().find(|(name, _)| *name == namespace) {
@@ -29,7 +29,7 @@ fn version(world: &World, namespace: &str, table: &str) -> Value {
     json!({"id": [namespace, table], "version": 2, "manifest_path": path})
 }
 
-/// One operation of a commit, by the number of its kind.
+/// Makes one operation of a commit, of the kind with this number.
 fn operation(world: &World, kind: usize, namespace: &str, table: &str) -> Value {
     match kind {
         0 => json!({"declare_table": {"id": [namespace, table]}}),
@@ -93,7 +93,7 @@ async fn one_denied_entry_denies_a_batch_wherever_it_stands() {
         }
     }
     println!("{cases} batches with one denied entry");
-    // Nothing was locked, and no batch was begun.
+    // No lock is held, and no batch was begun.
     assert!(world.metric("nsgate_batches_undecided").await.abs() < 0.5);
     fresh(&world);
     let entries = [
@@ -106,7 +106,8 @@ async fn one_denied_entry_denies_a_batch_wherever_it_stands() {
     both.post(CREATE, &body).await.ok();
 }
 
-/// The one who may only read, too, and a batch that would go to one catalog as it is.
+/// A read-only caller is denied too, and so is a batch that would be forwarded to one catalog
+/// unchanged.
 #[tokio::test]
 async fn a_batch_needs_leave_to_write() {
     let world = setup().start().await;
@@ -131,7 +132,7 @@ async fn a_repeated_batch_is_checked_again() {
     let both = keyed(writer(&world, &json!({"team": "theirs"})));
     let first = both.post(CREATE, &body).await.ok().json();
     assert_eq!(both.post(CREATE, &body).await.ok().json(), first);
-    // The same subject, who has lost the claim.
+    // This is the same subject, but without the claim.
     let less = keyed(writer(&world, &json!({})));
     assert_eq!(less.post(CREATE, &body).await.outcome(), (403, Some(15)));
 }
@@ -155,7 +156,7 @@ async fn both_names_of_a_rename_are_checked() {
         (&both, "foreign", json!({"new_table_name": "u"}), false),
     ] {
         fresh(&world);
-        // Over one storage, so that a table can go from one to the other.
+        // The catalogs share one storage, so that a table can move from one to the other.
         let (one, other) = (world.catalog("own"), world.catalog("foreign"));
         other.store().share(&one.store());
         one.store().seed(&["own", "t1"], 1);
@@ -176,7 +177,8 @@ async fn both_names_of_a_rename_are_checked() {
     }
 }
 
-/// `prod` may be written, `prod$hr` below it may not.
+/// The caller may write `prod`, but not `prod$hr` below it. Operations on `prod` that reach below
+/// it are denied.
 #[tokio::test]
 async fn what_reaches_below_needs_leave_there() {
     let rules = "authorization:
@@ -227,7 +229,7 @@ async fn what_reaches_below_needs_leave_there() {
     ] {
         let reply = client.post(target, &body).await;
         assert_denied(&world, &reply, words, target);
-        // Whoever may not see it is not told its name.
+        // A caller that may not see the namespace must not be told its name.
         let hidden = words == "below";
         assert!(
             !hidden || !reply.words().contains("hr"),
@@ -249,7 +251,7 @@ async fn what_reaches_below_needs_leave_there() {
         .ok();
 }
 
-/// Catalogs keep names joined by `$`: to them `hr$t` in `prod` is the table `t` of `prod$hr`.
+/// Catalogs join names with `$`: for them `hr$t` in `prod` is the table `t` of `prod$hr`.
 #[tokio::test]
 async fn a_name_that_holds_the_delimiter_passes_no_rule_by() {
     let rules = "authorization:
@@ -288,7 +290,8 @@ async fn a_name_that_holds_the_delimiter_passes_no_rule_by() {
         let reply = client.post(target, &body).await;
         assert_denied(&world, &reply, "the rule for [prod, hr] needs", target);
     }
-    // Whoever has leave for both asks the catalog, and this one does not join.
+    // A caller with both permissions reaches the catalog. This catalog does not join names, so it
+    // has no such table.
     let hr = writer(&world, &json!({"team": "hr"}));
     for (client, table) in [(&client, "prod.a%24t"), (&hr, "prod.hr%24t")] {
         let reply = client.post(&describe(table), &json!({})).await;
@@ -296,7 +299,8 @@ async fn a_name_that_holds_the_delimiter_passes_no_rule_by() {
     }
 }
 
-/// A newer contract may have more of what names its tables in the body alone.
+/// A newer contract may have more operations that name their tables only in the body. Such a path
+/// could be one.
 #[tokio::test]
 async fn what_may_be_a_newer_batch_needs_leave_everywhere() {
     let rules = |hr: &str| {

@@ -1,4 +1,4 @@
-//! Listings show what their caller may read, at every level, page by page.
+//! Listings show only what their caller may read, at every level and on every page.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ const RULES: &str = "authorization:
   - { namespace: [lab, t9], read: { scope: lab }, write: { deny: true } }
   - { namespace: [top], read: { scope: top }, write: { deny: true } }";
 
-/// `prod` and what is at the root in `base`, `lab` as the root of `lab`.
+/// Starts a world with `prod` and the root in `base`, and with the root of `lab` mounted at
+/// `[lab]`.
 async fn world() -> World {
     let setup = Setup::new()
         .mount("[]", "base")
@@ -58,7 +59,7 @@ async fn names(client: &Client, target: &str) -> Vec<String> {
     serde_json::from_value(names.unwrap().clone()).unwrap()
 }
 
-/// All names, in pages of `limit`; only the last may be shorter.
+/// Reads all names, in pages of `limit`; checks that only the last page is shorter.
 async fn paged(client: &Client, target: &str, limit: usize) -> Vec<String> {
     let (mut all, mut token): (Vec<String>, Option<String>) = (Vec::new(), None);
     loop {
@@ -178,7 +179,7 @@ async fn where_nothing_may_be_read_nothing_is_listed_and_nobody_asked() {
     for (name, catalog) in &world.catalogs {
         assert!(asked(catalog).is_empty(), "{name}");
     }
-    // One that has nothing for the caller need not be there.
+    // A catalog with nothing that the caller may read need not be running.
     world.catalog("base").stop().await;
     let lab = world.client_with(&json!({"scope": "lab"}));
     assert_eq!(names(&lab, "/v1/table").await.len(), 2);
@@ -188,7 +189,8 @@ async fn where_nothing_may_be_read_nothing_is_listed_and_nobody_asked() {
 async fn what_may_not_be_read_is_not_named_in_an_error_either() {
     let world = world().await;
     let lab = world.client_with(&json!({"scope": "lab"}));
-    // `dotted.name` could not be spelled with this delimiter.
+    // The name `dotted.name` cannot be written with this delimiter. An error about it would reveal
+    // it.
     let listed = names(&lab, "/v1/table?delimiter=.").await;
     assert_eq!(listed, ["lab.deep.er.t", "lab.t9"]);
 }
@@ -213,7 +215,7 @@ async fn a_level_on_the_way_is_there_and_tells_nothing() {
     }
 }
 
-/// The forwarded answer is the catalog's own, which shows everything.
+/// A forwarded answer would be the catalog's own, which shows everything.
 #[tokio::test]
 async fn a_single_catalog_at_the_root_is_filtered_too() {
     let rules = "authorization:
@@ -244,7 +246,7 @@ async fn a_single_catalog_at_the_root_is_filtered_too() {
     ] {
         assert_eq!(names(&a, target).await, expected, "{target}");
     }
-    // What does not exist is not listed as if it were empty.
+    // A namespace that does not exist must not be listed as if it were empty.
     let both = world.client_with(&json!({"scope": "a x"}));
     let reply = both.get("/v1/namespace/a%24missing/list").await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Every operation × every kind of caller × own, foreign, unmounted.
+//! The matrix of every operation, every kind of caller, and own, foreign and unmounted namespaces.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::harness::World;
 
 const NAMESPACES: [&str; 4] = ["own", "foreign", "lost", "nowhere"];
 
-/// The contract's reads; everything else writes, and what is not of the contract, too.
+/// The reads of the contract. All other operations count as writes, unknown ones too.
 const READS: [&str; 20] = [
     "list_namespaces",
     "describe_namespace",
@@ -36,7 +36,7 @@ const READS: [&str; 20] = [
     "describe_transaction",
 ];
 
-/// One request.
+/// A request of the matrix.
 struct Case {
     operation: &'static str,
     method: Method,
@@ -45,7 +45,8 @@ struct Case {
     body: Value,
 }
 
-/// What is asked below a namespace: all of the contract, and what a newer one might have.
+/// Makes the requests below a namespace: all operations of the contract, and some that a newer one
+/// might have.
 fn cases(namespace: &str) -> Vec<Case> {
     let listed = OPERATIONS
         .iter()
@@ -154,7 +155,7 @@ async fn every_operation_by_every_caller_everywhere() {
     assert_eq!(cases, (54 + 4) * CALLERS.len() * NAMESPACES.len());
 }
 
-/// What became of a request, or what is wrong with that.
+/// Returns the outcome of a request, or says what is wrong with it.
 fn judge(
     world: &World,
     caller: &Caller,
@@ -199,7 +200,8 @@ fn judge(
     }
 }
 
-/// No namespace decides about it: whoever may read something gets that, and nothing else.
+/// Checks `list_all_tables`, which no single rule decides: each caller gets exactly the tables that
+/// it may read, or a denial if there are none.
 fn all_tables(
     caller: &Caller,
     reply: &Reply,

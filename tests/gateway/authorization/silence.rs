@@ -1,4 +1,4 @@
-//! Who is denied learns what is needed, and not what there is.
+//! A denied caller learns which permission is needed, and not what exists.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{fresh, setup};
 use crate::client::{Reply, empty};
 
-/// An answer without what is in each for itself alone.
+/// Returns the parts of an answer that must not differ: without its own id, date, length and trace.
 fn said(reply: &Reply) -> (u16, Vec<String>, Value) {
     let mut body = reply.json();
     body.as_object_mut().unwrap().remove("instance");
@@ -44,13 +44,13 @@ async fn a_denial_is_the_same_whatever_there_is() {
             ["own", "own%24n", "own%24missing", "own%24t1"],
             &["describe", "drop", "create"],
         ),
-        // With a rule alike and no mount.
+        // These have a rule like `own`'s, but no mount.
         (
             "table",
             ["lost%24t1", "lost%24t2", "lost%24x", "lost%24n%24t"],
             &tails[..],
         ),
-        // Neither.
+        // These have neither a rule nor a mount.
         (
             "table",
             ["nowhere%24t1", "elsewhere%24t1", "other", "%24"],
@@ -68,7 +68,8 @@ async fn a_denial_is_the_same_whatever_there_is() {
             }
         }
     }
-    // What is below a mount and what is not read alike, but for the rule's own name.
+    // An answer below a mount and one without a mount must read alike, apart from the rule's own
+    // name.
     let both = ["own", "lost"].map(|id| format!("/v1/table/{id}%24t1/drop"));
     let [own, lost] = both.each_ref().map(|target| nobody.post_nothing(target));
     let (own, lost) = (own.await, lost.await);
@@ -103,7 +104,7 @@ async fn a_denial_says_what_is_needed_and_keeps_the_values() {
     );
 }
 
-/// Neither its body nor its form is looked at before it is decided.
+/// The decision is made first, so it must not depend on the body or its form.
 #[tokio::test]
 async fn who_is_denied_is_denied_before_the_body_is_read() {
     let world = setup().start().await;

@@ -1,4 +1,6 @@
-//! What became of a batch is told to those who may read or write all of its tables; to others there is none.
+//! A batch's outcome is shown only to callers that may read or write all of its tables.
+//!
+//! The transaction does not exist for other callers.
 
 use serde_json::{Value, json};
 
@@ -61,7 +63,7 @@ async fn a_batch_is_known_to_those_who_may_read_or_write_all_of_it() {
                 assert_eq!(altered.outcome(), (406, Some(0)), "{case}");
                 continue;
             }
-            // In the words in which one that never was is not known.
+            // The answer must read exactly like that for a transaction that never existed.
             for (verb, reply) in [("describe", told), ("alter", altered)] {
                 let unknown = ask(&client, UNKNOWN, verb).await;
                 let like = |reply: &Reply, id: &str| {
@@ -81,7 +83,8 @@ async fn a_batch_is_known_to_those_who_may_read_or_write_all_of_it() {
     }
 }
 
-/// A catalog does not say which tables a transaction is about.
+/// The catalog does not say which tables a transaction is about, so the caller needs permission for all of
+/// it.
 #[tokio::test]
 async fn a_catalog_is_asked_for_those_who_have_all_of_it() {
     let world = setup().start().await;
@@ -113,7 +116,7 @@ async fn a_catalog_is_asked_for_those_who_have_all_of_it() {
     }
 }
 
-/// A table's identifier and a name below it are decided like the table.
+/// An identifier that extends a table's is decided by the table's rule.
 #[tokio::test]
 async fn a_transaction_below_a_table_goes_by_the_tables_rule() {
     let world = setup().start().await;
@@ -133,7 +136,7 @@ async fn a_transaction_below_a_table_goes_by_the_tables_rule() {
     }
 }
 
-/// To a catalog whose root is mounted, the last name is all there is, and may be of any of its tables.
+/// A catalog with its root mounted gets only the last name, which may belong to any of its tables.
 #[tokio::test]
 async fn what_a_catalog_sees_as_a_name_alone_needs_leave_for_all_of_it() {
     let rules = r#"

@@ -1,4 +1,4 @@
-//! A batch that meets no obstacle.
+//! Batches that meet no obstacle.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,8 @@ async fn what_an_entry_says_reaches_the_catalog_as_it_was_written() {
     }
 }
 
-/// One entry needs no second phase: it is a single create where the catalog has nothing better.
+/// One entry needs no second phase: it is sent as a single create if the catalog has no
+/// batch-create.
 #[tokio::test]
 async fn a_batch_of_one_is_sent_as_it_is() {
     for (way, operation) in MISSING
@@ -137,7 +138,7 @@ async fn a_catalog_that_is_atomic_gets_its_entries_as_they_are() {
         let sent = world.catalog("west").seen_of("batch_create_table_versions");
         assert_eq!(sent.len(), 1, "{mode}");
         assert_eq!(sent[0].json(), batch, "{mode}");
-        // Beside another catalog it takes part like any other.
+        // In a batch with another catalog it takes part like any other.
         world
             .client()
             .post(

@@ -1,4 +1,4 @@
-//! A catalog judges conditions by what it has. Answers without what batches hide are other ones.
+//! Conditional requests: an answer without hidden versions differs from the one that the catalog evaluated.
 
 use http::Method;
 use serde_json::json;
@@ -55,7 +55,7 @@ async fn what_is_filtered_is_neither_asked_for_with_conditions_nor_validated() {
     }
     batch.await.unwrap().ok();
     assert_both(&world, &[1, 2], "revealed").await;
-    // What no batch changes is left to catalog and client.
+    // Answers that no batch can change are left to catalog and client.
     let reply = client.post("/v1/table/west%24t1/exists", &json!({})).await;
     assert_eq!(reply.status, 304, "{reply:?}");
     assert_eq!(reply.header("etag"), Some("\"v1\""));

@@ -1,4 +1,4 @@
-//! Renames of catalogs that do something else than they say.
+//! Renames by catalogs that do something other than they answer.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::client::{Client, Reply};
 use crate::harness::World;
 
 const RENAME: &str = "/v1/table/west%24t1/rename";
-/// The forms in which catalogs say that they have no rename.
+/// The ways in which catalogs say that they have no rename.
 const UNSUPPORTED: [(u16, &str); 5] = [
     (501, ""),
     (405, ""),
@@ -24,7 +24,7 @@ async fn rename(client: Client, to: &str) -> Reply {
     client.post(RENAME, &json!({"new_table_name": to})).await
 }
 
-/// The tables of the catalog.
+/// The names of all tables in the catalog.
 fn names(world: &World) -> Vec<String> {
     let tables = world.catalog("west").store().tables();
     tables.into_iter().map(|(name, _)| name).collect()
@@ -48,7 +48,7 @@ async fn a_rename_that_acted_has_succeeded_whatever_was_answered() {
     }
 }
 
-/// The table that has the new name already is another one.
+/// The table that already has the new name is another one, so the rename has not happened.
 #[tokio::test]
 async fn a_rename_of_nothing_has_not_succeeded() {
     let world = world().await;
@@ -61,7 +61,8 @@ async fn a_rename_of_nothing_has_not_succeeded() {
     assert_eq!(reply.outcome(), (404, Some(4)), "{reply:?}");
 }
 
-/// What lies elsewhere under the new name need not be the table.
+/// The table is dropped while the rename waits, and another one gets the new name. That one must
+/// not be taken for the renamed table.
 #[tokio::test]
 async fn a_rename_of_which_nobody_can_tell_is_not_confirmed() {
     let world = world().await;

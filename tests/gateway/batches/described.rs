@@ -1,4 +1,6 @@
-//! A describe of a catalog that tells the latest version unasked tells none that is not decided.
+//! Undecided versions are hidden in describes of tables, too.
+//!
+//! Some catalogs show the latest version there without being told to.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -8,7 +10,7 @@ use crate::catalog::faults::{BROKEN, Fault, Gate};
 use crate::client::Reply;
 use crate::harness::{Setup, World};
 
-/// The table, by two mounts.
+/// One table, by the names that two mounts give it.
 const TABLES: [&str; 2] = ["west%24t1", "mirror%24t1"];
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 
@@ -18,7 +20,7 @@ async fn world(settings: &str) -> World {
     setup.section(&section).start().await.seeded()
 }
 
-/// From now on west says so of every table.
+/// Makes west show `version` in every describe of a table from now on.
 fn tells(world: &World, version: &Value) {
     let table = json!({
         "table": "t1", "namespace": ["west"], "location": "file:///store/west$t1", "version": version,
@@ -43,7 +45,7 @@ fn describing(world: &World, table: &'static str) -> JoinHandle<Reply> {
     tokio::spawn(async move { client.post(&target, &json!({})).await })
 }
 
-/// West is prepared; the batch waits for the gate before it goes on in east.
+/// Starts a batch and waits until west is prepared; its create in east waits at the gate.
 async fn prepared(world: &World, version: u64) -> (Gate, JoinHandle<Reply>) {
     let gate = world.catalog("east").hold("create_table_version");
     let batch = start(world.client(), pair(world, version));
@@ -72,7 +74,7 @@ async fn a_version_that_is_not_decided_is_in_no_describe() {
         assert_eq!(shown(describe(&world, table).await), 1);
     }
     let (gate, batch) = prepared(&world, 2).await;
-    // What tells of it otherwise does not wait.
+    // A describe that does not show the undecided version does not wait.
     for version in [json!(1), Value::Null] {
         tells(&world, &version);
         for table in TABLES {
@@ -85,7 +87,7 @@ async fn a_version_that_is_not_decided_is_in_no_describe() {
         refused(&one);
         refused(&other);
     }
-    // Who waits sees what is decided.
+    // A describe that waits for the batch shows the committed version.
     tells(&world, &json!(2));
     let waiting = TABLES.map(|table| describing(&world, table));
     gate.open();
@@ -116,7 +118,8 @@ async fn a_version_that_lands_late_is_in_no_describe() {
     }
 }
 
-/// The catalog was asked before anything was hidden, and answers when it is, or is not any more.
+/// The describe reaches the catalog before anything is hidden, and is answered while the version is
+/// hidden.
 #[tokio::test]
 async fn a_describe_that_began_before_the_batch_shows_nothing_of_it() {
     for table in TABLES {
@@ -135,7 +138,8 @@ async fn a_describe_that_began_before_the_batch_shows_nothing_of_it() {
     }
 }
 
-/// The answer holds what was prepared, and comes when that has been undone and forgotten.
+/// The answer contains the prepared version, and arrives only when it has been deleted and
+/// forgotten.
 #[tokio::test]
 async fn a_describe_that_outlasts_the_batch_shows_nothing_of_it() {
     for (table, before) in [(TABLES[0], true), (TABLES[1], true), (TABLES[0], false)] {

@@ -1,4 +1,4 @@
-//! A log that cannot be written ends the gateway: what it cannot keep it does not promise.
+//! A gateway that cannot write its batch log exits, because it could not keep its promises.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::{BATCH, assert_both, pair, settled, world};
 use crate::harness::World;
 
-/// A batch whose INTENT is so large that the log's file must grow.
+/// Makes a batch whose INTENT is so large that the log's file must grow.
 fn large(world: &World, version: u64) -> Value {
     let mut batch = pair(world, version);
     batch["entries"][0]["e_tag"] = json!("x".repeat(6 << 20));
     batch
 }
 
-/// Starts the gateway again so that its log is as large as it can be.
+/// Restarts the gateway with a file size limit that its log has already reached.
 async fn fill_the_disk(world: &mut World) {
     let log = std::fs::metadata(world.folder().join("batches.redb")).unwrap();
     let kib = log.len().div_ceil(1024);
@@ -27,7 +27,7 @@ async fn a_log_that_cannot_grow_ends_the_gateway() {
     fill_the_disk(&mut world).await;
     let body = crate::client::full(large(&world, 3).to_string());
     let client = world.client().header("content-type", "application/json");
-    // The process may end before the answer is out.
+    // The process may end before it has sent the answer.
     if let Ok(reply) = client.send(Method::POST, BATCH, body).await {
         assert!(reply.status >= 500, "{reply:?}");
     }
@@ -40,7 +40,7 @@ async fn a_log_that_cannot_grow_ends_the_gateway() {
     ] {
         assert!(log.contains(words), "{words}: {log}");
     }
-    // With room it goes on from what the disk holds.
+    // Once there is room, the gateway continues from what is on disk.
     world.restart().await;
     settled(&world).await;
     assert_both(&world, &[1, 2], "what was acknowledged").await;

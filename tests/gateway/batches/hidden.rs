@@ -1,4 +1,4 @@
-//! What is not decided is not seen, and what depends on it waits.
+//! Undecided versions are hidden, and requests that depend on them wait.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn a_prepared_version_is_in_no_answer_until_its_batch_is_decided() {
     assert_eq!(visible(&world, "east").await, [1, 2]);
 }
 
-/// A body that catalogs read in other ways than the gateway could be about another branch than it seems.
+/// Catalogs may read such a body differently than the gateway, so that it could be about another branch.
 #[tokio::test]
 async fn a_version_is_asked_for_only_where_its_branch_is_sure() {
     let world = world("").await;
@@ -137,7 +137,7 @@ async fn pages_of_a_catalog_that_has_them_are_filled_up() {
         }
     }
     assert_eq!(all, [5, 4, 3, 2, 1]);
-    // The end of a list may be empty: its beginning was not.
+    // The last page of a list may be empty, since an earlier page was not.
     let end = format!("{WEST}/version/list?page_token=5");
     let end = world.client().post_nothing(&end).await.ok().json();
     assert_eq!(numbers(&end), [0_u64; 0]);
@@ -145,7 +145,7 @@ async fn pages_of_a_catalog_that_has_them_are_filled_up() {
     batch.await.unwrap().ok();
 }
 
-/// An empty list makes clients look at storage themselves: better no answer than that.
+/// An empty list makes clients look at storage themselves, so a refusal is better.
 #[tokio::test]
 async fn a_reader_waits_where_nothing_can_be_shown() {
     let world = world("").await;
@@ -241,7 +241,7 @@ async fn what_depends_on_the_latest_version_waits_and_the_rest_does_not() {
         .ok();
 }
 
-/// The other way round: what a catalog is working on keeps a batch away.
+/// The reverse case: a batch does not start while the catalog still works on a change or a query.
 #[tokio::test]
 async fn a_batch_waits_for_changes_that_are_under_way() {
     for (operation, target, body) in [
@@ -280,7 +280,7 @@ async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
     let client = world.client();
     let create =
         tokio::spawn(async move { client.post(&format!("{WEST}/version/create"), &next).await });
-    // Whatever else is asked meanwhile is answered; the create is not sent.
+    // Other requests are answered meanwhile; the create is not sent.
     assert_eq!(visible(&world, "west").await, [1]);
     assert_eq!(
         world.catalog("west").seen_of("create_table_version").len(),
@@ -292,7 +292,7 @@ async fn a_single_create_waits_for_the_batch_and_builds_on_it() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3]);
 }
 
-/// A writer that saw the prepared version in storage built on it; now it is gone.
+/// The writer saw the prepared version in storage and built on it, but the version was rolled back.
 #[tokio::test]
 async fn a_create_above_an_aborted_version_is_refused() {
     let world = world("").await;
@@ -312,10 +312,10 @@ async fn a_create_above_an_aborted_version_is_refused() {
     let refused = create.await.unwrap();
     assert_eq!(refused.outcome(), (409, Some(14)), "{refused:?}");
     assert_both(&world, &[1], "aborted").await;
-    // Refused by the gateway: not every catalog insists on the next number.
+    // The gateway itself refuses it, because not every catalog insists on the next number.
     let west = world.catalog("west").seen_of("create_table_version");
     assert_eq!(west.len(), 1, "only the batch's own");
-    // The number itself is free at once, and so is the next one once it has been made again.
+    // The number itself is free at once, and the next one is free once that has been made again.
     for version in [2, 3] {
         let body = stage(&world, "west", version);
         let create = format!("{WEST}/version/create");
@@ -324,7 +324,8 @@ async fn a_create_above_an_aborted_version_is_refused() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3]);
 }
 
-/// Everything that was sent has been answered: nothing can come any more, and nobody waits.
+/// The catalog has answered every request, so nothing can arrive late, and the number needs no
+/// cool-down.
 #[tokio::test]
 async fn a_number_that_was_undone_cleanly_is_used_again_at_once() {
     let world = world("").await;
@@ -348,7 +349,7 @@ async fn a_number_that_was_undone_cleanly_is_used_again_at_once() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3, 4]);
 }
 
-/// Two mounts of one table are one table.
+/// Two mounts of one table must show the same versions.
 #[tokio::test]
 async fn a_second_mount_of_a_table_shows_no_more_than_the_first() {
     let setup = Setup::two().rerooted("[mirror]", "west", "[west]");

@@ -1,4 +1,4 @@
-//! A create that got no answer and lands when its batch has long been undone.
+//! A create that gets no answer and takes effect long after its batch was rolled back.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::World;
 
 const TABLE: [&str; 2] = ["east", "t1"];
 
-/// A batch that was aborted although a create of it may still land: `east` was asked and never said.
+/// Starts a world with an aborted batch whose create in `east` got no clear answer and may still take effect.
 async fn undone(settings: &str) -> World {
     let world = world(&format!("prepare_timeout: 2s, {settings}")).await;
     let fails = Fault::Instead(500, BROKEN);
@@ -26,12 +26,12 @@ async fn undone(settings: &str) -> World {
     world
 }
 
-/// Waits until so many batches are watched.
+/// Waits until `batches` batches are watched.
 async fn watches(world: &World, batches: f64) {
     open(world, "watching", batches).await;
 }
 
-/// Waits until so many batches are open in this state.
+/// Waits until `batches` batches are open in this state.
 async fn open(world: &World, state: &str, batches: f64) {
     let sample = format!("nsgate_batches_open{{state=\"{state}\"}}");
     let waits = async {
@@ -43,7 +43,7 @@ async fn open(world: &World, state: &str, batches: f64) {
     assert!(waited.is_ok(), "never {batches} batches that are {state}");
 }
 
-/// What was staged becomes version 2, as if the catalog had taken its time.
+/// Makes the staged version 2 appear in east, as if the catalog had executed the create late.
 fn land(world: &World) {
     let id = TABLE.map(str::to_owned);
     let mut store = world.catalog("east").store();
@@ -63,7 +63,7 @@ async fn it_is_never_seen_and_undone_as_well() {
     assert_eq!(world.metric("nsgate_batch_late_creates_total").await, 1.0);
 }
 
-/// Nobody has been shown another version: the batch that is sent again is not too late, it has to wait.
+/// No other version 2 has been shown to anyone, so the repeated batch is not too late. It only has to wait.
 #[tokio::test]
 async fn a_batch_that_meets_it_is_told_to_wait() {
     let world = undone("").await;
@@ -95,7 +95,8 @@ async fn it_is_undone_after_a_restart_too() {
     .await;
 }
 
-/// The number has rested, and somebody else uses it: that version is theirs, however alike it looks.
+/// The cool-down of the number is over and another writer uses it. That version is theirs, however much it looks like
+/// the batch's.
 #[tokio::test]
 async fn what_somebody_else_has_made_since_is_theirs() {
     let world = undone("slot_cooldown: 0s").await;
@@ -110,7 +111,8 @@ async fn what_somebody_else_has_made_since_is_theirs() {
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
 }
 
-/// Somebody else's create was let through and came to nothing, and the gateway dies: what lands then is ours or theirs.
+/// Starts a world in which another writer's create of version 2 was forwarded and failed, and the gateway was killed.
+/// A version 2 that appears now may be the batch's or that writer's.
 async fn contested() -> World {
     let mut world = undone("slot_cooldown: 0s").await;
     let fails = Fault::Instead(500, BROKEN);
@@ -125,7 +127,7 @@ async fn contested() -> World {
     world
 }
 
-/// Waits until so many changes wait for a person.
+/// Waits until `hazards` changes wait for an operator.
 async fn asks(world: &World, hazards: f64) {
     let asked = async {
         while world.metric("nsgate_batch_hazards").await != hazards {
@@ -159,7 +161,7 @@ async fn what_is_unlike_ours_is_anothers_after_a_restart() {
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
 }
 
-/// Whether it was made alone or as a part of a batch, and whether the gateway remembers that or must read it in its log.
+/// The version was made alone or in a batch, and the gateway must learn from its log that it is the other writer's.
 #[tokio::test]
 async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
     for alone in [true, false] {
@@ -174,7 +176,7 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
             )
         };
         world.client().post(target, &body).await.ok();
-        // One that is killed before it has written its end is watched afterwards.
+        // A batch that is killed before its end is on record would be watched afterwards.
         open(&world, "committed", 0.0).await;
         world.kill();
         world.restart().await;
@@ -184,7 +186,7 @@ async fn what_somebody_else_has_made_since_is_theirs_after_a_restart_too() {
     }
 }
 
-/// The log has forgotten who made it, and still knows whose it is not.
+/// The log has forgotten who made the version, but still knows that it is not the aborted batch's.
 #[tokio::test]
 async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
     let mut world = world("prepare_timeout: 2s, slot_cooldown: 0s, remember_outcomes: 0s").await;
@@ -199,7 +201,7 @@ async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
     for name in ["west", "east"] {
         world.catalog(name).behave();
     }
-    // It goes on being watched: nobody else makes that version in the west.
+    // The batch is still watched, because no other writer makes its version in west.
     watches(&world, 1.0).await;
     let east = json!({"entries": [stage(&world, "east", 2)]});
     let client = world.client().header("idempotency-key", "east");
@@ -213,7 +215,8 @@ async fn what_somebody_else_has_made_since_is_theirs_when_that_is_forgotten() {
     }
 }
 
-/// The table that it may still land in is the next batch's, after a restart as before.
+/// The table in which the first batch's create may still land is locked by the next batch. The lock must hold after a
+/// restart too.
 #[tokio::test]
 async fn the_next_batch_keeps_its_table_locked_over_a_restart() {
     let mut world = undone("slot_cooldown: 0s").await;
@@ -232,7 +235,7 @@ async fn the_next_batch_keeps_its_table_locked_over_a_restart() {
     drop(batch);
 }
 
-/// Who read raw storage may have found it, and built on it.
+/// A writer that reads storage directly may have found the late version and built on it.
 #[tokio::test]
 async fn what_is_built_on_it_is_refused() {
     let world = undone("slot_cooldown: 0s").await;
@@ -246,7 +249,8 @@ async fn what_is_built_on_it_is_refused() {
     .await;
 }
 
-/// It lands above a version that was undone and has rested: what is right below it is not there.
+/// The late version lands above a number that was rolled back and whose cool-down is over: the version below it is
+/// missing.
 #[tokio::test]
 async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
     let world = world("prepare_timeout: 2s, slot_cooldown: 0s").await;
@@ -272,8 +276,8 @@ async fn whoever_asks_for_the_latest_version_is_shown_one_that_is_there() {
     assert_eq!(reply.outcome(), (404, Some(11)), "{reply:?}");
 }
 
-/// A catalog that is told to insert chooses the number by itself, and would build on what lands late. A writer that names
-/// its version need not wait, and once it has made it, nothing can land any more.
+/// The catalog chooses the number of an insert, and could build on a version that lands late. A writer that names its
+/// version need not wait: once that version is made, no late create can take its number.
 #[tokio::test]
 async fn a_catalog_inserts_nothing_where_a_create_may_still_land() {
     let world = undone("slot_cooldown: 0s").await;
@@ -296,7 +300,7 @@ async fn a_catalog_inserts_nothing_where_a_create_may_still_land() {
     assert_eq!(world.metric("nsgate_batch_hazards").await, 0.0);
 }
 
-/// Whoever lets the catalog choose the version would be shown it.
+/// A count reads the version that the catalog considers the latest, which would be the late one.
 #[tokio::test]
 async fn no_reader_of_the_latest_version_is_shown_what_landed_late() {
     let world = undone("slot_cooldown: 0s").await;
@@ -309,7 +313,7 @@ async fn no_reader_of_the_latest_version_is_shown_what_landed_late() {
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
 }
 
-/// The table that it may land in keeps its name, and nobody else gets it.
+/// The table in which a create may still land keeps its name, and no other table gets that name.
 #[tokio::test]
 async fn what_may_still_land_belongs_to_its_table() {
     let world = undone("slot_cooldown: 0s").await;

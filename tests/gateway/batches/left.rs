@@ -1,4 +1,4 @@
-//! A client that goes away stops nothing that its catalog may be doing: the lock belongs to what was sent.
+//! A client that disconnects does not release the lock of its request: it lasts until the catalog answers.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use crate::client::{Client, Reply, full};
 use crate::harness::{Setup, World};
 
 const WEST: &str = "/v1/table/west%24t1";
-/// A batch that waits for a lock in vain waits so long.
+/// The lock timeout of batches that wait in vain.
 const IMPATIENT: &str = "lock_timeout: 1s";
 
-/// The only client leaves while its request is at the gate; the gateway has seen it when this returns.
+/// Ends the only client while its request is at the gate, and waits until the gateway has noticed.
 async fn leaves(world: &World, asking: JoinHandle<Reply>, gate: &Gate) {
     gate.reached(1).await;
     asking.abort();
@@ -32,7 +32,7 @@ async fn gone(world: &World) {
     assert!(closed.is_ok(), "the gateway does not see its clients leave");
 }
 
-/// So many requests of this operation ended after their clients had left.
+/// Waits until `requests` requests of this operation have ended after their clients disconnected.
 async fn ended(world: &World, operation: &str, requests: f64) {
     let left =
         format!("nsgate_requests_total{{backend=\"west\",code=\"499\",operation=\"{operation}\"}}");
@@ -45,7 +45,7 @@ async fn ended(world: &World, operation: &str, requests: f64) {
     assert!(over.is_ok(), "{operation} goes on for ever");
 }
 
-/// A batch on the table that somebody else has.
+/// Sends a batch on a table that is locked, and checks that it is refused.
 async fn waits_in_vain(world: &World, batch: &Value) {
     let reply = world.client().post(BATCH, batch).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
@@ -71,7 +71,7 @@ async fn a_change_has_its_lock_until_the_catalog_has_answered() {
             stage(&world, "west", 2);
             let bearer = format!("Bearer {}", crate::token::token(&json!({})));
             let client = client(world.address()).header("authorization", &bearer);
-            // The catalog has all of it, and takes its time.
+            // The catalog has executed the request, and its answer waits at the gate.
             let gate = world.catalog("west").hold_answer(operation);
             let target = format!("{WEST}/{route}");
             let asking = tokio::spawn(async move {
@@ -134,7 +134,7 @@ async fn a_batch_of_one_catalog_has_its_tables_until_it_is_over() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3, 4]);
 }
 
-/// Nobody sees what it would answer, and it changes nothing.
+/// A read has no effect, and nobody would see its answer, so it is aborted and its lock is released.
 #[tokio::test]
 async fn a_read_ends_with_its_client() {
     let world = world(IMPATIENT).await;
@@ -146,7 +146,7 @@ async fn a_read_ends_with_its_client() {
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
 }
 
-/// Nobody is waiting for it: what has not been sent yet is not.
+/// The change has not been sent to the catalog yet, and its client is gone, so it is dropped.
 #[tokio::test]
 async fn a_change_that_waits_for_its_lock_is_given_up() {
     let world = world("").await;
@@ -155,7 +155,7 @@ async fn a_change_that_waits_for_its_lock_is_given_up() {
     gate.reached(1).await;
     let (lost, target) = (world.client(), format!("{WEST}/insert"));
     let asking = tokio::spawn(async move { lost.post_rows(&target, full("rows")).await });
-    // Whoever comes after it finds that it is waiting.
+    // The change must be waiting for its lock before its client disconnects.
     let waiting = async {
         while world.metric("nsgate_requests_in_flight").await < 2.0 {
             tokio::task::yield_now().await;
@@ -189,7 +189,7 @@ async fn ended_unserved(world: &World) {
     assert!(over.is_ok(), "it waits for ever");
 }
 
-/// What clients have left is bounded as they are: it keeps its place among the requests that are served.
+/// Requests whose clients are gone still count towards the limit on requests in flight.
 #[tokio::test]
 async fn what_was_left_keeps_its_place() {
     let world = Setup::two().section("limits: { in_flight: 2 }");
@@ -214,7 +214,8 @@ async fn what_was_left_keeps_its_place() {
     world.client().post(exists, &json!({})).await.ok();
 }
 
-/// The catalog has chosen the version that it reads when its answer begins; what follows does not change.
+/// The catalog has chosen the version to read when its answer begins, so the rest of the answer needs no
+/// lock.
 #[tokio::test]
 async fn a_reader_that_takes_its_answer_slowly_holds_up_no_batch() {
     let world = world(IMPATIENT).await;
@@ -231,7 +232,8 @@ async fn a_reader_that_takes_its_answer_slowly_holds_up_no_batch() {
     assert_eq!(read.await.unwrap().to_bytes(), "firstlast");
 }
 
-/// One entry is a batch like any other: a lost answer is found out, and the client may leave.
+/// A batch of one entry is a batch like any other: a lost answer is resolved, and the client may
+/// disconnect.
 #[tokio::test]
 async fn a_batch_of_one_entry_is_coordinated() {
     let world = world("").await;

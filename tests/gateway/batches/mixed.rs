@@ -1,4 +1,4 @@
-//! Mixed batches: what is made is undone or seen, and what is removed goes when the rest is seen, and only then.
+//! Mixed batches: creations become visible or are rolled back; removals follow only once the rest is visible.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -34,13 +34,13 @@ async fn commit(world: &World, operations: &[Value]) -> Reply {
     world.client().post(COMMIT, &body).await
 }
 
-/// Sends a batch while the test goes on.
+/// Sends a batch in a task of its own.
 fn start(client: Client, operations: &[Value]) -> JoinHandle<Reply> {
     let body = json!({ "operations": operations });
     tokio::spawn(async move { client.post(COMMIT, &body).await })
 }
 
-/// `t1` and `old` in both catalogs: `t1` of three versions, `old` of one.
+/// Starts a world with `t1` of three versions and `old` of one version in both catalogs.
 async fn seeded(settings: &str) -> World {
     let world = world(settings).await;
     for name in ["west", "east"] {
@@ -51,12 +51,12 @@ async fn seeded(settings: &str) -> World {
     world
 }
 
-/// Whether the catalog has the name.
+/// Returns true if the catalog has the table.
 fn has(catalog: &Catalog, name: &str, table: &str) -> bool {
     catalog.store().contents(&[name, table]).is_some()
 }
 
-/// What a reader is told of a table: 200, or 404 with its code.
+/// The status that a reader gets for a table: 200, or 404 with its code.
 async fn described(world: &World, name: &str, table: &str) -> (u16, Option<u64>) {
     let client = world.client();
     let mut outcomes = Vec::new();
@@ -68,7 +68,7 @@ async fn described(world: &World, name: &str, table: &str) -> (u16, Option<u64>)
     outcomes[0]
 }
 
-/// The tables that listings show: of both namespaces, and of everything.
+/// The tables in the listings of both namespaces; checks that the listing of all tables shows the same.
 async fn listed(world: &World) -> Vec<String> {
     let client = world.client();
     let mut all = Vec::new();
@@ -134,7 +134,7 @@ async fn a_mix_over_two_catalogs_is_done_whole() {
     until("they are deleted", || stored(&world, "west") == [3, 4]).await;
     let new = world.catalog("east").store().contents(&["east", "new"]);
     assert_eq!(new.unwrap(), [(1, "rows".to_owned())]);
-    // In the gateway's own name: a removal may come long after the caller's token has expired.
+    // The gateway acts in its own name, because a removal may come long after the caller's token has expired.
     let removal = world.catalog("east").seen_of("deregister_table");
     assert_eq!(
         removal[0].header("authorization"),
@@ -175,7 +175,7 @@ async fn what_was_made_is_undone_and_nothing_is_removed_when_one_part_is_refused
     let whole = ["east$old", "east$t1", "west$old", "west$t1"];
     assert_eq!(listed(&world).await, whole);
     assert_eq!(stored(&world, "west"), [1, 2, 3]);
-    // The version first, then the name; and nothing of what was to be removed.
+    // The version is deleted before the name, and nothing that the batch would have removed is touched.
     let undone: Vec<_> = world.catalog("west").seen().into_iter().collect();
     let undone = undone.iter().filter(|seen| {
         ["batch_delete_table_versions", "deregister_table"].contains(&seen.operation)
@@ -190,7 +190,7 @@ async fn what_was_made_is_undone_and_nothing_is_removed_when_one_part_is_refused
     assert_eq!(undone, expected);
 }
 
-/// At each moment a reader sees all of a batch or nothing of it.
+/// A reader sees at each moment all effects of a batch or none.
 #[tokio::test]
 async fn readers_see_names_change_in_one_step() {
     let world = seeded("lock_timeout: 300ms").await;
@@ -216,7 +216,7 @@ async fn readers_see_names_change_in_one_step() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3]);
     let versions = "/v1/table/west%24new/version/list";
     assert_eq!(client.post_nothing(versions).await.outcome(), NOT_THERE);
-    // Whoever wants the name for themselves waits until it is decided.
+    // Requests that claim the name wait until the batch is decided, here until the lock timeout.
     for operation in ["declare", "register", "drop", "deregister"] {
         let target = format!("/v1/table/west%24new/{operation}");
         let reply = client.post(&target, &json!({"location": "x"})).await;
@@ -225,11 +225,11 @@ async fn readers_see_names_change_in_one_step() {
     made.open();
     batch.await.unwrap().ok();
     removed.reached(1).await;
-    // Committed and answered; the catalog has not removed anything yet.
+    // The batch is committed and answered, but the catalog has not removed anything yet.
     assert!(has(world.catalog("west"), "west", "old"));
     assert_eq!(described(&world, "west", "new").await, THERE);
     assert_eq!(described(&world, "west", "old").await, NOT_THERE);
-    // A reader who would wait for the batch waits for nothing: the name does not come back.
+    // A reader of the removed name does not wait, because the name does not come back.
     let count = client
         .post("/v1/table/west%24old/count_rows", &json!({}))
         .await;
@@ -247,7 +247,7 @@ async fn readers_see_names_change_in_one_step() {
     })
     .await;
     assert_eq!(listed(&world).await, after);
-    // The name is free for others as soon as its removal is on record.
+    // The name is free for other writers as soon as its removal is on record.
     for _ in 0..100 {
         let again = client
             .post("/v1/table/west%24old/declare", &json!({}))
@@ -274,7 +274,7 @@ async fn a_removal_is_rolled_forward_when_its_catalog_is_back() {
     world.catalog("west").stop().await;
     made.open();
     batch.await.unwrap().ok();
-    // Not even its catalog is needed to know that the table is not there any more.
+    // The gateway knows that the table is removed, even though its catalog is down.
     assert_eq!(described(&world, "west", "old").await, NOT_THERE);
     assert_eq!(visible(&world, "east").await, [1, 2, 3, 4]);
     assert!(has(world.catalog("west"), "west", "old"));
@@ -295,7 +295,7 @@ async fn a_removal_is_rolled_forward_when_its_catalog_is_back() {
     assert_eq!(visible(&world, "west").await, [3]);
 }
 
-/// Some catalogs find tables in storage, whatever they say about a deregister.
+/// Some catalogs find tables in storage and show them again, whatever they answered to a deregister.
 #[tokio::test]
 async fn a_name_stays_hidden_until_its_catalog_does_not_have_it_any_more() {
     let world = seeded("").await;
@@ -359,7 +359,7 @@ async fn a_gateway_that_dies_after_the_decision_removes_the_rest() {
     world.catalog("west").behave();
     let removed = world.catalog("west").hold("deregister_table");
     world.restart().await;
-    // From the first moment on.
+    // The committed batch must be in effect from the first moment after the restart.
     assert_eq!(described(&world, "west", "old").await, NOT_THERE);
     assert_eq!(described(&world, "west", "new").await, THERE);
     assert_eq!(visible(&world, "west").await, [3]);
@@ -513,7 +513,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
     }
 }
 
-/// A batch of one catalog is a batch like any other: who loses the answer can ask for its transaction.
+/// A batch in one catalog is a batch like any other: a client that lost the answer can describe its transaction.
 #[tokio::test]
 async fn a_batch_of_one_catalog_is_coordinated() {
     let world = seeded("").await;
@@ -560,7 +560,7 @@ async fn the_same_key_gets_the_same_answer() {
     );
 }
 
-/// Versions of a table that is not there for readers are not there either.
+/// The versions of a new table are hidden as long as the table is.
 #[tokio::test]
 async fn versions_of_a_new_table_appear_with_it() {
     let world = seeded("").await;

@@ -1,4 +1,4 @@
-//! What is counted of batches is what became of them.
+//! The metrics of batches match the outcomes of the batches.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn number(world: &World, sample: &str) -> u64 {
     world.metric(&format!("nsgate_batch{sample}")).await as u64
 }
 
-/// Committed, aborted, refused and unknown ones.
+/// The counts of committed, aborted, refused and unknown outcomes.
 async fn outcomes(world: &World) -> [u64; 4] {
     let mut all = [0; 4];
     for (count, outcome) in all
@@ -31,7 +31,7 @@ async fn outcomes(world: &World) -> [u64; 4] {
     all
 }
 
-/// How often there was each phase: lock, validate, prepare, decide, undo and total.
+/// The counts of each phase: lock, validate, prepare, decide, undo and total.
 async fn phases(world: &World) -> [u64; 6] {
     let mut all = [0; 6];
     let names = ["lock", "validate", "prepare", "decide", "undo", "total"];
@@ -45,7 +45,7 @@ async fn phases(world: &World) -> [u64; 6] {
     all
 }
 
-/// Waits until so many batches are watched and no other one is open.
+/// Waits until `watched` batches are watched and no other batch is open.
 async fn only_watched(world: &World, watched: u64) {
     let rest = async {
         for state in STATES {
@@ -89,7 +89,7 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
     assert_eq!(outcomes(&world).await, [1, 1, 1, 0]);
     assert_eq!(phases(&world).await, [3, 2, 2, 2, 1, 3]);
 
-    // One of one entry is a batch like any other.
+    // A batch of one entry is a batch like any other.
     let alone = json!({"entries": [stage(&world, "west", 3)]});
     client.post(BATCH, &alone).await.ok();
     only_watched(&world, 0).await;
@@ -99,7 +99,8 @@ async fn each_batch_counts_once_and_in_the_phases_that_it_went_through() {
     assert_eq!(phases(&world).await, [4, 3, 3, 3, 1, 4]);
 }
 
-/// It is watched for a quarter of an hour, with its tables free: nobody waits for that.
+/// The batch is watched for another quarter of an hour, but its tables are free and no request
+/// waits. So the time of its undo must end here.
 #[tokio::test]
 async fn an_undo_takes_no_longer_than_until_its_tables_are_free() {
     let world = world("prepare_timeout: 2s").await;

@@ -1,11 +1,12 @@
-//! What a catalog may do to a create, and what becomes of the batch.
+//! Faults of a catalog during a create, and the outcome of the batch.
 
 use serde_json::json;
 
 use super::{BATCH, assert_both, pair, stage, start, stored, told, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault, GARBAGE, Gate};
 
-/// The catalog may have acted before it failed to say so: the gateway finds out, and goes on.
+/// The catalog may have acted before the fault. The gateway finds out whether it has, and
+/// continues.
 #[tokio::test]
 async fn an_unclear_answer_is_settled_and_the_batch_commits() {
     for fault in [
@@ -95,7 +96,7 @@ async fn a_chain_that_breaks_in_its_middle_is_undone_from_its_start() {
     assert_eq!(west.seen_of("create_table_version").len(), 2);
 }
 
-/// Somebody else writes the version between validation and create.
+/// Another writer makes the version between validation and create.
 #[tokio::test]
 async fn a_version_taken_meanwhile_stays_its_writers() {
     let world = world("").await;
@@ -128,7 +129,8 @@ async fn a_version_taken_meanwhile_stays_its_writers() {
     assert_eq!(contents[1].1, "somebody else's, and longer");
 }
 
-/// 409 although it acted: never shown unless committed, never deleted unless proven.
+/// The catalog answers 409 although it created the version. It is shown only if committed, and
+/// deleted only if it is proven to be the batch's.
 #[tokio::test]
 async fn a_conflict_that_lies_is_never_half_a_batch() {
     let world = world("").await;
@@ -171,7 +173,8 @@ async fn a_catalog_that_hangs_fails_the_batch_in_time() {
     gate.open();
 }
 
-/// The decision is what the transaction tells, while it runs and after it.
+/// The batch continues without its client. Its transaction shows the decision, during the batch and
+/// after it.
 #[tokio::test]
 async fn a_batch_that_goes_on_without_its_client_ends_all_the_same() {
     let world = world("").await;

@@ -1,4 +1,4 @@
-//! The gateway dies at every point of a batch: after the next start it is all there or not at all.
+//! Kills of the gateway at every point of a batch: after the next start all of it is there, or nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::{BATCH, assert_both, pair, settled, start, stored, until, visible, wo
 use crate::catalog::faults::{Fault, Gate};
 use crate::harness::World;
 
-/// Kills the gateway when `stopped` says so, then lets the catalogs go on and starts it again.
+/// Kills the gateway, opens the gates, removes all faults, and starts the gateway again.
 async fn dies(world: &mut World, gates: &[&Gate]) {
     world.kill();
     for gate in gates {
@@ -21,7 +21,8 @@ async fn dies(world: &mut World, gates: &[&Gate]) {
     world.restart().await;
 }
 
-/// Both or neither, and whichever it is, it is final.
+/// Checks that both versions are there or neither, and that this holds after another restart; true
+/// if committed.
 async fn all_or_nothing(world: &mut World, case: &str) -> bool {
     settled(world).await;
     let west = visible(world, "west").await;
@@ -69,7 +70,7 @@ async fn between_two_creates() {
             [json!([{"start_version": 2, "end_version": 3}])],
             "{first}"
         );
-        // The gateway acts in its own name: no caller's token outlives the request.
+        // The gateway acts in its own name, because no caller's token outlives its request.
         let service = format!("Bearer service-of-{first}");
         assert_eq!(deletes[0].header("authorization"), Some(service.as_str()));
         drop(batch);
@@ -87,7 +88,8 @@ async fn after_both_creates_and_before_their_answers() {
     west.reached(1).await;
     east.reached(1).await;
     dies(&mut world, &[&west, &east]).await;
-    // Both are there and both are the batch's: nothing is missing but the record.
+    // Both versions are there and both are the batch's, so only the record of the decision was
+    // missing.
     assert!(all_or_nothing(&mut world, "unanswered").await);
     drop(batch);
 }
@@ -163,7 +165,8 @@ async fn a_log_that_cannot_be_read_is_not_served_from() {
     assert_eq!(world.try_start().await, Some(3));
 }
 
-/// It may be that of a volume that is not mounted.
+/// The folder may belong to a volume that is not mounted, so the gateway must not begin a new log
+/// there.
 #[tokio::test]
 async fn a_log_whose_folder_is_missing_is_not_begun_unasked() {
     let mut world = world("").await;
@@ -195,7 +198,7 @@ async fn a_log_whose_folder_is_missing_is_not_begun_unasked() {
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
 }
 
-/// A copy that was taken while the gateway ran, put back after a crash.
+/// The copy was taken while the gateway ran, and is put back after a crash.
 #[tokio::test]
 async fn an_old_copy_of_the_log_is_not_served_from() {
     let mut world = world("").await;

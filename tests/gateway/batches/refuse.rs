@@ -1,4 +1,4 @@
-//! A batch that cannot be is refused before anything is written anywhere, and the answer names the entry.
+//! An impossible batch is refused before anything is written anywhere, and the answer names the entry.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn what_cannot_be_is_refused_before_anything_is_written() {
         }
     }
     assert_both(&world, &[1], "refused").await;
-    // Nothing is left behind that would be in the way.
+    // The refusals leave nothing behind that would block the next batch.
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
     assert_both(&world, &[1, 2], "committed after all").await;
 }
@@ -94,7 +94,7 @@ async fn a_catalog_that_is_down_refuses_the_batch() {
     );
 }
 
-/// Context and token of the caller accompany what the gateway asks in the caller's name.
+/// Requests that the gateway sends on the caller's behalf carry the caller's context and token.
 #[tokio::test]
 async fn the_catalogs_are_asked_in_the_callers_name() {
     let world = world("").await;

@@ -1,4 +1,4 @@
-//! A table has one name at every moment, whoever renames it: its catalog, or the gateway where no catalog does.
+//! A table has exactly one name at every moment, whether its catalog renames it or the gateway does so instead.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const OLD: &str = "west%24t1";
 const NO_RENAME: &str = r#"{"error":"Not supported: rename_table not implemented","code":18}"#;
 const NO: &str = r#"{"error":"Not supported: not implemented","code":18}"#;
 
-/// Two catalogs without a rename over one storage, each with a table `t1` of two versions.
+/// Starts two catalogs over one storage, both without a rename, each with a table `t1` of two versions.
 async fn world() -> World {
     over("").await
 }
@@ -47,7 +47,7 @@ async fn rename(client: Client, table: &str, body: &Value) -> Reply {
         .await
 }
 
-/// `west$t1` to `namespace$u`, while the test goes on.
+/// Renames `west$t1` to `namespace$u` in a task of its own.
 fn moved(world: &World, namespace: &str) -> JoinHandle<Reply> {
     let (client, body) = (world.client(), to(namespace, "u"));
     tokio::spawn(async move { rename(client, OLD, &body).await })
@@ -57,13 +57,13 @@ fn to(namespace: &str, name: &str) -> Value {
     json!({"new_table_name": name, "new_namespace_id": [namespace]})
 }
 
-/// The tables that a catalog has.
+/// The names of all tables in a catalog.
 fn names(world: &World, catalog: &str) -> Vec<String> {
     let tables = world.catalog(catalog).store().tables();
     tables.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Every way in which a reader can see a table, each with what it says of `table`.
+/// Returns every way in which a reader can see a table, each with whether it shows `table`.
 async fn ways(world: &World, table: &str) -> Vec<(&'static str, bool)> {
     let (namespace, name) = table.split_once('$').unwrap();
     let client = world.client();
@@ -107,7 +107,7 @@ async fn assert_seen(world: &World, table: &str, seen: bool, case: &str) {
     }
 }
 
-/// Readers see the table by its new name with all of its versions, and nothing by the old one.
+/// Checks that readers see the table with all versions by its new name, and nothing by its old one.
 async fn assert_renamed(world: &World, new: &str, case: &str) {
     assert_seen(world, "west$t1", false, case).await;
     assert_seen(world, new, true, case).await;
@@ -143,7 +143,7 @@ async fn a_catalog_that_renames_is_left_to_it() {
     rename(world.client(), OLD, &json!({"new_table_name": "t2"}))
         .await
         .ok();
-    // Another mount of the same catalog, in the catalog's own terms.
+    // This is another mount of the same catalog, so the catalog gets its own names.
     rename(world.client(), "west%24t2", &to("mirror", "t3"))
         .await
         .ok();
@@ -155,7 +155,7 @@ async fn a_catalog_that_renames_is_left_to_it() {
     assert_eq!(seen[2].id, ["west", "t3"]);
     assert!(world.catalog("west").seen_of("register_table").is_empty());
 
-    // Not while a batch is on either name.
+    // The rename is refused while a batch is on the table.
     let gate = world.catalog("east").hold("create_table_version");
     let batch = start(world.client(), pair(&world, 2));
     gate.reached(1).await;
@@ -185,7 +185,7 @@ async fn the_gateway_renames_where_the_catalog_cannot() {
         let case = format!("{missing:?}");
         assert_renamed(&world, "west$u", &case).await;
         assert_eq!(told(&world, &transaction).await, "Succeeded");
-        // What has been found out is remembered.
+        // The gateway remembers that the catalog has no rename.
         rename(world.client(), "west%24u", &json!({"new_table_name": "v"}))
             .await
             .ok();
@@ -211,7 +211,7 @@ async fn a_table_goes_from_one_mount_to_another() {
             place, "file:///store/west$t1",
             "the data stay where they are"
         );
-        // And goes on living there.
+        // The table can be written at its new place.
         let next = json!({"id": [namespace, "u"], "version": 3, "manifest_path": "three"});
         world.catalog(at).store().stage("three", "3");
         let target = format!("/v1/table/{namespace}%24u/version/create");
@@ -308,7 +308,7 @@ async fn a_rename_that_a_catalog_cannot_take_part_in_leaves_no_trace() {
     }
 }
 
-/// Directory catalogs find tables at their root by listing it.
+/// Directory catalogs find tables at their root by listing it, so a deregistered name would come back.
 #[tokio::test]
 async fn a_table_that_would_keep_its_name_is_not_renamed() {
     let setup = Setup::two().rerooted("[lake]", "west", "[]");
@@ -343,12 +343,13 @@ async fn a_repeated_rename_joins_the_first() {
     }
     let other = rename(keyed(&world), OLD, &to("east", "v")).await;
     assert_eq!(other.status, 422, "{other:?}");
-    // One for each way in which a location is spelled.
+    // The gateway tries one register for each way of writing a location.
     assert_eq!(world.catalog("east").seen_of("register_table").len(), 2);
     assert_renamed(&world, "east$u", "once").await;
 }
 
-/// Killed once the rename is committed, before or after its old name was let go of without an answer.
+/// The gateway is killed once the rename is committed, before or after the catalog has removed the old name
+/// without an answer.
 #[tokio::test]
 async fn a_rename_is_repeated_from_memory_although_its_names_are_watched() {
     for fault in [
@@ -366,7 +367,7 @@ async fn a_rename_is_repeated_from_memory_although_its_names_are_watched() {
         let first = rename(keyed(&world), OLD, &to).await.ok().json();
         gate.reached(1).await;
         world.kill();
-        // The catalog can rename by now.
+        // By now the catalog supports renames.
         west_renames(&world);
         world.restart().await;
         let asked = world.catalog("west").seen_of("rename_table").len();
@@ -386,14 +387,14 @@ fn west_renames(world: &World) {
     west.can("rename_table", 200, "application/json", b"{}");
 }
 
-/// Killed before the decision; its catalog is away when the gateway is back.
+/// The gateway is killed before the decision, and the catalog is down when the gateway is back.
 #[tokio::test]
 async fn a_rename_that_is_not_over_is_waited_for_by_its_repetition() {
     let mut world = over("lock_timeout: 200ms").await;
     let gate = Gate::new();
     let fault = Fault::HoldAfter(gate.clone());
     let west = world.catalog("west");
-    // One for each way in which a location is spelled.
+    // The gateway tries one register for each way of writing a location.
     west.fail_nth("register_table", &["west", "u"], 2, fault);
     let keyed = |world: &World| world.client().header("idempotency-key", "once");
     let to = json!({"new_table_name": "u"});
@@ -431,7 +432,7 @@ async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
     for namespace in ["east", "west"] {
         let world = world().await;
         let (new, to) = (format!("{namespace}$u"), world.catalog(namespace));
-        // Registered at the catalog, undecided.
+        // The new name is registered at the catalog, but the rename is undecided.
         let gate = to.hold_answer("register_table");
         let again = Gate::new();
         to.fail_nth(
@@ -455,7 +456,7 @@ async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
         assert!(names(&world, namespace).contains(&new));
         assert_seen(&world, "west$t1", true, "undecided").await;
         assert_seen(&world, &new, false, "undecided").await;
-        // Committed, and the old name still at its catalog.
+        // The rename is committed, and the old name is still at its catalog.
         again.open();
         last.reached(1).await;
         renamed.await.unwrap().ok();
@@ -469,7 +470,7 @@ async fn readers_see_the_old_name_or_the_new_one_and_never_both() {
 
 #[tokio::test]
 async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
-    // The catalog has not been heard of yet: it has not acted, or has.
+    // The catalog has not answered yet; it has either not acted or acted.
     for acted in [false, true] {
         let mut world = world().await;
         let gate = Gate::new();
@@ -488,7 +489,7 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
         world.restart().await;
         settled(&world).await;
         if acted {
-            // Nothing was missing but the record.
+            // The name is registered, so only the record of the decision was missing.
             assert_renamed(&world, "east$u", "registered").await;
         } else {
             assert_unchanged(&world, "not registered").await;
@@ -497,7 +498,8 @@ async fn killed_before_the_decision_nothing_or_all_of_it_has_happened() {
     }
 }
 
-/// Registered, but not where the table is: nothing else tells that it is the gateway's to take away.
+/// The new name was registered at a wrong location. The gateway must remove it, although the location does not
+/// show that the registration is its own.
 #[tokio::test]
 async fn killed_with_a_wrong_registration_it_is_taken_away() {
     let mut world = world().await;
@@ -572,14 +574,14 @@ async fn a_catalog_that_is_away_lets_go_of_the_old_name_when_it_is_back() {
         .post(&format!("/v1/table/{OLD}/describe"), &json!({}))
         .await;
     assert_eq!(described.outcome(), (404, Some(4)), "{described:?}");
-    // Nobody else gets the name before it is free.
+    // No other table gets the name before it is free.
     let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
     assert_eq!(reply.status, 503, "{reply:?}");
     assert_eq!(versions(&world, "east$u").await, [1, 2]);
     west.behave();
     west.resume();
     assert_renamed(&world, "east$u", "back").await;
-    // A deregistration got no answer: nobody else gets the name as long as that may still arrive.
+    // One deregister got no answer. No other table gets the name as long as that request may still take effect.
     let reply = rename(world.client(), "east%24t1", &to("west", "t1")).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     let said = reply.json()["error"].to_string();
@@ -587,7 +589,7 @@ async fn a_catalog_that_is_away_lets_go_of_the_old_name_when_it_is_back() {
     assert_eq!(versions(&world, "east$u").await, [1, 2]);
 }
 
-/// An old name that waits for its batch is no longer a table that could be in another.
+/// The batch and the rename exclude each other, whichever of them comes first.
 #[tokio::test]
 async fn a_batch_on_the_table_and_its_rename_wait_for_each_other() {
     let world = over("lock_timeout: 200ms").await;

@@ -1,4 +1,4 @@
-//! The same request twice is one batch.
+//! A repeated request does not start a second batch.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn a_repeated_request_joins_the_one_that_runs() {
         let others: Vec<_> = (0..3)
             .map(|_| start(client.clone(), body.clone()))
             .collect();
-        // One more exchange on the way shows that the others have been taken in, or will be.
+        // One more request in between makes it likely that the gateway has received the others.
         world
             .client()
             .post("/v1/table/west%24t1/exists", &json!({}))
@@ -31,7 +31,7 @@ async fn a_repeated_request_joins_the_one_that_runs() {
             let reply = other.await.unwrap();
             match version {
                 2 => assert_eq!(reply.ok().json(), first),
-                // Without a key it joins while the first one runs; later it is a batch of its own, and too late.
+                // Without a key it joins while the first one runs. Later it is a batch of its own, and too late.
                 _ => assert!(reply.status == 409 || reply.json() == first, "{reply:?}"),
             }
         }
@@ -55,7 +55,7 @@ async fn a_finished_batch_is_answered_from_memory_also_after_a_restart() {
     assert_eq!(world.catalog("west").seen_of(CREATE).len(), 1);
     let other = keyed(&world).post(BATCH, &pair(&world, 3)).await;
     assert_eq!(other.status, 422, "{other:?}");
-    // Another caller's key is another key.
+    // The same key of another caller is another key.
     let stranger = world
         .client_with(&json!({"sub": "somebody else"}))
         .header("idempotency-key", "k1");
@@ -83,7 +83,7 @@ async fn a_refusal_is_repeated_too() {
     assert_both(&world, &[1], "refused").await;
 }
 
-/// A key that is kept for an answer that says "try again" would never let anybody succeed.
+/// A key that is kept for an answer that says "retry" would never let a retry succeed.
 #[tokio::test]
 async fn a_refusal_that_passes_frees_the_key() {
     for restarts in [false, true] {
@@ -101,7 +101,8 @@ async fn a_refusal_that_passes_frees_the_key() {
         let first = batch.await.unwrap();
         assert_eq!(first.outcome(), (429, Some(21)), "{first:?}");
         until("west is undone", || stored(&world, "west") == [1]).await;
-        // What a stopped gateway has sent may still arrive: it is over before that.
+        // Requests that a killed gateway has sent may still arrive, so the rollback must be over before the
+        // restart.
         while world.metric("nsgate_batches_open{state=\"undoing\"}").await > 0.0 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
@@ -109,7 +110,7 @@ async fn a_refusal_that_passes_frees_the_key() {
             world.restart().await;
         }
         assert_eq!(told(&world, &failed).await, "Failed");
-        // West has consumed what was staged there.
+        // West has consumed the staged manifest, so it is staged again.
         let body = Some(pair(&world, 2))
             .filter(|again| *again == body)
             .unwrap();
@@ -181,7 +182,7 @@ async fn a_key_that_cannot_be_kept_is_refused() {
     client.post(BATCH, &body).await.ok();
 }
 
-/// Batches that share tables in any order never wait for each other forever, and none is lost or half done.
+/// Batches that share tables in any order do not deadlock, and none is lost or half executed.
 #[tokio::test]
 async fn batches_that_meet_on_the_same_tables_take_turns() {
     let world = world("lock_timeout: 10s").await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{pair, start, stored, until, visible, world};
 use crate::harness::World;
 
-/// Where the catalog says that `west$t1` is.
+/// The location of `west$t1`, as the catalog describes it.
 async fn location(world: &World) -> String {
     let describe = "/v1/table/west%24t1/describe";
     let described = world.client().post(describe, &json!({})).await.ok().json();
@@ -37,7 +37,7 @@ async fn a_register_waits_for_the_batch_that_is_on_the_table_at_its_location() {
     let declare = json!({"operations": [{"declare_table": {"id": ["west", "second"], "location": location}}]});
     let reply = client.post("/v1/table/batch-commit", &declare).await;
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
-    // Another place is nobody's business.
+    // Another location is not affected.
     world.catalog("west").store().seed(&["west", "other"], 1);
     let other = below_the_root.replace("t1", "other");
     name("register", &other).await.ok();

@@ -1,4 +1,4 @@
-//! What is told to come again says in its header when, as it does in its words.
+//! A refusal that asks for a retry names the same time in its `retry-after` header as in its text.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::catalog::faults::Fault;
 use crate::client::Reply;
 use crate::harness::World;
 
-/// The seconds in the words of a refusal.
+/// The seconds in the text of a refusal.
 fn named(reply: &Reply) -> u64 {
     let words = reply.words();
     let (_, rest) = words.split_once(" in ").expect(&words);
@@ -18,7 +18,7 @@ fn named(reply: &Reply) -> u64 {
         .expect(&words)
 }
 
-/// West's version 2 was undone, and a delete of it may still arrive.
+/// Starts a world in which west's version 2 was rolled back, and a delete of it may still arrive.
 async fn resting() -> World {
     let world = world("").await;
     let refusal = Fault::Instead(400, r#"{"error":"no","code":13}"#);
@@ -63,7 +63,7 @@ async fn a_refusal_that_names_seconds_names_them_in_its_header_too() {
             "{target}: {reply:?}"
         );
     }
-    // What names none is tried again soon.
+    // A refusal that names no time asks for a retry after one second.
     let gate = world.catalog("east").hold("create_table_version");
     let entry = json!({"entries": [stage(&world, "east", 2)]});
     let batch = super::start(client.clone(), entry);

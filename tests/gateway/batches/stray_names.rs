@@ -1,4 +1,4 @@
-//! While a name that an aborted rename gave may still come back, its table is not destroyed and gets no other name.
+//! A table is not destroyed or renamed while an aborted rename may still make a name of it appear.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::harness::{Setup, World};
 const PLACE: &str = "west$ns$t";
 const NO_RENAME: &[u8] = br#"{"error":"Not supported: rename_table not implemented","code":18}"#;
 
-/// `west$ns$t`, and `west$other` beside it; `west$third` is a second name of the first one's place.
+/// Starts a world with `west$ns$t` and `west$other`; `west$third` is a second name of the place of `west$ns$t`.
 async fn world() -> World {
     let section = "batch: { log: batches.redb, prepare_timeout: 2s }";
     let world = Setup::two().section(section).start().await;
@@ -37,7 +37,7 @@ async fn rename(client: &Client, table: &str, to: &[&str]) -> Reply {
         .await
 }
 
-/// A rename of `west$ns$t` that was aborted, and of which something may still arrive.
+/// Starts a world with an aborted rename of `west$ns$t` whose register may still take effect.
 async fn aborted(namespace: &'static str) -> World {
     let world = world().await;
     let catalog = world.catalog(namespace);
@@ -74,7 +74,7 @@ async fn register(client: &Client, name: &str, operation: &str, location: &str) 
     client.post(&target, &json!({"location": location})).await
 }
 
-/// What destroys the table, or gives its place another name.
+/// Checks that requests are refused that would destroy the table or give its place another name.
 async fn assert_refused(world: &World, case: &str) {
     let client = world.client();
     for table in ["west%24ns%24t", "west%24third"] {
@@ -109,7 +109,7 @@ async fn a_table_keeps_its_place_and_its_names_while_another_may_come_back() {
         let mut world = aborted(namespace).await;
         assert_refused(&world, namespace).await;
         world.kill();
-        // Its catalog can rename by now.
+        // By now the catalog supports renames.
         let west = world.catalog("west");
         west.can("rename_table", 200, "application/json", b"{}");
         let asked = west.seen_of("rename_table").len();
@@ -136,7 +136,7 @@ async fn whatever_else_is_possible_meanwhile() {
         .ok();
     let reply = rename(&client, "west%24other", &["west", "elsewhere"]).await;
     assert_ne!(reply.status, 503, "{reply:?}");
-    // A name may go, and come back to its place.
+    // The name may be removed, and registered for its place again.
     let of_table = "/v1/table/west%24ns%24t";
     let deregister = format!("{of_table}/deregister");
     client.post(&deregister, &json!({})).await.ok();
@@ -148,7 +148,7 @@ async fn whatever_else_is_possible_meanwhile() {
         .ok();
 }
 
-/// The catalog has answered all that it was asked: nothing can come back.
+/// The catalog has answered every request, so no name can appear late.
 #[tokio::test]
 async fn a_clean_abort_leaves_the_table_free() {
     let world = world().await;
@@ -178,7 +178,7 @@ async fn a_clean_abort_leaves_the_table_free() {
         .ok();
 }
 
-/// What was registered was taken back, and that got no answer at first.
+/// The new name was registered and removed again, and the first deregister got no answer.
 #[tokio::test]
 async fn a_deregistration_without_an_answer_is_waited_for_too() {
     let world = world().await;

@@ -1,4 +1,4 @@
-//! Catalogs with an atomic batch-create of their own, beside others: their share is one request.
+//! Batches over several catalogs of which one has an atomic batch-create: its part is sent as one request.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn world(mode: &str) -> World {
     world
 }
 
-/// Two versions of one table in the atomic catalog, one in the other.
+/// Makes a batch of two versions of one table in the atomic catalog, and one version in the other.
 fn batch(world: &World) -> Value {
     json!({"entries": [stage(world, "west", 2), stage(world, "east", 2), stage(world, "west", 3)]})
 }
@@ -48,7 +48,7 @@ async fn a_refusal_of_the_other_undoes_all_of_them() {
     assert_eq!(visible(&world, "west").await, [1]);
 }
 
-/// The catalog has done it, or not, and does not say: every version of the group is looked for.
+/// The catalog may have acted, and does not say so: the gateway looks for every version of the group.
 #[tokio::test]
 async fn an_unclear_answer_is_settled_for_the_whole_group() {
     for fault in [
@@ -67,7 +67,7 @@ async fn an_unclear_answer_is_settled_for_the_whole_group() {
     }
 }
 
-/// Nobody else takes part, and no key says that it is one batch: its client learns how it ended all the same.
+/// Only one catalog takes part, and no idempotency key was sent. The client learns the outcome all the same.
 #[tokio::test]
 async fn an_unclear_answer_of_the_only_catalog_is_settled_too() {
     for mode in ["atomic", "auto"] {
@@ -86,8 +86,8 @@ async fn an_unclear_answer_of_the_only_catalog_is_settled_too() {
             assert!(reply.json()["transaction_id"].is_string(), "{reply:?}");
             assert_eq!(visible(&world, "west").await, [1, 2, 3], "{fault:?}");
         }
-        // What was done and refused nobody sees: the client was told that nothing is there. It may be another's, so it
-        // is not deleted.
+        // The catalog has created the versions and refused them, and the client was told that nothing was created. So
+        // they stay hidden. They may be another writer's, so they are not deleted.
         let world = world(mode).await;
         let refusal = r#"{"error":"not now","code":14}"#;
         world
@@ -101,7 +101,7 @@ async fn an_unclear_answer_of_the_only_catalog_is_settled_too() {
     }
 }
 
-/// Found out once, remembered after.
+/// The gateway finds out once that the catalog has no batch-create, and remembers it.
 #[tokio::test]
 async fn a_catalog_without_one_is_asked_for_it_once() {
     let world = world("auto").await;
@@ -115,7 +115,7 @@ async fn a_catalog_without_one_is_asked_for_it_once() {
     assert_eq!(visible(&world, "west").await, [1, 2, 3, 4, 5]);
 }
 
-/// The first request got no answer and nothing was created; the group is asked for once more, all of it.
+/// The first request got no clear answer and nothing was created, so the whole group is sent again.
 #[tokio::test]
 async fn a_group_that_was_not_created_is_asked_for_again() {
     let world = world("atomic").await;
@@ -127,8 +127,8 @@ async fn a_group_that_was_not_created_is_asked_for_again() {
     assert_eq!(sent(&world, "create_table_version"), 0);
 }
 
-/// So many entries wait for the group's one request that the last of them wait for their turn to. The batch is given up
-/// meanwhile: what the request has made is undone, theirs too.
+/// The group has so many entries that the last of them still wait for their turn when the batch is aborted. The
+/// versions that the group's one request has made are deleted, those entries' too.
 #[tokio::test]
 async fn what_a_group_has_made_is_undone_where_an_entry_only_waited_for_its_turn() {
     const TABLES: usize = 520;

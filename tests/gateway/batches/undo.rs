@@ -1,4 +1,4 @@
-//! An undo deletes what is the batch's own and still the latest, exactly that, and leaves the rest to a person.
+//! A rollback deletes only versions that are the batch's own and the latest; an operator decides on others.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,8 @@ async fn exactly_the_prepared_versions_are_deleted_the_latest_first() {
     assert_eq!(batch.await.unwrap().status, 400);
     assert_both(&world, &[1], "undone").await;
     for delete in world.catalog("west").seen_of(DELETE) {
-        // In the gateway's own name: an undo may come long after the caller's token has expired.
+        // The gateway acts in its own name, because a rollback may come long after the caller's token has
+        // expired.
         let service = Some("Bearer service-of-west");
         assert_eq!(delete.header("authorization"), service);
     }
@@ -55,7 +56,7 @@ async fn a_delete_that_does_not_take_is_asked_for_again() {
     }
 }
 
-/// Somebody went around the gateway and built on the prepared version.
+/// Another writer went around the gateway and built on the prepared version.
 #[tokio::test]
 async fn a_version_that_was_built_on_waits_for_a_person() {
     let mut world = world("lock_timeout: 200ms").await;
@@ -102,14 +103,14 @@ async fn a_version_that_was_built_on_waits_for_a_person() {
     }
 }
 
-/// What looks like ours but may be somebody's is not deleted either.
+/// A version that looks like the batch's own but may be another writer's is not deleted.
 #[tokio::test]
 async fn a_version_that_may_be_somebody_elses_is_not_deleted() {
     let world = world("").await;
     let gate = world.catalog("east").hold("create_table_version");
     let batch = start(world.client(), pair(&world, 2));
     gate.reached(1).await;
-    // The same size: nothing tells it from what was staged.
+    // It has the same size as the staged version, so nothing distinguishes the two.
     let id = ["east".to_owned(), "t1".to_owned()];
     world.catalog("east").store().put(&id, 2, "EAST 2".into());
     gate.open();
@@ -119,11 +120,11 @@ async fn a_version_that_may_be_somebody_elses_is_not_deleted() {
     assert_eq!(stored(&world, "east"), [1, 2]);
 }
 
-/// A catalog that takes a version that is there for the one that it was asked to make.
+/// The catalog answers a create with a version that another writer has made.
 #[tokio::test]
 async fn an_answer_that_shows_another_size_is_nobodys_proof() {
     let world = world("").await;
-    // What the catalog shows is what was staged, as far as it is known.
+    // After one batch, the gateway knows that this catalog shows versions as they were staged.
     world.client().post(BATCH, &pair(&world, 2)).await.ok();
     let gate = world.catalog("east").hold("create_table_version");
     let theirs =

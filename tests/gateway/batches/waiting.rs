@@ -1,4 +1,4 @@
-//! What waits for a locked table takes nothing that requests for other tables need.
+//! Requests that wait for a locked table take no resources that requests for other tables need.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::catalog::faults::{Fault, Gate};
 use crate::client::{Client, Reply};
 use crate::harness::{Setup, World};
 
-/// How often it is looked whether all have come.
+/// The time without a further refusal after which the refusals are taken to be complete.
 const SOON: Duration = Duration::from_millis(20);
 
-/// `west$t1` is locked by a batch until the gate opens. Its client stays.
+/// Starts a batch that locks `west$t1` until the gate opens; its client stays connected.
 async fn locked(world: &World) -> (Gate, JoinHandle<Reply>) {
     let gate = Gate::new();
     let east = world.catalog("east");
@@ -24,7 +24,7 @@ async fn locked(world: &World) -> (Gate, JoinHandle<Reply>) {
     (gate, batch)
 }
 
-/// The answers of those that are refused, once no more come.
+/// Counts the requests that are refused until no more are, and checks the number.
 async fn refused(
     asked: &mut FuturesUnordered<impl Future<Output = Reply>>,
     expected: std::ops::RangeInclusive<usize>,
@@ -61,7 +61,7 @@ async fn writes_that_wait_for_a_table_leave_places_to_the_others() {
     let client = world.client();
     let restore = async || client.post("/v1/table/west%24t1/restore", &json!({})).await;
     let mut asked: FuturesUnordered<_> = (0..100).map(|_| restore()).collect();
-    // Half of the places, but that of the batch.
+    // Half of the places are for waiting requests, minus the one that the batch occupies.
     refused(&mut asked, 62..=74).await;
     for _ in 0..50 {
         let describe = "/v1/table/east%24t1/describe";
@@ -74,8 +74,8 @@ async fn writes_that_wait_for_a_table_leave_places_to_the_others() {
     }
 }
 
-/// Versions of `west$t1` in a batch unlike all others; as text, for there are many. Every second batch may be left to
-/// its only catalog.
+/// Makes a batch of versions of `west$t1` that differs from all others. It is text, because there are many entries.
+/// Every second batch is in one catalog only.
 fn of_t1(number: usize, entries: u64) -> String {
     let mut all = Vec::new();
     for version in 2..2 + entries {
@@ -125,7 +125,8 @@ async fn batches_that_wait_for_a_table_are_few() {
     }
 }
 
-/// They would hold all the entries that batches may have.
+/// The batches that wait have a limit of their own. Otherwise they would use up all the entries that batches may
+/// have.
 #[tokio::test]
 async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
     let world = setup("max_entries: 5000").start().await.seeded();
@@ -141,7 +142,7 @@ async fn large_batches_that_wait_for_a_table_have_a_room_of_their_own() {
     }
 }
 
-/// A query whose catalog takes its time holds its table; a batch that waits for it holds nobody up meanwhile.
+/// A slow query holds its table. A batch waits for the query, and reads continue meanwhile.
 #[tokio::test]
 async fn reads_go_on_while_a_batch_waits_for_a_long_query() {
     let world = Setup::two().start().await.seeded();
@@ -153,7 +154,7 @@ async fn reads_go_on_while_a_batch_waits_for_a_long_query() {
     });
     gate.reached(1).await;
     let batch = start(world.client(), pair(&world, 2));
-    // Longer than reads wait, and not as long as the batch lets them pass.
+    // This is longer than reads wait for a lock, and shorter than the batch lets reads pass.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         for table in ["west", "east"] {

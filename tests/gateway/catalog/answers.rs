@@ -1,4 +1,4 @@
-//! From a request to the store's decision and its answer, as the REST adapter of real catalogs does it.
+//! Turns a request into the store's decision and its answer, as the REST adapter of real catalogs does.
 
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
@@ -8,14 +8,14 @@ use super::BatchCreate;
 use super::operations::{Found, Sends};
 use super::store::{Decision, Id, Page, Refusal, Store};
 
-/// A whole answer: status, content type, body.
+/// A whole answer: status, content type and body.
 pub type Answer = (u16, Option<&'static str>, Bytes);
 
-/// How this catalog differs from others of its kind.
+/// The differences between this catalog and others of its kind.
 #[derive(Clone, Copy)]
 pub struct Ways {
     pub batch_create: BatchCreate,
-    /// Versions on one page of `version/list` at most; `None`: no paging.
+    /// The largest number of versions on one page of `version/list`; `None` if there is no paging.
     pub versions_on_a_page: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ impl Query {
         })
     }
 
-    /// The names of a path segment: decoded once, empty ones dropped.
+    /// Returns the names of a path segment: decoded once, without empty ones.
     pub fn names(&self, segment: Option<&str>) -> Id {
         let segment = segment.unwrap_or_default();
         let decoded = percent_decode_str(segment).decode_utf8_lossy();
@@ -58,7 +58,7 @@ impl Query {
     }
 }
 
-/// Decides `found` over `store`. Rows that a stream brought are `body`'s length.
+/// Answers the request `found` from `store`. For rows from a stream, the length of `body` counts.
 pub fn answer(store: &mut Store, ways: Ways, found: &Found, query: &Query, body: &Bytes) -> Answer {
     let id = query.names(found.id.as_deref());
     let decision = match found.sends {
@@ -82,7 +82,7 @@ fn invalid(message: impl Into<String>) -> Refusal {
     (400, 13, message.into())
 }
 
-/// The body must be an object, and its `id` the route's.
+/// Checks that the body is an object, and that its `id`, if there is one, is the route's.
 fn object(body: &Bytes, id: &Id) -> Result<Map<String, Value>, Refusal> {
     let parsed: Result<Value, _> = serde_json::from_slice(body);
     let value =

@@ -1,43 +1,43 @@
-//! Misbehaviour on command: which call of which operation, and what happens to it.
+//! Faults that a test orders: for which call of which operation, and which fault.
 //!
-//! A [`Gate`] stops a call at a known point until the test lets it go on, so that no test needs to sleep.
+//! A [`Gate`] stops a call at a known point until the test opens it, so that no test needs to sleep.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a test waits for what must happen before it gives up: a backstop, never a measure.
+/// The time after which a test gives up on an event that must happen: a backstop, never a measure.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What becomes of a call.
+/// A fault of one call.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The connection is reset and nothing is done.
+    /// Resets the connection; the operation is not executed.
     ResetBefore,
-    /// It is done, and the connection is reset without an answer.
+    /// Executes the operation, then resets the connection without an answer.
     ResetAfter,
-    /// Answered with this status and body, and nothing is done.
+    /// Answers this status and body; the operation is not executed.
     Instead(u16, &'static str),
-    /// It is done, and this is answered.
+    /// Executes the operation, but answers this status and body.
     DoneBut(u16, &'static str),
-    /// It is done, and the connection breaks in the middle of the answer's body.
+    /// Executes the operation, then breaks the connection in the middle of the answer's body.
     HalfAnswer,
-    /// It is done so much later.
+    /// Executes the operation after this delay.
     Late(Duration),
-    /// Stops at the gate; nothing is done before it opens.
+    /// Stops at the gate, and executes the operation once it opens.
     HoldBefore(Gate),
-    /// Is done and then stops at the gate; no answer before it opens.
+    /// Executes the operation, then stops at the gate, and answers once it opens.
     HoldAfter(Gate),
 }
 
-/// Not an answer of the contract, whatever its status says.
+/// A body that is no answer of the contract, whatever its status says.
 pub const GARBAGE: &str = "<html>{\"version\":";
 
-/// `error` body as catalogs write it.
+/// An error body as catalogs write it.
 pub const BROKEN: &str = r#"{"error":"disk on fire","code":18}"#;
 
-/// A point that calls reach and pass only once it is open.
+/// A point at which calls wait until the test opens it.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<(watch::Sender<usize>, watch::Sender<bool>)>);
 
@@ -46,14 +46,14 @@ impl Gate {
         Self(Arc::new((watch::Sender::new(0), watch::Sender::new(false))))
     }
 
-    /// Waits until `calls` calls have come to the gate.
+    /// Waits until `calls` calls have reached the gate.
     pub async fn reached(&self, calls: usize) {
         let mut arrived = self.0.0.subscribe();
         let waited = tokio::time::timeout(PATIENCE, arrived.wait_for(|&seen| seen >= calls)).await;
         assert!(waited.is_ok(), "no {calls} calls came to the gate");
     }
 
-    /// Lets everybody pass, now and later.
+    /// Lets all calls pass, those that wait and those that come later.
     pub fn open(&self) {
         self.0.1.send_replace(true);
     }
@@ -65,7 +65,7 @@ impl Gate {
     }
 }
 
-/// One order: from the `first` matching call on, `calls` times.
+/// A fault for `calls` calls, from the `first` matching one on.
 pub(super) struct Order {
     pub operation: &'static str,
     pub table: Option<Vec<String>>,
@@ -75,12 +75,12 @@ pub(super) struct Order {
     pub seen: usize,
 }
 
-/// All orders in force.
+/// The orders in force.
 #[derive(Default)]
 pub(super) struct Orders(pub Vec<Order>);
 
 impl Orders {
-    /// What happens to this call, in the order in which it was commanded.
+    /// Returns the faults of this call, in the order in which they were ordered.
     pub fn take(&mut self, operation: &str, table: &[String]) -> Vec<Fault> {
         let mut faults = Vec::new();
         for order in &mut self.0 {

@@ -1,8 +1,8 @@
-//! The contract's operations as this catalog routes them: written down apart from the gateway's own table.
+//! The contract's operations as this catalog routes them, written independently of the gateway's own table.
 
 use Sends::{Arrow, Json, Nothing, Unknown};
 
-/// What a request carries.
+/// The kind of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
     Nothing,
@@ -11,7 +11,7 @@ pub enum Sends {
     Unknown,
 }
 
-/// Name, method, path, request body, status of success.
+/// Each operation: name, method, path, request body, status of success.
 #[rustfmt::skip]
 pub const OPERATIONS: [(&str, &str, &str, Sends, u16); 54] = [
     ("create_namespace", "POST", "/v1/namespace/{id}/create", Json, 200),
@@ -70,16 +70,17 @@ pub const OPERATIONS: [(&str, &str, &str, Sends, u16); 54] = [
     ("alter_transaction", "POST", "/v1/transaction/{id}/alter", Json, 200),
 ];
 
-/// What a path names.
+/// The result of matching a path.
 pub struct Found {
     pub name: &'static str,
     pub sends: Sends,
     pub success: u16,
-    /// The `{id}` segment as it stands in the path.
+    /// The `{id}` segment as it is in the path; `None` if the operation has none.
     pub id: Option<String>,
 }
 
-/// The operation of a path without its query; `unlisted` where the contract has none, `health` for the root.
+/// Finds the operation of a path without its query: `unlisted` if the contract has none, `health` for the
+/// root.
 pub fn find(method: &str, path: &str) -> Found {
     let path = path.strip_suffix('/').unwrap_or(path);
     let asked: Vec<&str> = path.split('/').collect();

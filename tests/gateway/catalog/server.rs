@@ -1,4 +1,4 @@
-//! The sockets of a catalog: accepts, records, misbehaves as ordered, answers.
+//! The sockets of a catalog: accepts connections, records requests, applies faults and answers.
 
 use std::io;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let Ok(stream) = stream.into_std() else {
         return;
     };
-    // A second handle on the socket: lingering for no time makes its close a reset.
+    // The second handle on the socket sets a linger time of zero, which makes its close a reset.
     let second = stream.try_clone().and_then(TcpStream::from_std);
     let (Ok(second), Ok(stream)) = (second, TcpStream::from_std(stream)) else {
         return;
@@ -69,14 +69,14 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Whether this is the entity tag of every answer.
+    /// Returns true if every answer has this entity tag.
     fn has_etag(&self, tag: &http::HeaderValue) -> bool {
         let headers = self.extra_headers.lock().expect("not poisoned");
         headers.get(header::ETAG) == Some(tag)
     }
 }
 
-/// An error resets the connection.
+/// Serves one request; an error resets the connection.
 async fn serve(shared: &Shared, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
@@ -162,7 +162,7 @@ async fn finish(
     Ok(response)
 }
 
-/// Canned, or decided by the store.
+/// Returns the fixed answer of the operation, or else the store's.
 fn act(shared: &Shared, found: &Found, query: &Query, body: &Bytes) -> Answer {
     let canned = shared.canned.lock().expect("not poisoned");
     if let Some(answer) = canned.get(found.name) {
@@ -203,7 +203,7 @@ async fn read(body: Incoming) -> io::Result<Bytes> {
     Ok(collected.to_bytes())
 }
 
-/// Reads rows as fast as the test takes them, and keeps them only while they are few.
+/// Reads rows: hands them to the test as fast as it takes them, or keeps them if the test does not.
 async fn rows(shared: &Shared, mut body: Incoming) -> io::Result<Bytes> {
     let sink = shared.rows_in.lock().expect("not poisoned").take();
     let mut kept = BytesMut::new();
@@ -230,11 +230,11 @@ fn plain(shared: &Shared, status: u16, body: &'static str) -> Response<Body> {
     response
 }
 
-/// Promises the whole body, sends the first half and breaks.
+/// Promises the whole body, sends the first half and then breaks the connection.
 fn half(body: &Bytes) -> Response<Body> {
     let first = Ok(Frame::data(body.slice(..body.len() / 2)));
     let broken = async {
-        // Between the two, what there is goes out.
+        // Yields once, so that the first half is written before the error.
         tokio::task::yield_now().await;
         Err(io::Error::other("ordered to break"))
     };

@@ -1,9 +1,11 @@
-//! What a catalog knows and how it decides, without sockets; the facts are those of the directory catalog behind
-//! its REST adapter, statuses and codes included.
+//! The state of a catalog and its decisions, without sockets.
 //!
-//! A version's content is what its staged manifest held. Creating a version consumes the staged manifest.
+//! The behaviour is that of the directory catalog behind its REST adapter, statuses and codes included.
 //!
-//! A table is a name for a place in storage. Versions are of the place: it can be registered under another name.
+//! The content of a version is what its staged manifest held. Creating a version consumes the staged manifest.
+//!
+//! A table is a name for a place in storage. The versions belong to the place, which can be registered under
+//! another name.
 
 mod tables;
 
@@ -12,19 +14,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
-/// Names from the root down; empty is the root.
+/// The names of an identifier, from the root down; empty for the root.
 pub type Id = Vec<String>;
 
-/// A refusal in the contract's shape: HTTP status, code, message.
+/// A refusal in the contract's shape: HTTP status, code and message.
 pub type Refusal = (u16, u64, String);
 
-/// What a decision answers: a JSON body, or nothing where the contract has none.
+/// The result of an operation: a JSON body, or `None` if the contract has none.
 pub type Decision = Result<Option<Value>, Refusal>;
 
 /// The versions of one table.
 type Versions = BTreeMap<u64, Version>;
 
-/// What is in storage, by location.
+/// The versions in storage, by location.
 type Storage = Arc<Mutex<BTreeMap<String, Versions>>>;
 
 /// The whole state of one catalog.
@@ -33,7 +35,7 @@ pub struct Store {
     /// The location of each table.
     tables: BTreeMap<Id, String>,
     storage: Storage,
-    /// Where it keeps tables; it takes none from elsewhere.
+    /// The location below which it keeps tables; it accepts none from elsewhere.
     root: String,
     staged: BTreeMap<String, String>,
     tags: u64,
@@ -55,13 +57,13 @@ impl Default for Store {
 /// One version of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// What the manifest says.
+    /// The content of its manifest.
     pub content: String,
-    /// The object store's, new with every write.
+    /// The entity tag from the object store, new with every write.
     pub e_tag: String,
 }
 
-/// The part of a listing that is asked for.
+/// The part of a listing that is requested.
 #[derive(Default, Clone)]
 pub struct Page {
     pub token: Option<String>,
@@ -70,7 +72,7 @@ pub struct Page {
 }
 
 impl Store {
-    /// Puts a manifest where writers put theirs, and returns its path.
+    /// Puts a manifest where writers stage theirs, and returns its path.
     pub fn stage(&mut self, path: &str, content: &str) -> String {
         self.staged.insert(path.to_owned(), content.to_owned());
         path.to_owned()
@@ -80,7 +82,7 @@ impl Store {
         self.staged.contains_key(path)
     }
 
-    /// A table with versions `1..=latest`, and the namespaces above it.
+    /// Adds a table with versions `1..=latest`, and the namespaces above it.
     pub fn seed(&mut self, id: &[&str], latest: u64) {
         let id: Id = id.iter().map(ToString::to_string).collect();
         for depth in 1..id.len() {
@@ -99,14 +101,14 @@ impl Store {
         }
     }
 
-    /// Version numbers and contents of a table, oldest first; `None`: no such table.
+    /// Returns the version numbers and contents of a table, oldest first; `None` if there is no such table.
     pub fn contents(&self, id: &[&str]) -> Option<Vec<(u64, String)>> {
         let id: Id = id.iter().map(ToString::to_string).collect();
         let versions = self.versions(&id).ok()?.into_iter();
         Some(versions.map(|(n, v)| (n, v.content)).collect())
     }
 
-    /// Writes a version behind everybody's back.
+    /// Writes a version directly, as a writer does that goes around the gateway.
     pub fn put(&mut self, id: &[String], version: u64, content: String) {
         self.tags += 1;
         let e_tag = format!("\"{:x}\"", self.tags);
@@ -180,20 +182,20 @@ impl Store {
         Ok(Some(paged("tables", names, page)))
     }
 
-    /// `insert` and its like: the catalog itself makes the next version.
+    /// Executes `insert` and similar operations: the catalog itself makes the next version.
     pub fn append(&mut self, id: &Id, content: String) -> Result<u64, Refusal> {
         let next = self.latest(id)? + 1;
         self.put(id, next, content);
         Ok(next)
     }
 
-    /// The latest version, 0 where there is none yet.
+    /// Returns the latest version, or 0 if there is none yet.
     pub fn latest(&self, id: &Id) -> Result<u64, Refusal> {
         let versions = self.versions(id)?;
         Ok(versions.last_key_value().map_or(0, |(n, _)| *n))
     }
 
-    /// Page tokens are version numbers; a directory catalog has none, others do.
+    /// Lists versions. Page tokens are version numbers; a directory catalog has none, others do.
     pub fn list_versions(&self, id: &Id, page: &Page, longest: Option<usize>) -> Decision {
         let (at, versions) = (self.location(id)?, self.versions(id)?);
         let mut numbers: Vec<u64> = versions.keys().copied().collect();
@@ -239,8 +241,12 @@ impl Store {
         Ok(Some(json!({"version": shown(at, *number, found)})))
     }
 
-    /// Existing with the same content: 200. Existing with other content, or nothing staged any more: 409, code 14.
-    /// Not latest+1: 409, code 14. Nothing staged: 400. Otherwise the staged manifest is moved to its final name.
+    /// Creates a version from a staged manifest.
+    /// - The version exists with the same content: 200.
+    /// - It exists with other content, or nothing is staged any more: 409, code 14.
+    /// - It is not latest+1: 409, code 14.
+    /// - Nothing is staged: 400.
+    /// - Otherwise the staged manifest is moved to its final name.
     pub fn create_version(&mut self, id: &Id, version: u64, staged: &str) -> Decision {
         let (at, versions) = (self.location(id)?.to_owned(), self.versions(id)?);
         if let Some(existing) = versions.get(&version) {
@@ -273,7 +279,8 @@ impl Store {
         Ok(Some(json!({"version": created})))
     }
 
-    /// End exclusive; a negative end is no end. Deletes whatever is there.
+    /// Deletes whatever is in the ranges. The end of a range is exclusive; a negative end means that there is
+    /// none.
     pub fn delete_versions(&mut self, id: &Id, ranges: &[(i64, i64)]) -> Decision {
         let at = self.location(id)?;
         let mut storage = self.storage.lock().expect("not poisoned");
@@ -288,7 +295,7 @@ impl Store {
         Ok(Some(json!({"deleted_count": before - versions.len()})))
     }
 
-    /// All of `entries` or none.
+    /// Creates all of `entries` or none.
     pub fn create_versions(&mut self, entries: &[(Id, u64, String)]) -> Decision {
         let before = self.storage.lock().expect("not poisoned").clone();
         let staged = self.staged.clone();

@@ -1,4 +1,4 @@
-//! The facts that were measured at real catalogs, checked here at this one.
+//! Tests that this catalog behaves as real catalogs were measured to behave.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,8 @@ fn entry(version: u64, path: &str) -> Value {
     json!({"id": ["prod", "t1"], "version": version, "manifest_path": path})
 }
 
-/// Each request in turn, with the status and code that a real catalog was seen to answer.
+/// Each request is sent in turn, and must get the status and code that a real catalog was seen to
+/// answer.
 #[tokio::test]
 async fn answers_are_those_of_a_real_catalog() {
     let (catalog, client) = started().await;
@@ -78,7 +79,8 @@ async fn answers_are_those_of_a_real_catalog() {
             200,
             None,
         ),
-        // The staged manifest is gone, so the same request cannot be told from another's.
+        // The staged manifest is gone, so the catalog cannot tell a repeated request from another
+        // writer's.
         (
             "/v1/table/prod%24t1/version/create",
             entry(3, "s3"),
@@ -259,7 +261,7 @@ async fn a_stopped_catalog_refuses_and_comes_back_as_it_was() {
     assert_eq!(client.post(&target, &json!({})).await.body, "2");
 }
 
-/// A table is a name for a place: the name goes, the place stays.
+/// A table is a name for a place: deregistering removes the name, and the place stays.
 #[tokio::test]
 async fn a_place_can_be_registered_under_another_name() {
     let (catalog, client) = started().await;
@@ -306,7 +308,8 @@ async fn a_place_can_be_registered_under_another_name() {
     let versions = |store: &super::store::Store| store.contents(&["other", "u"]).unwrap().len();
     assert_eq!(versions(&catalog.store()), 2);
 
-    // Another catalog takes the place for one of its own, unless they share the root.
+    // Another catalog resolves the relative place below its own root, unless the two share the
+    // root.
     let elsewhere = Catalog::start().await;
     elsewhere.store().seed_namespace(&["other"]);
     let register = async || {

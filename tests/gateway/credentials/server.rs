@@ -1,4 +1,4 @@
-//! A token server on a loopback port that gives tokens with numbers, and misbehaves when it is told to.
+//! A token server on a loopback port that issues numbered tokens, and misbehaves when ordered to.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,27 +18,27 @@ use tokio::task::JoinHandle;
 
 use crate::catalog::faults::Gate;
 
-/// What it answers.
+/// The behaviour of the server.
 #[derive(Clone)]
 pub enum Way {
-    /// A token that lives so many seconds.
+    /// Issues a token that is valid for this number of seconds.
     Good(u64),
-    /// This status, content type and body; TOKEN stands for a token.
+    /// Answers this status, content type and body; TOKEN in the body stands for a token.
     Says(u16, &'static str, &'static str),
-    /// Another address.
+    /// Redirects to another address.
     Redirect(String),
-    /// A body without end in sight.
+    /// Sends a body that does not end.
     Endless,
-    /// Good, but nothing for the gateway itself.
+    /// Issues tokens in exchange for others, but none for the gateway itself.
     OnlyTrades,
-    /// Nothing before the gate opens, and then a token.
+    /// Issues a token, but only once the gate opens.
     Held(Gate),
 }
 
-/// One request.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Client id and secret as they came by `Authorization: Basic`, still percent-encoded.
+    /// The client id and secret from `Authorization: Basic`, still percent-encoded.
     pub client: String,
     pub target: String,
     pub form: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl TokenServer {
         }
     }
 
-    /// A line of a backend's section.
+    /// The line for a backend's section that configures this server.
     pub fn oauth(&self, more: &str) -> String {
         let url = format!("http://{}/realm/token?tenant=1", self.address);
         format!(
@@ -125,7 +125,7 @@ async fn answer(
         shared.asked.push(asked.clone());
         (shared.way.clone(), shared.asked.len())
     };
-    // Who asked for it can be seen from the token.
+    // The token shows whether it was issued for the gateway itself or in an exchange.
     let token = match asked.form.get("subject_token") {
         None => format!("own-{number}"),
         Some(_) => format!("traded-{number}"),

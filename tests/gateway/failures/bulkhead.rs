@@ -1,4 +1,4 @@
-//! A catalog that hangs holds up those who ask it, and nobody else.
+//! A catalog that hangs delays only the requests to it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::catalog::faults::{Fault, Gate};
 use crate::harness::Setup;
 
-/// How often it is looked whether all have come.
+/// The interval at which the test checks whether all requests are accounted for.
 const SOON: Duration = Duration::from_millis(20);
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 
@@ -22,7 +22,8 @@ async fn a_catalog_that_hangs_leaves_places_to_the_others() {
     let client = world.client();
     let ask = async |target: &str| client.post(target, &json!({})).await;
     let mut asked: FuturesUnordered<_> = (0..100).map(|_| ask(EXISTS)).collect();
-    // Everything that does not hang is answered at once. (Who comes at the same moment sees the same number.)
+    // Requests that do not get a place are refused at once. The number varies a little, since requests that
+    // arrive at the same moment see the same count.
     let mut refused = 0;
     while refused + west.seen_of("table_exists").len() < 100 {
         let Ok(reply) = tokio::time::timeout(SOON, asked.next()).await else {

@@ -1,4 +1,4 @@
-//! What is tried again on another address: every operation that changes nothing, whatever its method, and no other.
+//! Retries on another address: every operation that changes nothing is retried, whatever its method, and no other.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::catalog::operations::{OPERATIONS, Sends};
 use crate::client::{empty, full};
 use crate::harness::Setup;
 
-/// The gateway does these itself, or asks several catalogs.
+/// The operations that the gateway executes itself, or sends to several catalogs.
 const OWN: [&str; 6] = [
     "batch_create_table_versions",
     "batch_commit_tables",
     "describe_transaction",
     "alter_transaction",
     "rename_table",
-    // Its tables' names come from a listing first.
+    // A listing is sent first, to get the names of its tables.
     "list_all_tables",
 ];
 
@@ -32,7 +32,7 @@ async fn every_operation_that_reads_is_tried_again_and_no_other() {
         .backend("west", "retry: { attempts: 3, budget: 100% }");
     let world = setup.over(vec![("west", first)]).await;
     let both = [world.catalog("west"), &second];
-    // Further tries are earned by answers.
+    // Answered requests fill the retry budget.
     for _ in 0..60 {
         let exists = "/v1/namespace/west/exists";
         world.client().post(exists, &json!({})).await;
@@ -75,10 +75,10 @@ async fn every_operation_that_reads_is_tried_again_and_no_other() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What no operation minds.
+/// An answer that fits every operation.
 const ANSWER: &[u8] = br#"{"versions":[{"version":1}],"tables":[],"version":{"version":1}}"#;
 
-/// What the gateway lets through.
+/// A request body that the gateway accepts for this operation.
 fn body(operation: &str) -> &'static str {
     match operation {
         "describe_table_version" => r#"{"version":1}"#,
@@ -115,7 +115,7 @@ async fn a_breaker_that_is_open_answers_at_once_and_says_when_to_come_again() {
     east.ok();
 }
 
-/// Whoever is woken because a catalog is down finds one that is.
+/// An operator who is alerted because a catalog is down must find that it is.
 #[tokio::test]
 async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it() {
     let setup = Setup::two()
@@ -141,14 +141,14 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
     write().await;
     let again = tokio::time::timeout(PATIENCE, closed(1));
     assert!(again.await.is_ok(), "{}", world.log());
-    // It has not shown yet that it does what it is asked: one failure is enough now.
+    // The catalog has not shown yet that it answers requests again, so one failure is enough now.
     write().await;
     let again = tokio::time::timeout(PATIENCE, closed(2));
     assert!(again.await.is_ok(), "{}", world.log());
     assert_eq!(west.seen_of("restore_table").len(), 3);
 }
 
-/// What clients do with a table that a catalog cannot serve must not keep others from the tables that it can.
+/// Requests for a table that the catalog cannot serve must not make its other tables unavailable.
 #[tokio::test]
 async fn refusals_and_errors_that_a_caller_can_cause_open_nothing() {
     let setup = Setup::two().backend("west", "breaker: { failures: 2, open_for: 1h }");

@@ -1,4 +1,4 @@
-//! What is counted of a catalog is what it was sent, no more and no less.
+//! The metrics of a catalog count exactly the requests that were sent to it.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{READ, WRITE};
 use crate::catalog::faults::{Fault, PATIENCE};
 use crate::harness::{Setup, World};
 
-/// How many requests to the catalog were counted, and how many of them as tried again.
+/// The counted requests of an operation to the catalog, and the counted retries.
 async fn counted(world: &World, operation: &str) -> (usize, usize) {
     let asked = format!(
         "nsgate_upstream_duration_seconds_count{{backend=\"west\",operation=\"{operation}\"}}"
@@ -28,7 +28,8 @@ async fn what_was_not_sent_is_neither_a_request_nor_a_further_try() {
     assert_eq!(west.seen_of("table_exists").len(), 2);
     assert_eq!(counted(&world, "table_exists").await, (1, 1));
 
-    // One failure more, and the next opens the breaker: there would have been another try.
+    // After one more failure, the next one opens the breaker. Without that, the read would have
+    // been retried.
     west.fail("restore_table", Fault::Instead(502, ""));
     assert_eq!(world.client().post(WRITE, &json!({})).await.status, 502);
     west.fail("table_exists", Fault::Instead(502, ""));

@@ -1,6 +1,6 @@
 //! One of three addresses is killed, hangs, gets slow, resets or answers 500, while clients read and write.
 //!
-//! In `cargo test` it is a matter of counts. Measured over a longer time:
+//! The run of `cargo test` checks only counts. To measure over a longer time:
 //!
 //! ```text
 //! NSGATE_FAULT_SECONDS=20 cargo test --test gateway failures::three -- --nocapture
@@ -20,7 +20,7 @@ use crate::harness::{Setup, World};
 
 const READ: &str = "table_exists";
 const WRITE: &str = "restore_table";
-/// Longer than anything takes that does not hang.
+/// A delay that is longer than anything takes that does not hang.
 const SLOW: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +40,14 @@ const TROUBLES: [Trouble; 5] = [
     Trouble::Answering500,
 ];
 
-/// A gateway before one catalog of three addresses.
+/// A gateway in front of one catalog with three addresses.
 struct Scene {
     world: World,
     others: Vec<Catalog>,
     serials: AtomicUsize,
 }
 
-/// What became of one request.
+/// The outcome of one request.
 struct Sample {
     serial: usize,
     read: bool,
@@ -101,7 +101,8 @@ impl Scene {
         }
     }
 
-    /// Three reads to one write from so many clients, until somebody says stop or so many were sent.
+    /// Sends three reads for each write, from `clients` clients, until `stop` is set or `most` requests
+    /// were sent.
     async fn load(&self, clients: usize, most: usize, stop: &AtomicBool) -> Vec<Sample> {
         let last = self.serials.load(Ordering::Relaxed) + most;
         let client = self
@@ -125,13 +126,13 @@ impl Scene {
         samples
     }
 
-    /// What was sent to the one that is to be in trouble, and to all.
+    /// The numbers of requests that were sent to the bad address, and to all addresses.
     fn asked(&self) -> (usize, usize) {
         let count = |catalog: &Catalog| catalog.seen_of(READ).len() + catalog.seen_of(WRITE).len();
         (count(self.bad()), self.catalogs().map(count).sum())
     }
 
-    /// How often each write arrived anywhere.
+    /// The number of times that each write arrived anywhere.
     fn writes(&self) -> BTreeMap<String, usize> {
         let mut writes = BTreeMap::new();
         for seen in self.catalogs().flat_map(|catalog| catalog.seen_of(WRITE)) {
@@ -140,7 +141,7 @@ impl Scene {
         writes
     }
 
-    /// No write arrived twice, and what was answered well arrived.
+    /// Checks that no write arrived twice, and that every write that succeeded arrived.
     fn assert_writes(&self, samples: &[Sample], trouble: Trouble) {
         let writes = self.writes();
         let twice: Vec<_> = writes.iter().filter(|(_, count)| **count > 1).collect();
@@ -204,7 +205,8 @@ async fn one_in_trouble_costs_readers_nothing_but_what_hangs() {
             "{trouble:?}: {reads} reads and {writes} writes failed, {asked} sent to it, {:?}",
             began.elapsed()
         );
-        // Whoever is with it when five have failed: every client once, and five.
+        // The most that can be lost are the requests under way when five have failed: one for each client,
+        // and five.
         let most = match trouble {
             Trouble::Hung => CLIENTS + 5,
             _ => 0,
@@ -235,7 +237,7 @@ async fn it_is_asked_again_when_it_is_well() {
     let open_ones = shown.iter().filter(|shown| shown["breaker"] != "closed");
     assert_eq!((shown.len(), open_ones.count()), (3, 1));
     assert_eq!(page["backends"][0]["up"], true);
-    // A write may have opened it; a read is the probe then, and goes on elsewhere.
+    // A write may have opened the breaker. Then a read is the probe, and it is retried on another address.
     let retries = "nsgate_backend_retries_total{backend=\"west\"}";
     let elsewhere = async {
         while scene.world.metric(retries).await < 1.0 {
@@ -283,7 +285,7 @@ fn row(what: &str, samples: &[Sample], share: f64) {
     );
 }
 
-/// Prints error rates and latencies, and holds the stated bound: 0.5 % of the reads.
+/// Prints error rates and latencies, and checks the stated limit: at most 0.5 % of the reads fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn measured() {
     const CLIENTS: usize = 64;
@@ -319,7 +321,7 @@ async fn measured() {
         let (before, share) = during(time / 4).await;
         row(&format!("{trouble:?}: before"), &before, share);
         let (hit, ()) = tokio::join!(during(time), async {
-            // In the middle of it, with requests under way.
+            // The fault begins in the middle of the load, with requests under way.
             tokio::time::sleep(Duration::from_millis(100)).await;
             scene.make(trouble).await;
         });

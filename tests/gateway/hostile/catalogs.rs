@@ -1,4 +1,4 @@
-//! Catalogs whose answers are no answers: the caller is told so, and the next caller gets its own answer.
+//! Catalogs with malformed answers: the caller gets an error, and the next caller gets its own answer.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use crate::catalog::faults::PATIENCE;
 use crate::client::{empty, full};
 use crate::harness::{Setup, World};
 
-/// What the catalog writes when it is asked, and what it does then.
+/// A case: the bytes that the catalog answers, and its behaviour after that.
 struct Case {
     name: &'static str,
     writes: Vec<u8>,
     then: Then,
-    /// The status that the caller gets; `None`: an answer that breaks off, visibly.
+    /// The status that the caller gets; `None` if the answer visibly breaks off.
     status: Option<u16>,
 }
 
@@ -29,9 +29,9 @@ enum Then {
     /// Waits for the next request on this connection.
     Stay,
     Close,
-    /// Writes an answer that nobody asked for, a moment later.
+    /// Writes an answer to no request, a moment later.
     Volunteer,
-    /// Writes the same again and again.
+    /// Writes the same bytes again and again.
     Repeat,
 }
 
@@ -309,7 +309,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Answers everything with what was asked, and `case N` as that case says.
+/// A catalog that answers a request for `case N` as that case says, and any other request with its
+/// target.
 struct Villain {
     cases: Vec<Case>,
     volunteered: Notify,
@@ -335,7 +336,7 @@ impl Villain {
     }
 
     async fn serve(self: Arc<Self>, mut stream: TcpStream) {
-        // What is written must not wait for what the gateway sends next.
+        // Each write must go out at once, whatever the gateway sends next.
         stream.set_nodelay(true).unwrap();
         let mut buffer = BytesMut::new();
         while let Ok(Some(request)) = wire::read(&mut stream, &mut buffer).await {
@@ -363,10 +364,10 @@ impl Villain {
     }
 }
 
-/// What is wrong, if anything.
+/// Runs one case and returns a description of what is wrong, if anything is.
 async fn run(world: &World, villain: &Villain, number: usize, case: &Case) -> Option<String> {
     let client = world.anonymous();
-    // A write: it is not sent again, whatever becomes of it.
+    // This is a write, so it is not sent again, whatever happens to it.
     let target = format!("/v1/table/west%24case{number:03}/drop");
     let answer = client.send(Method::POST, &target, empty()).await;
     let status = answer.as_ref().ok().map(|reply| reply.status);
@@ -458,7 +459,8 @@ async fn an_answer_before_the_request_has_ended_reaches_the_caller_and_its_conne
             if connections == 1 {
                 let early = "HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\n{}";
                 stream.write_all(early.as_bytes()).await.unwrap();
-                // Until the gateway gives it up: nothing else may come over it than the rest of the rows.
+                // The connection is read until the gateway closes it. Only the rest of the rows may come
+                // over it.
                 let mut rest = Vec::new();
                 let _ = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest).await;
                 let rest = String::from_utf8_lossy(&rest).into_owned();

@@ -1,4 +1,4 @@
-//! Chunks whose size, end or trailer is not what it should be.
+//! Chunked bodies with a wrong size, end or trailer.
 
 use super::requests::{Case, INSERT, bytes, json, rows};
 

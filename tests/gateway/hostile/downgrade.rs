@@ -1,4 +1,4 @@
-//! HTTP/2 that wants to become two requests in HTTP/1.1, or to be malformed and still served.
+//! HTTP/2 requests that try to become two requests in HTTP/1.1, or are malformed.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ const FINE: [Header; 5] = [
     ("content-type", b"application/json"),
 ];
 const MALFORMED: Said = Said::Reset(1);
-/// It is not looked at any further, nor is anything that came over the same connection.
+/// The error ends the connection, so nothing else that came over it is read.
 const FATAL: Said = Said::Goaway(1);
 
 fn case(
@@ -49,13 +49,13 @@ fn case(
     }
 }
 
-/// A fine request with one header more.
+/// Makes a case of a well-formed request with one more header.
 fn more(name: &'static str, header: Header, said: Said, reached: &'static [&'static str]) -> Case {
     let headers: Vec<Header> = FINE.into_iter().chain([header]).collect();
     case(name, &headers, b"{}", said, reached)
 }
 
-/// A fine request with one header instead of its own of that name.
+/// Makes a case of a well-formed request with one header replaced.
 fn instead(
     name: &'static str,
     header: Header,
@@ -248,7 +248,7 @@ async fn malformed_http2_is_refused_and_never_becomes_two_requests() {
         .await;
     let (mut wrong, cases) = (Vec::new(), cases());
     for (number, case) in cases.iter().enumerate() {
-        // As long as `ID` in the bytes, whose lengths are counted.
+        // The identifier is as long as `ID`, because the bytes contain lengths.
         let letter = |number: usize| char::from(b'A' + u8::try_from(number).unwrap());
         let id = format!(
             "{}{}",

@@ -1,4 +1,4 @@
-//! HTTP/2 clients that make work without end: they are stopped, or slowed to their own pace, and memory stays flat.
+//! HTTP/2 clients that cause endless work: they are stopped, or slowed to their own pace, and memory stays flat.
 
 use std::io;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::recorder::Recorder;
 use crate::catalog::faults::PATIENCE;
 use crate::harness::{Setup, World};
 
-/// What one flood may cost the gateway in memory, in KiB: less than a thousandth of what is sent in all.
+/// The most memory that one flood may cost the gateway, in KiB: less than a thousandth of what is sent in all.
 const GROWTH: usize = 24 << 10;
 
 struct Flood {
     name: &'static str,
     start: Vec<u8>,
-    /// What is sent again and again; the stream's number counts up by two.
+    /// The bytes that are sent again and again; the argument is the stream's number, which counts up by two.
     wave: fn(u32) -> Vec<u8>,
     waves: u32,
-    /// Whether the client takes what it is told.
+    /// True if the client reads what the gateway sends.
     reads: bool,
-    /// Whether the gateway must end the connection.
+    /// True if the gateway must end the connection.
     ends: bool,
 }
 
@@ -52,7 +52,7 @@ fn reset(stream: u32) -> Vec<u8> {
     [open, frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())].concat()
 }
 
-/// Has the gateway reset the stream, by a window that grows by nothing.
+/// Makes the gateway reset the stream, with a window update of zero.
 fn made_to_reset(stream: u32) -> Vec<u8> {
     let open = frame(HEADERS, END_HEADERS, stream, &exists());
     [open, frame(WINDOW_UPDATE, 0, stream, &[0; 4])].concat()
@@ -68,7 +68,7 @@ fn floods() -> Vec<Flood> {
         ends,
     };
     let open = |flags| frame(HEADERS, flags, 1, &exists());
-    // A request whose body is awaited, so that the connection is not idle.
+    // This request waits for its body, so that the connection is not idle.
     let beside = |name, wave, waves, reads, ends| Flood {
         start: open(END_HEADERS),
         ..flood(name, wave, waves, reads, ends)
@@ -148,7 +148,8 @@ fn floods() -> Vec<Flood> {
     ]
 }
 
-/// Sends until all is sent, the gateway hangs up, or it takes nothing more for a while; what it said if it ended it.
+/// Sends until all is sent, the gateway closes the connection, or the gateway reads nothing for a while. Returns how
+/// the gateway ended the connection, if it did.
 async fn send(world: &World, flood: &Flood) -> Option<Said> {
     let (mut reader, mut writer) = TcpStream::connect(world.address())
         .await
@@ -168,7 +169,7 @@ async fn send(world: &World, flood: &Flood) -> Option<Said> {
             let Ok(written) =
                 tokio::time::timeout(Duration::from_millis(500), writer.write_all(&waves)).await
             else {
-                // The gateway reads no more: the client's pace is its own.
+                // The gateway stopped reading, so the client only slows itself down.
                 return io::Result::Ok(());
             };
             written?;
@@ -201,7 +202,7 @@ async fn start(recorder: &Recorder, limits: &str) -> World {
         .await
 }
 
-/// A request of somebody else is served, and nothing of the flood is left behind.
+/// Checks that another client's request is served, and that nothing of the flood is still in flight.
 async fn served_after(world: &World, name: &str) {
     let after = world
         .anonymous()
@@ -250,7 +251,7 @@ async fn header_lists_that_are_too_large_are_refused_before_they_are_unpacked() 
     let world = start(&recorder, "limits: { header_timeout: 2s }").await;
     served_after(&world, "warm").await;
     let before = world.resident();
-    // 4000 bytes go into the table once, and are named 16,000 times: 64 MB of headers in 16 KiB.
+    // The 4000 bytes go into the table once and are referenced 12,000 times: 48 MB of headers in 16 KiB.
     let mut bomb = exists();
     bomb.extend(block(0x40, &[("x-a", &[b'b'; 4000])]));
     bomb.extend([0x80 | 62; 12_000]);
@@ -273,7 +274,7 @@ async fn header_lists_that_are_too_large_are_refused_before_they_are_unpacked() 
         let said = tokio::time::timeout(PATIENCE, say(world.address(), &sent, 1))
             .await
             .unwrap();
-        // 431 is in no table, so it comes as letters.
+        // The status 431 is not in the static table, so it is sent as a literal.
         assert!(
             !matches!(said, Said::Answer(Some(_)) | Said::Closed),
             "{name}: {said:?}"
@@ -290,7 +291,7 @@ async fn header_lists_that_are_too_large_are_refused_before_they_are_unpacked() 
 async fn one_connection_has_no_more_streams_than_it_may() {
     let recorder = Recorder::start().await;
     let world = start(&recorder, "limits: { header_timeout: 2s }").await;
-    // Their bodies never come.
+    // The bodies of these requests never come.
     let mut sent = greeting(&[]);
     for number in 0..300 {
         sent.extend(frame(HEADERS, END_HEADERS, 1 + 2 * number, &exists()));
@@ -327,7 +328,7 @@ async fn answers_that_a_client_does_not_let_through_end_with_its_connection() {
         "limits: { response_timeout: 300ms, data_timeout: 300ms }",
     )
     .await;
-    // A window of nothing for every answer.
+    // The client's window for every answer is zero.
     let mut sent = greeting(&[(4, 0)]);
     for number in 0..100 {
         sent.extend(frame(HEADERS, END_HEADERS, 1 + 2 * number, &exists()));

@@ -19,7 +19,7 @@ pub const CONTINUATION: u8 = 9;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// One frame.
+/// Encodes one frame.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
@@ -29,7 +29,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a client says first, with these settings.
+/// The connection preface of a client, with these settings.
 pub fn greeting(settings: &[(u16, u32)]) -> Vec<u8> {
     let settings = settings
         .iter()
@@ -40,13 +40,13 @@ pub fn greeting(settings: &[(u16, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// A header block; `kind` 0x00 leaves the receiver's table alone, 0x40 adds to it.
+/// Encodes a header block; `kind` 0x00 leaves the receiver's table unchanged, 0x40 adds to it.
 pub fn block(kind: u8, headers: &[(&str, &[u8])]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in headers {
         block.push(kind);
         for text in [name.as_bytes(), value] {
-            // A prefix of seven bits (RFC 7541, section 5.1).
+            // A length has a prefix of seven bits (RFC 7541, section 5.1).
             match text.len() {
                 short @ 0..=126 => block.push(short as u8),
                 long => {
@@ -65,20 +65,20 @@ pub fn block(kind: u8, headers: &[(&str, &[u8])]) -> Vec<u8> {
     block
 }
 
-/// What the gateway has said about one stream, or about all.
+/// The gateway's reaction on one stream or on the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// An answer; the status, where it is one of those that need no decoding.
+    /// An answer, with its status; `None` if the status is not in the static table.
     Answer(Option<u16>),
-    /// The stream is reset, with this error.
+    /// A reset of the stream with this error code.
     Reset(u32),
-    /// The connection ends, with this error.
+    /// An end of the connection with this error code.
     Goaway(u32),
-    /// It ended without a word.
+    /// An end of the connection without a GOAWAY frame.
     Closed,
 }
 
-/// Reads frames until one says what became of `stream`; `0`: of the connection.
+/// Reads frames until one decides `stream`; `0` stands for the connection.
 pub async fn outcome(reader: &mut OwnedReadHalf, stream: u32) -> Said {
     loop {
         let mut head = [0; 9];
@@ -101,7 +101,7 @@ pub async fn outcome(reader: &mut OwnedReadHalf, stream: u32) -> Said {
     }
 }
 
-/// The static table has these (RFC 7541, appendix A).
+/// Decodes a status that is in the static table (RFC 7541, appendix A).
 fn status(block: &[u8]) -> Option<u16> {
     Some(match block.first()? {
         0x88 => 200,
@@ -114,7 +114,7 @@ fn status(block: &[u8]) -> Option<u16> {
     })
 }
 
-/// Sends these bytes and says what became of `stream`.
+/// Sends these bytes and returns the gateway's reaction on `stream`.
 pub async fn say(address: SocketAddr, bytes: &[u8], stream: u32) -> Said {
     let (mut reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
     let write = async {

@@ -1,4 +1,4 @@
-//! Where a request ends: lengths that differ, repeat or are none, codings that are hidden or heaped.
+//! The end of a request: lengths that differ, repeat or are invalid, and codings that are hidden or stacked.
 
 use super::requests::{Case, EXISTS, SECOND, bytes, json, rows};
 
@@ -336,7 +336,8 @@ fn codings() -> Vec<Case> {
     ]
 }
 
-/// A length and a coding: whoever trusts the other one sees another request.
+/// Requests with a length and a transfer coding: a reader that trusts the other one sees another
+/// request.
 fn both() -> Vec<Case> {
     let both = |name, headers: &str, answers, reached| {
         json(name, headers, "2\r\n{}\r\n0\r\n\r\n", answers, reached)

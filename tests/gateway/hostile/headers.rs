@@ -1,4 +1,4 @@
-//! Header lines that are none, too many or too long, and headers that want to change what the next hop sees.
+//! Headers that are malformed, too many or too long, or that try to change what the next hop sees.
 
 use super::requests::{Case, EXISTS, SECOND, bytes};
 
@@ -12,7 +12,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A fine request with these header lines besides.
+/// Makes a case of a well-formed request with these additional header lines.
 fn with(
     name: &'static str,
     headers: impl AsRef<[u8]>,
@@ -26,7 +26,7 @@ fn with(
 
 fn lines() -> Vec<Case> {
     let many = |lines: usize| vec!["x-a: b"; lines].join("\r\n");
-    // What is left of 64 KiB beside the other lines does not hold this.
+    // This line does not fit into what the other lines leave of 64 KiB.
     let long = format!("x-a: {}", "b".repeat((64 << 10) - 5));
     let endless = format!("x-a: {}", "b".repeat(4 << 20));
     vec![

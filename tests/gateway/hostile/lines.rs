@@ -1,4 +1,4 @@
-//! Request lines: versions, methods, targets and line ends that are none, and paths that want to be others.
+//! Request lines: malformed parts and line ends, and paths that a catalog could read differently.
 
 use super::requests::{Case, SECOND, bytes};
 
@@ -203,7 +203,7 @@ fn targets() -> Vec<Case> {
     ]
 }
 
-/// The catalog must not take a path for another one than the gateway did.
+/// The catalog must not read a path as another one than the gateway does.
 fn paths() -> Vec<Case> {
     vec![
         line(

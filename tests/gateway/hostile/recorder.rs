@@ -1,4 +1,4 @@
-//! A catalog that reads bytes, believes nothing, and remembers what it was sent.
+//! A catalog that parses bytes strictly and records what it was sent.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::wire::{self, Message};
 
-/// What came in, and what nobody may send.
+/// The requests that were received, and the violations in them.
 #[derive(Default)]
 pub struct Seen {
     pub requests: Vec<Message>,
     pub violations: Vec<String>,
 }
 
-/// The catalog; it lives as long as the test's runtime.
+/// The recording catalog; it lives as long as the test's runtime.
 #[derive(Clone)]
 pub struct Recorder {
     pub address: SocketAddr,
@@ -38,7 +38,7 @@ impl Recorder {
         recorder
     }
 
-    /// The operation and the body of every request whose target has `mark` in it.
+    /// The operation and the body of every request whose target contains `mark`.
     pub fn reached(&self, mark: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         let of = seen
@@ -57,7 +57,7 @@ impl Recorder {
         .collect()
     }
 
-    /// Requests but for questions about health, and what was wrong with any.
+    /// The number of requests without health checks, and all violations.
     pub fn totals(&self) -> (usize, Vec<String>) {
         let seen = self.seen.lock().unwrap();
         let of = |request: &&Message| !request.start.starts_with("GET / ");
@@ -73,7 +73,7 @@ impl Recorder {
             let request = match wire::read(&mut stream, &mut buffer).await {
                 Ok(Some(request)) => request,
                 Ok(None) => return,
-                // A request that the gateway gave up in the middle is its right.
+                // The gateway may abort a request in the middle.
                 Err(words) if words.starts_with("an end") => return,
                 Err(words) => return self.seen.lock().unwrap().violations.push(words),
             };
@@ -93,7 +93,8 @@ impl Recorder {
         seen.requests.push(request);
     }
 
-    /// Beyond its framing: one host, the catalog's own; nothing after the request before its answer.
+    /// Checks more than the framing: exactly one host, which is the catalog's own, and no bytes
+    /// after the request before its answer. Returns the violation, if there is one.
     fn judge(&self, request: &Message, rest: &BytesMut) -> Option<String> {
         let hosts = request.headers.iter().filter(|(name, _)| name == "host");
         let hosts: Vec<_> = hosts.map(|(_, value)| value.clone()).collect();

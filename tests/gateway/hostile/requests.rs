@@ -1,6 +1,6 @@
-//! Requests as bytes, each sent over a connection of its own: what comes back, and what reached the catalog.
+//! Requests as bytes, each sent over a connection of its own: the answers, and what reached the catalog.
 //!
-//! Everyone is let in, so that nothing but the reading of HTTP stands between the bytes and the catalog.
+//! Anonymous callers are allowed, so that only the HTTP parser stands between the bytes and the catalog.
 
 use std::collections::HashSet;
 
@@ -16,27 +16,27 @@ use super::{chunks, framing, headers, lines, wire};
 use crate::catalog::faults::PATIENCE;
 use crate::harness::{Setup, World};
 
-/// One case. `ID` in its bytes becomes a word of its own.
+/// A case. `ID` in its bytes is replaced by a word that is unique to the case.
 pub struct Case {
     pub name: &'static str,
     pub bytes: Vec<u8>,
-    /// The statuses that come back before the connection ends; informal ones (1xx) included.
+    /// The statuses that come back before the connection ends, including informational ones (1xx).
     pub answers: &'static [u16],
-    /// What reaches the catalog: operation and body.
+    /// The requests that reach the catalog: operation and body.
     pub reached: &'static [&'static str],
 }
 
-/// What an attacker would have served besides; it is a fine request where the one before it ended properly.
+/// The request that an attacker tries to smuggle; it is well-formed if the request before it ended properly.
 pub const SECOND: &str = "POST /v1/table/west%24ID/drop HTTP/1.1\r\nhost: g\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Where JSON is read whole before it goes on.
+/// The beginning of a request whose JSON body is read whole before it is forwarded.
 pub const EXISTS: &str =
     "POST /v1/table/west%24ID/exists HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\n";
 
-/// Where rows stream as they come.
+/// The beginning of a request whose rows are forwarded as they arrive.
 pub const INSERT: &str = "POST /v1/table/west%24ID/insert HTTP/1.1\r\nhost: g\r\ncontent-type: application/vnd.apache.arrow.stream\r\n";
 
-/// These bytes, and nothing else.
+/// Makes a case of exactly these bytes.
 pub fn bytes(
     name: &'static str,
     bytes: impl AsRef<[u8]>,
@@ -51,7 +51,7 @@ pub fn bytes(
     }
 }
 
-/// A JSON request with these header lines and this body, and [`SECOND`] right behind it.
+/// Makes a case of a JSON request with these header lines and this body, followed directly by [`SECOND`].
 pub fn json(
     name: &'static str,
     headers: &str,
@@ -63,7 +63,7 @@ pub fn json(
     bytes(name, text, answers, reached)
 }
 
-/// The same with rows.
+/// Makes a case of a request with rows, these header lines and this body, followed directly by [`SECOND`].
 pub fn rows(
     name: &'static str,
     headers: &str,
@@ -75,7 +75,7 @@ pub fn rows(
     bytes(name, text, answers, reached)
 }
 
-/// Waits are short, so that a case which leaves the gateway waiting ends by the gateway's own bounds.
+/// Starts a world with short timeouts, so that a case in which the gateway waits ends soon.
 async fn start(recorder: &Recorder) -> World {
     Setup::new()
         .mount("[west]", "west")
@@ -87,7 +87,7 @@ async fn start(recorder: &Recorder) -> World {
         .await
 }
 
-/// The statuses of all answers until the gateway closes.
+/// Sends the bytes and returns the statuses of all answers until the gateway closes the connection.
 async fn exchange(world: &World, sent: &[u8]) -> Result<Vec<u16>, String> {
     let talk = async {
         let mut stream = TcpStream::connect(world.address()).await.unwrap();
@@ -109,7 +109,8 @@ async fn exchange(world: &World, sent: &[u8]) -> Result<Vec<u16>, String> {
     talked.unwrap_or_else(|_| Err("the gateway neither answers nor closes".to_owned()))
 }
 
-/// What is wrong, if anything; a request on a fresh connection is served after it.
+/// Runs one case, then a request on a fresh connection, which must be served; returns what is wrong, if
+/// anything is.
 async fn run(world: &World, recorder: &Recorder, number: usize, case: &Case) -> Option<String> {
     let id = format!("c{number:03}");
     let mut sent = Vec::with_capacity(case.bytes.len());
@@ -172,7 +173,7 @@ async fn malformed_and_ambiguous_requests_are_refused_or_harmless() {
     let counted: usize = counted
         .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok())
         .sum();
-    // Those that broke off on their way were counted, too.
+    // Requests that broke off on their way were counted, too.
     assert!(counted >= requests, "{counted} were counted of {requests}");
     println!(
         "{} hostile requests; {requests} reached the catalog, as they should",

@@ -1,4 +1,4 @@
-//! Clients that take their time: each holds what its bound allows, and others are served meanwhile.
+//! Slow clients: each holds no more than its limit allows, and other clients are served meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn start(limits: &str) -> World {
     setup.start().await.seeded()
 }
 
-/// Sends `start`, and then a byte of `rest` at a time until the gateway hangs up; what it answered.
+/// Sends `start`, then `rest` one byte at a time, until the gateway closes the connection; returns its answer.
 async fn dribble(world: &World, start: &str, rest: &[u8]) -> String {
     let (mut reader, mut writer) = TcpStream::connect(world.address())
         .await
@@ -40,7 +40,7 @@ async fn dribble(world: &World, start: &str, rest: &[u8]) -> String {
     };
     tokio::select! {
         _ = reader.read_to_end(&mut answer) => {}
-        // Whoever hangs up with bytes unread resets the connection.
+        // A close with unread bytes resets the connection, so the write may fail first.
         _ = write => {}
     }
     String::from_utf8_lossy(&answer).into_owned()
@@ -116,7 +116,7 @@ async fn rows_that_dribble_end_with_the_time_of_a_data_operation() {
         .expect("its place is free again");
 }
 
-/// The catalog's rows come as fast as they are taken; nobody takes them.
+/// The catalog sends rows as fast as they are accepted, and the client never reads.
 #[tokio::test]
 async fn a_client_that_does_not_read_costs_no_memory_and_is_given_up() {
     let world = start("limits: { response_timeout: 300ms, data_timeout: 700ms }").await;
@@ -130,7 +130,7 @@ async fn a_client_that_does_not_read_costs_no_memory_and_is_given_up() {
     stream.write_all(query.as_bytes()).await.unwrap();
     let mut sent = 0_usize;
     let chunk = bytes::Bytes::from(vec![7; 1 << 20]);
-    // Until the gateway has hung up at the catalog.
+    // This ends when the gateway has closed its connection to the catalog.
     let pour = async {
         while rows.send(chunk.clone()).await.is_ok() {
             sent += 1;
@@ -155,7 +155,8 @@ async fn a_client_that_does_not_read_costs_no_memory_and_is_given_up() {
     drop(stream);
 }
 
-/// `NSGATE_IDLE_CONNECTIONS=9000` opens more of them; each takes a file of this process and one of the gateway's.
+/// `NSGATE_IDLE_CONNECTIONS=9000` opens more connections; each takes a file of this process and one of the
+/// gateway's.
 #[tokio::test]
 async fn idle_connections_cost_little_and_others_are_served_beside_them() {
     let asked = std::env::var("NSGATE_IDLE_CONNECTIONS").ok();
@@ -167,7 +168,7 @@ async fn idle_connections_cost_little_and_others_are_served_beside_them() {
     let mut answer = vec![0; 4096];
     for _ in 0..many {
         let mut stream = TcpStream::connect(world.address()).await.unwrap();
-        // Each has carried a request, as the connections of a client's pool have.
+        // Each connection has carried a request, as those of a client's pool have.
         stream
             .write_all(b"GET /v1/nothing HTTP/1.1\r\nhost: g\r\n\r\n")
             .await

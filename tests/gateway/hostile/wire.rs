@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bytes: strict, so that nothing ambiguous passes for harmless.
+//! HTTP/1.1 as bytes, parsed strictly, so that nothing ambiguous passes for harmless.
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -6,9 +6,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// A message as it was on the wire.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Request line or status line.
+    /// The request line or status line.
     pub start: String,
-    /// Names in lower case.
+    /// The headers, with their names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -23,14 +23,15 @@ impl Message {
         self.headers.iter().filter(|(n, _)| n == name).count()
     }
 
-    /// The status of an answer.
+    /// The status of an answer; 0 if there is none.
     pub fn status(&self) -> u16 {
         let status = self.start.split(' ').nth(1);
         status.and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 }
 
-/// The next message, `None` at a clean end; an error says what no two readers would agree on.
+/// Reads the next message; `None` at a clean end. An error describes what readers could disagree
+/// on.
 pub async fn read<T>(stream: &mut T, buffer: &mut BytesMut) -> Result<Option<Message>, String>
 where
     T: AsyncRead + Unpin,

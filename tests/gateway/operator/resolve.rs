@@ -1,4 +1,4 @@
-//! What becomes of what a person decides with `nsgate batches resolve`.
+//! The effects of an operator's decisions with `nsgate batches resolve`.
 
 use serde_json::{Value, json};
 
@@ -10,12 +10,12 @@ use crate::catalog::faults::{BROKEN, Fault};
 use crate::client::Reply;
 use crate::harness::World;
 
-/// An aborted batch whose version 2 in `east` may be another writer's; its name.
+/// Aborts a batch whose version 2 in `east` may be another writer's; returns the batch's id.
 async fn unproven(world: &World) -> String {
     let gate = world.catalog("east").hold("create_table_version");
     let batch = start(world.client(), pair(world, 2));
     gate.reached(1).await;
-    // The same size: nothing tells it from what was staged.
+    // It has the same size as the staged version, so nothing distinguishes the two.
     let id = ["east".to_owned(), "t1".to_owned()];
     world.catalog("east").store().put(&id, 2, "EAST 2".into());
     gate.open();
@@ -25,7 +25,7 @@ async fn unproven(world: &World) -> String {
     id
 }
 
-/// The status for a writer: a table that a batch holds turns it away.
+/// The status that a writer gets; a table that is locked by a batch refuses the write.
 async fn write(world: &World, name: &str) -> u16 {
     written(world, name).await.status
 }
@@ -35,8 +35,9 @@ async fn written(world: &World, name: &str) -> Reply {
     world.client().post(&target, &json!({})).await
 }
 
-/// Nothing waits any more, in words, in numbers and for writers. A batch that was undone after a restart is open for a
-/// while: what its first life asked for may still land.
+/// Checks that nothing waits any more: in the command's output, in the metrics and for writers. A batch that was
+/// rolled back after a restart stays open for a while, because requests from before the restart may still take
+/// effect.
 async fn assert_over(world: &World, id: &str, case: &str) {
     let undone = |batch: &Value| batch.is_null() || batch["state"] == "watching";
     let watched = first(world, undone).await.is_object();
@@ -59,7 +60,8 @@ async fn assert_over(world: &World, id: &str, case: &str) {
     }
     for name in ["west", "east"] {
         let reply = written(world, name).await;
-        // Not locked any more: what an earlier life has sent may still arrive, until then it rests.
+        // The table is not locked any more, but its version number rests as long as an earlier request may still
+        // arrive.
         let rests = || {
             watched
                 && reply.json()["error"]
@@ -137,7 +139,7 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
     );
     assert!(said.contains("a later version was built on it"), "{said}");
     assert_eq!(stored(&world, "west"), [1, 2, 3]);
-    // Once nothing stands on it any more it goes.
+    // Once no version stands on it, it is deleted.
     let table = vec!["west".to_owned(), "t1".to_owned()];
     let _ = world
         .catalog("west")
@@ -149,7 +151,7 @@ async fn what_was_built_on_is_not_deleted_even_on_a_persons_word() {
     assert_over(&world, &id, "deleted").await;
 }
 
-/// Until it cannot arrive any more; to have it deleted is possible at any time.
+/// A version cannot be kept as long as a lost delete may still arrive. It can be deleted at any time.
 #[tokio::test]
 async fn what_a_lost_delete_may_still_take_away_cannot_be_kept() {
     let world = world("lock_timeout: 200ms").await;
@@ -208,7 +210,8 @@ async fn an_undecided_batch_is_given_up() {
     );
 }
 
-/// Aborts a batch whose version 2 in `west` then has to be undone, and waits until that meets with `words`; its name.
+/// Aborts a batch, and waits until the rollback of its version 2 in `west` fails with `words`; returns the batch's
+/// id.
 async fn stuck(world: &World, words: &str) -> String {
     world.catalog("east").fail("create_table_version", REFUSED);
     let reply = world.client().post(BATCH, &pair(world, 2)).await;
@@ -236,7 +239,8 @@ async fn an_undo_that_a_catalog_forbids_is_shown_with_its_words() {
     );
     let shown = printed(&world, &["show", &id]).await;
     assert!(shown.contains(&format!("last error  {said}")), "{shown}");
-    // A delete is out and may yet come to pass: what it is out for cannot be kept, and that is not offered.
+    // A delete was sent and may still take effect, so its version cannot be kept, and the command does not offer
+    // that.
     assert!(!shown.contains("ways out"), "{shown}");
     let refused = complained(&admin(&world), &["resolve", &id, "--commit"]).await;
     assert!(refused.contains("are being deleted already"), "{refused}");

@@ -1,4 +1,4 @@
-//! A collector on a loopback port: decodes what it is sent with the protocol's own types, and keeps it.
+//! A collector on a loopback port: decodes what it receives with the protocol's own types, and keeps it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,20 +21,20 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// How it treats who comes.
+/// The behaviour of the collector.
 #[derive(Clone, Copy, Debug)]
 pub enum Mood {
-    /// Takes everything.
+    /// Accepts everything.
     Well,
-    /// Reads and never answers.
+    /// Reads requests and never answers.
     Hung,
-    /// Hangs up at once.
+    /// Closes each connection at once.
     Gone,
     /// Answers 400.
     Refusing,
 }
 
-/// A span that was sent, with what its resource says.
+/// A span that was received, with the service name of its resource.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub span: Span,
@@ -42,7 +42,7 @@ pub struct Kept {
     facts: BTreeMap<String, Value>,
 }
 
-/// It runs as long as the test's runtime.
+/// A collector that runs as long as the test's runtime.
 pub struct Collector {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -75,12 +75,12 @@ impl Collector {
         *self.shared.mood.lock().unwrap() = mood;
     }
 
-    /// All that it was sent.
+    /// All spans that were received.
     pub fn spans(&self) -> Vec<Kept> {
         self.shared.spans.lock().unwrap().clone()
     }
 
-    /// Whether these bytes were anywhere in what it was sent.
+    /// Returns true if this text occurs anywhere in the bytes that were received.
     pub fn contains(&self, text: &str) -> bool {
         let bytes = self.shared.bytes.lock().unwrap();
         memchr::memmem::find(&bytes, text.as_bytes()).is_some()

@@ -1,4 +1,4 @@
-//! Many callers at a time, each answer looked at: served, shed in good form, or odd.
+//! A crowd of callers whose answers are classified: served, shed in good form, or odd.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::catalog::faults::PATIENCE;
 use crate::hostile::wire::{self, Message};
 use crate::token;
 
-/// Who asks: the bytes of a request with a token of its own.
+/// The bytes of a request with a token of the caller's own.
 #[derive(Clone)]
 pub struct Caller(Arc<[u8]>);
 
-/// Callers, and the connections that they share.
+/// A number of callers, and the connections that they share.
 pub struct Crowd {
     address: SocketAddr,
     callers: Vec<Caller>,
     connections: usize,
 }
 
-/// What became of the requests.
+/// The counts of the requests' outcomes.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub asked: usize,
     pub served: usize,
     pub shed: usize,
     pub throttled: usize,
-    /// Whose time had come when every connection was still waiting for an answer.
+    /// The requests that were due when every connection was still waiting for an answer.
     pub late: usize,
-    /// What was odd about the others; the first hundred.
+    /// Descriptions of the odd answers; the first hundred.
     pub odd: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Crowd {
         }
     }
 
-    /// Everyone asks again as soon as it is answered.
+    /// Sends requests for `time`; each connection sends the next one as soon as the last is answered.
     pub async fn closed(&self, time: Duration) -> Tally {
         let began = Instant::now();
         let lines = (0..self.connections).map(async |number| {
@@ -79,7 +79,8 @@ impl Crowd {
             .fold(Tally::default(), Tally::and)
     }
 
-    /// So many ask in a second, whether or not others have been answered. All that were sent are answered in the end.
+    /// Sends `rate` requests in a second for `time`, whether or not others have been answered. Waits in the end until
+    /// all that were sent are answered.
     pub async fn open(&self, rate: f64, time: Duration) -> Tally {
         let (orders, waiting) = mpsc::channel::<Caller>(self.connections);
         let waiting = Arc::new(Mutex::new(waiting));
@@ -141,7 +142,7 @@ impl Tally {
     }
 }
 
-/// The status of an answer in good form: the catalog's, or an error of the contract that says when to come again.
+/// Returns the status of an answer in good form: the catalog's, or an error of the contract that says when to retry.
 fn judge(answer: &Message) -> Result<u16, String> {
     let status = answer.status();
     let (body, id) = (answer.body.as_slice(), answer.header("x-request-id"));
@@ -175,7 +176,7 @@ fn judge(answer: &Message) -> Result<u16, String> {
     }
 }
 
-/// One connection. It is kept: being told to come again is no reason to hang up.
+/// A connection. It is kept after refusals, because a refusal is no reason for a client to close it.
 struct Line {
     address: SocketAddr,
     stream: TcpStream,

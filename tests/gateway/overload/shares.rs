@@ -1,4 +1,4 @@
-//! One caller that takes everything it can: others are served beside it.
+//! One caller takes all the resources that it can, and others are served all the same.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::token;
 const EXISTS: &str = "/v1/table/west%24t1/exists";
 const VICTIMS: usize = 400;
 
-/// A catalog that answers a query without end, and everything else with `{}`.
+/// Starts a catalog that answers a query without end, and everything else with `{}`; returns its URI.
 async fn catalog() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}", listener.local_addr().unwrap());
@@ -50,7 +50,7 @@ async fn serve(mut stream: TcpStream) -> Option<()> {
     }
 }
 
-/// 150 requests of one caller, each of which begins with `begun` and goes on with `more` again and again.
+/// Sends 150 requests of one caller; each begins with `begun` and continues with `more` again and again.
 async fn hostile(
     world: &World,
     begun: &str,
@@ -110,7 +110,7 @@ async fn one_hostile_caller_leaves_places_to_others() {
             .start()
             .await;
         let attack = hostile(&world, &begun, more).await;
-        // Until it has what it can have.
+        // The test waits until the attack has taken all that it can get.
         let full = async {
             while world.metric("nsgate_requests_in_flight").await < 70.0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;

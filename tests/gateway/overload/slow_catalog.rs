@@ -1,4 +1,4 @@
-//! A catalog with so many clerks, each of whom takes the same time for everyone.
+//! A catalog with a fixed number of clerks, each of whom takes the same time for every request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
-/// The catalog; it lives as long as the test's runtime.
+/// The slow catalog; it lives as long as the test's runtime.
 #[derive(Clone)]
 pub struct Desk {
     pub address: SocketAddr,
@@ -43,7 +43,7 @@ impl Desk {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Every request here ends with its headers or with `{}`.
+    /// Serves one connection. Every request in these tests ends with its headers or with `{}`.
     async fn serve(self, mut stream: TcpStream) -> Option<()> {
         stream.set_nodelay(true).ok()?;
         let mut request = Vec::with_capacity(4096);

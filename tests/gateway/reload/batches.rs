@@ -1,4 +1,4 @@
-//! What a reload takes away is there for the batches that began with it.
+//! A backend that a reload removes stays available to the batches that began with it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::World;
 const REFUSED: Fault = Fault::Instead(400, r#"{"error":"no","code":13}"#);
 pub(super) const DELETE: &str = "batch_delete_table_versions";
 
-/// The configuration without west: neither its mount nor its backend.
+/// Returns the configuration without west: neither its mount nor its backend.
 pub(super) fn without_west(world: &World) -> String {
     let yaml = world.configuration();
     let begin = yaml.find("  west:\n").unwrap();
@@ -94,7 +94,7 @@ async fn an_undo_goes_on_after_its_backend_is_removed_and_ends_when_the_catalog_
     world.reload(&without_west(&world)).await.ok();
     let tried = west.seen_of(DELETE).len();
     until("it is tried again", || west.seen_of(DELETE).len() > tried).await;
-    // Back again, while the undo is not done: still hidden, still locked.
+    // West is back before the rollback is done, so its version must still be hidden and its table locked.
     world.reload(&yaml).await.ok();
     assert_eq!(visible(&world, "west").await, [1]);
     let held = world
@@ -142,7 +142,7 @@ async fn a_restart_without_the_backend_keeps_what_is_undecided_hidden_until_it_i
     assert!(both.0 == both.1, "{both:?}");
 }
 
-/// An aborted batch of which west is undone, while a create in east got no answer and may land yet.
+/// Aborts a batch: west is rolled back, but a create in east got no clear answer and may still land.
 pub(super) async fn undone(settings: &str) -> World {
     let world = world(&format!(
         "prepare_timeout: 300ms, lock_timeout: 200ms, {settings}"
@@ -157,7 +157,7 @@ pub(super) async fn undone(settings: &str) -> World {
     world
 }
 
-/// Waits until a batch is undone but for what may land late.
+/// Waits until a batch is rolled back, except for creates that may still land.
 async fn watched(world: &World) {
     let watches = async {
         while counted(world, "watching").await == 0 {
@@ -168,13 +168,14 @@ async fn watched(world: &World) {
     watches.expect("it is undone");
 }
 
-/// Version 2 of east as somebody else makes it, or as what was staged and lands late: nothing tells one from the other.
+/// Makes version 2 of east appear. It may be another writer's or the staged one that lands late; nothing
+/// distinguishes the two.
 pub(super) fn land(world: &World) {
     let id = ["east".to_owned(), "t1".to_owned()];
     world.catalog("east").store().put(&id, 2, "EAST 2".into());
 }
 
-/// A restart without west, which the batch needs to be taken over.
+/// Restarts the gateway without west, which is needed to take over the batch.
 pub(super) async fn strand(world: &mut World) {
     world.configure(&without_west(world));
     world.kill();
@@ -220,7 +221,8 @@ async fn a_restart_without_the_backend_hides_what_lands_late_until_it_is_back() 
     assert_eq!(visible(&world, "east").await, [1]);
 }
 
-/// What an earlier life has sent, a delete of what landed late included, may still arrive: nobody makes that version.
+/// Requests from before the restart may still arrive, such as a delete of the late version. So no writer may make
+/// that version.
 #[tokio::test]
 async fn what_may_still_be_removed_rests_while_the_backend_is_away() {
     let mut world = undone("slot_cooldown: 0s").await;

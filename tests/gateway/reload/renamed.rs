@@ -1,4 +1,4 @@
-//! A backend that a reload or a restart renames leads to the same catalog as before.
+//! A backend that a reload or a restart renames is still the same catalog.
 
 use serde_json::json;
 
@@ -8,13 +8,14 @@ use crate::batches::{pair, stage, start, stored, until, visible, world};
 use crate::catalog::faults::{BROKEN, Fault};
 use crate::harness::World;
 
-/// The configuration in which the backend west has another name, and its tables are where they were.
+/// Returns the configuration with the backend west under another name, and its tables where they
+/// were.
 fn west_renamed(yaml: &str) -> String {
     let yaml = with(yaml, "  west:\n", "  north:\n");
     with(&yaml, "backend: west,", "backend: north,")
 }
 
-/// The configuration in which each backend has the other's name.
+/// Returns the configuration in which each backend has the other's name.
 fn swapped(yaml: &str) -> String {
     let yaml = with(yaml, "  west:\n", "  other:\n");
     let yaml = with(&yaml, "  east:\n", "  west:\n");
@@ -24,7 +25,7 @@ fn swapped(yaml: &str) -> String {
     with(&yaml, "backend: other,", "backend: east,")
 }
 
-/// Whether a change of the table is refused because a batch is on it.
+/// Returns true if a change of the table is refused because a batch has locked it.
 async fn is_locked(world: &World, name: &str) -> bool {
     let restore = format!("/v1/table/{name}%24t1/restore");
     let held = world
@@ -138,7 +139,7 @@ async fn a_batch_is_undone_after_a_restart_that_renames_its_backends() {
         until("west is prepared", || stored(&world, "west") == [1, 2]).await;
         world.configure(&other(&yaml));
         world.kill();
-        // While its catalog does not undo it, it is seen who is hidden.
+        // As long as the catalog does not delete the version, the test can see which one is hidden.
         let west = world.catalog("west");
         west.fail_always(DELETE, Fault::Instead(500, BROKEN));
         drop((batch, gate));

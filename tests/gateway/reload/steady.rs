@@ -13,10 +13,11 @@ use crate::load::{Connection, handshake};
 use crate::test_ca::{Authority, Identity};
 
 const RELOADS: usize = 50;
-/// Every fifth is of a file that is not sound.
+/// The interval of reloads with an invalid configuration: every fifth.
 const UNSOUND: usize = 5;
 
-/// The configuration of the `n`th reload: other routes, backends, credentials, bounds and policies each time.
+/// Returns the configuration of the `n`th reload, with other routes, backends, credentials, limits and
+/// policies each time.
 fn nth(yaml: &str, n: usize) -> String {
     let spare =
         format!("  - {{ namespace: [spare{n}], backend: east, backend_namespace: [east] }}\n");
@@ -46,14 +47,14 @@ fn nth(yaml: &str, n: usize) -> String {
     yaml
 }
 
-/// Puts a certificate and a key where the gateway has its own.
+/// Writes a certificate and a key to the gateway's files.
 fn show(world: &World, certificate: &Identity, key: &Identity) {
     let at = |name: &str| world.folder().join(name);
     std::fs::write(at("server.crt"), certificate.certificate()).unwrap();
     std::fs::write(at("server.key"), key.private_key()).unwrap();
 }
 
-/// Whether a client that comes now is shown this.
+/// Returns true if a client that connects now is shown this certificate.
 async fn shows(world: &World, authority: &Authority, identity: &Identity) -> bool {
     let stream = handshake(world, authority.client(None)).await;
     let shown = stream.get_ref().1.peer_certificates().unwrap();
@@ -92,7 +93,7 @@ async fn fifty_reloads_fail_no_request_and_close_no_connection() {
         let spare = format!("/v1/table/spare{n}%24t1/count_rows");
         let other = identity();
         if n % UNSOUND == 0 {
-            // By turns, what is written is wrong, and a certificate does not fit its key.
+            // The faults alternate: an invalid value, and a certificate that does not match its key.
             let next = match n % 2 {
                 0 => with(&next, "implementation: rest", "implementation: fast"),
                 _ => {
@@ -107,7 +108,7 @@ async fn fifty_reloads_fail_no_request_and_close_no_connection() {
         } else {
             show(&world, &other, &other);
             world.reload(&next).await.ok();
-            // In use when the answer is there.
+            // The new configuration must be active when the reload is answered.
             assert_eq!(client.post(&spare, &json!({})).await.status, 200);
             current = other;
             rotated += 1;

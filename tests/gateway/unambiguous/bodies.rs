@@ -11,7 +11,7 @@ const RENAME: &str = "/v1/table/west%24t1/rename";
 const BATCH: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";
 
-/// Go's `encoding/json`, with which catalogs of the contract exist, overlooks case; the last member wins.
+/// Some catalogs of the contract use Go's `encoding/json`, which ignores case; the last member wins.
 #[tokio::test]
 async fn a_member_is_spelled_as_it_is_or_refused() {
     let world = World::two().await;
@@ -83,7 +83,7 @@ async fn the_keys_of_metadata_are_free() {
     assert_eq!(catalog.only().body, body);
 }
 
-/// What a rename does, its body alone says: a catalog that obeys other members does not see them.
+/// Only the body says what a rename does, so members are removed that another catalog might obey.
 #[tokio::test]
 async fn a_rename_goes_on_with_what_was_understood() {
     let world = World::two().await;
@@ -123,7 +123,8 @@ async fn a_batch_of_one_catalog_goes_on_with_what_was_understood() {
     }
 }
 
-/// Its body may name any tables: where anything is denied, nobody may, unless a rule says that the path names them all.
+/// The body may name any table. If a rule denies all callers below the catalog's mount, the operation is denied,
+/// unless a rule says that the path names all of its tables.
 #[tokio::test]
 async fn an_operation_outside_of_the_contract_acts_on_all_of_its_catalog() {
     let client = |world: &World| world.client_with(&json!({"scope": "catalog.read catalog.write"}));
@@ -158,7 +159,8 @@ async fn an_operation_outside_of_the_contract_acts_on_all_of_its_catalog() {
     }
 }
 
-/// Nothing is below a namespace that is not there yet; one that is overwritten takes with it what is.
+/// A namespace that does not exist yet has nothing below it. Overwriting an existing one would also remove what is
+/// below it.
 #[tokio::test]
 async fn a_namespace_above_a_denial_can_be_created_and_not_overwritten() {
     let world = setup().start().await;

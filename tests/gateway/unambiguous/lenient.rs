@@ -1,4 +1,4 @@
-//! Catalogs that read leniently, each in its own way, and what each of them would act on.
+//! The different ways in which lenient catalogs read a request, and what each of them would act on.
 
 use percent_encoding::percent_decode_str;
 use serde::Deserializer as _;
@@ -8,10 +8,11 @@ use serde_json::value::RawValue;
 use crate::catalog::operations::find;
 use crate::hostile::wire::Message;
 
-/// What the forged values of a request say.
+/// The forged value in a request.
 pub const FORGED: &str = "evil";
 
-/// Says what is wrong with a request that reached a catalog whose permitted identifiers begin with `permitted`.
+/// Checks a request that reached a catalog whose permitted identifiers begin with `permitted`; returns what is wrong,
+/// if anything is.
 pub fn judge(request: &Message, permitted: &[&str]) -> Option<String> {
     let line: Vec<&str> = request.start.split(' ').collect();
     let (method, target) = (line[0], line[1]);
@@ -56,7 +57,7 @@ fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The path as each reader has it, and whether that is decoded.
+/// Returns the path as each kind of reader sees it, with its name and whether the path is decoded.
 fn paths(path: &str) -> Vec<(&'static str, String, bool)> {
     let once = decode(path);
     let twice = decode(&once);
@@ -79,7 +80,7 @@ fn paths(path: &str) -> Vec<(&'static str, String, bool)> {
     ]
 }
 
-/// All but the identifier in small letters.
+/// Returns the path in lower case, except for the identifier.
 fn lowered(path: &str) -> String {
     let parts = path
         .split('/')
@@ -91,7 +92,8 @@ fn lowered(path: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// Without parameters of segments, what follows `?` or `#`, empty segments and steps.
+/// Returns the path without the parameters of segments, what follows `?` or `#`, and empty segments; `.` and `..` are
+/// resolved.
 fn resolved(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let mut parts: Vec<&str> = Vec::new();
@@ -105,7 +107,8 @@ fn resolved(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The delimiters that servers find in a query: the first or the last, in any spelling; and the default.
+/// Returns the delimiters that servers may find in a query, where the first or the last counts in any spelling, and
+/// the default one.
 fn delimiters(query: &str) -> Vec<String> {
     let mut found = vec!["$".to_owned()];
     for pair in query.split(['&', ';']) {
@@ -120,7 +123,7 @@ fn delimiters(query: &str) -> Vec<String> {
     found
 }
 
-/// A forged value under the name that a server which folds names takes it for.
+/// Finds a forged value under a name that a server which folds names would believe.
 fn forged_header(request: &Message) -> Option<String> {
     const BELIEVED: [&str; 8] = [
         "x-ns-ctx-tenant",
@@ -140,7 +143,7 @@ fn forged_header(request: &Message) -> Option<String> {
     found.map(|(name, value)| format!("{name}: {value}"))
 }
 
-/// The members of an object in order, none of them lost.
+/// Returns the members of an object in order, including duplicates.
 fn members(text: &str) -> Option<Vec<(String, &str)>> {
     struct All;
     impl<'a> Visitor<'a> for All {
@@ -158,13 +161,13 @@ fn members(text: &str) -> Option<Vec<(String, &str)>> {
             Ok(all)
         }
     }
-    // As Go's decoder does, it reads one value and leaves the rest.
+    // Like Go's decoder, this reads one value and ignores the rest.
     serde_json::Deserializer::from_str(text)
         .deserialize_map(All)
         .ok()
 }
 
-/// As Go compares names, and as those do that overlook what stands between words.
+/// Folds a name as Go does to compare names, and as servers do that ignore the separators between words.
 fn folded(name: &str) -> String {
     let letters = name.chars().filter_map(|letter| match letter {
         '\u{17f}' => Some('s'),
@@ -177,7 +180,8 @@ fn folded(name: &str) -> String {
     letters.collect()
 }
 
-/// What is wrong with an object that names what is acted on: whichever of several members counts, each must be permitted.
+/// Checks an object that names the targets of an operation; returns what is wrong, if anything is. Servers differ in
+/// which of several members counts, so each must be permitted.
 fn object(text: &str, permitted: &[&str], depth: usize) -> Option<String> {
     let members = members(text)?;
     let named = |name: &str| {
@@ -186,7 +190,7 @@ fn object(text: &str, permitted: &[&str], depth: usize) -> Option<String> {
     };
     for name in ["id", "newid", "tableid"] {
         let ids = named(name).into_iter().filter_map(list);
-        // `table_id` and `new_id` are members that some catalog obeys where its body alone says what is acted on.
+        // Some catalog obeys `table_id` and `new_id` where only the body names the targets.
         let counts =
             name == "id" || depth > 0 || members.iter().any(|(n, _)| folded(n) == "newtablename");
         for id in ids.filter(|id| counts && !id.is_empty()) {

@@ -1,4 +1,4 @@
-//! Paths and parameters that some servers read as others.
+//! Paths and parameters that some servers read differently.
 
 use http::Method;
 use serde_json::json;
@@ -11,7 +11,8 @@ fn writer(world: &World) -> Client {
     world.client_with(&json!({"scope": "catalog.read catalog.write"}))
 }
 
-/// Each with the path that a server sees which decodes before it routes, or decodes twice.
+/// A server that decodes before it routes, or that decodes twice, sees another path in each of
+/// these.
 #[tokio::test]
 async fn a_path_that_decodes_to_another_one_goes_nowhere() {
     let world = setup().start().await;
@@ -49,7 +50,7 @@ async fn a_path_that_decodes_to_another_one_goes_nowhere() {
     assert!(is_untouched(&world));
 }
 
-/// Of a batch or a rename the gateway makes the paths itself.
+/// The gateway builds the paths of a batch or a rename itself, from the names in the body.
 #[tokio::test]
 async fn a_name_in_a_body_becomes_no_other_path() {
     let world = setup().start().await;
@@ -81,7 +82,8 @@ async fn a_name_in_a_body_becomes_no_other_path() {
     assert!(is_untouched(&world));
 }
 
-/// Below a mount with another root, a name that is a step in a path would be a whole segment.
+/// Below a mount with another root, a name of dots would be a whole path segment, which servers
+/// resolve as a step.
 #[tokio::test]
 async fn a_name_of_dots_is_no_segment_of_its_own() {
     let world = Setup::new()
@@ -104,7 +106,7 @@ async fn a_name_of_dots_is_no_segment_of_its_own() {
     assert!(is_untouched(&world));
 }
 
-/// There are catalogs that take a body's identifier where the route's is their root.
+/// Some catalogs use the body's identifier if the route's is their root.
 #[tokio::test]
 async fn a_table_is_never_the_root_of_its_catalog() {
     let world = Setup::new()
@@ -126,7 +128,7 @@ async fn a_table_is_never_the_root_of_its_catalog() {
     assert!(is_untouched(&world));
 }
 
-/// A catalog of which the operator says so is sent what was asked for, to the byte.
+/// A catalog that the operator declares to read names exactly is sent every name byte for byte.
 #[tokio::test]
 async fn what_reads_exactly_may_be_sent_every_name() {
     let world = Setup::two()

@@ -1,7 +1,7 @@
-//! A second reader: whatever a lenient catalog would act on must be what `authorization` was asked about.
+//! A second reader: everything that a lenient catalog would act on must have been authorized.
 //!
-//! Requests are generated over all operations of the contract and some outside of it, from spellings that servers are
-//! known to read in different ways. Each that reaches a catalog is read as each lenient catalog would.
+//! The requests are generated over all operations of the contract and some outside of it, from spellings that servers
+//! are known to read in different ways. Each request that reaches a catalog is read as each lenient catalog would.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use crate::hostile::wire;
 use crate::random::Random;
 use crate::token;
 
-/// As many as `NSGATE_SECOND_READER` says.
+/// The number of requests, unless `NSGATE_SECOND_READER` sets another one.
 const REQUESTS: usize = 100_000;
 const CLIENTS: usize = 16;
 /// The version that the entries of batches create.
 const VERSION: u64 = 7;
 
-/// Only `pub` may be touched, under either mount.
+/// The rules: only `pub` may be touched, under either mount.
 const RULES: &str = "authorization:
   - { namespace: [kept, pub], read: { scope: rw }, write: { scope: rw }, unlisted: name }
   - { namespace: [moved, pub], read: { scope: rw }, write: { scope: rw }, unlisted: name }
@@ -39,7 +39,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Starts a catalog that answers `{}` to nearly everything. Batches find what they need to reach their commit.
+    /// Starts a catalog that answers `{}` to nearly everything, and returns its URI. Batches find what they need to reach
+    /// their commit.
     async fn start(&self, permitted: &'static [&'static str]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}", listener.local_addr().unwrap());
@@ -99,7 +100,7 @@ fn answer(request: &wire::Message) -> Vec<u8> {
     format!("{head}\r\ncontent-length: {length}\r\n\r\n{answer}").into_bytes()
 }
 
-/// The `{id}` of a path: mostly one that is permitted to the gateway, and something else to others.
+/// Makes the `{id}` of a path, mostly one that the gateway reads as permitted and that others may read differently.
 fn segment(random: &mut Random, root: &str) -> String {
     if random.chance(40) {
         return format!("{root}%24pub%24t{}", random.below(4));
@@ -319,7 +320,7 @@ fn request(random: &mut Random, bearer: &str) -> Vec<u8> {
     format!("{head}transfer-encoding: chunked\r\n\r\n{chunked}").into_bytes()
 }
 
-/// Asks so many, one after the other; how many were answered with 2xx.
+/// Sends `count` requests, one after the other, and returns the number of those that were answered with 2xx.
 async fn ask(world: &World, seed: u64, count: usize, bearer: &str) -> usize {
     let mut random = Random::new(seed, 16);
     let mut stream = None;
@@ -342,7 +343,7 @@ async fn ask(world: &World, seed: u64, count: usize, bearer: &str) -> usize {
                     stream = None;
                 }
             }
-            // What is refused while it is sent may end the connection.
+            // A request that is refused while it is sent may end the connection.
             _ => stream = None,
         }
     }

@@ -1,4 +1,4 @@
-//! Names of tables and the places that they lead to.
+//! Operations on the names of tables and the places that they lead to.
 
 use nsgate::protocol::operation::Operation;
 
@@ -54,7 +54,7 @@ impl Catalog {
         format!("mem://c{}/p{place}", self.number)
     }
 
-    /// With details, a describe looks into the latest version.
+    /// Describes a table; with `load_detailed_metadata` the answer includes the latest version.
     fn describe_table(&self, question: &Question) -> Result<Reply, Reply> {
         let _ = question.asked()?;
         let (spot, versions) = self.table(&question.table, None)?;
@@ -85,7 +85,8 @@ impl Catalog {
         Ok(self.located(place))
     }
 
-    /// The name and what is there; other names of it lead nowhere then.
+    /// Removes the name and its place with all versions; other names of the place then lead
+    /// nowhere.
     fn drop_table(&mut self, table: &str) -> Result<Reply, Reply> {
         let place = self.place(table).ok_or_else(|| missing(table))?;
         self.name(table, None);

@@ -1,4 +1,4 @@
-//! A request to a catalog, as far as a simulated one reads it.
+//! A request to a simulated catalog, as far as the catalog reads it.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ pub struct Question {
     pub table: String,
     pub query: String,
     pub body: Vec<u8>,
-    /// The gateway asks on its own account; otherwise it passes on what a client has asked.
+    /// True if the gateway sends it on its own account; false if it forwards a client's request.
     pub own: bool,
 }
 
-/// The fields of all bodies.
+/// The fields of all request bodies together.
 #[derive(Deserialize, Default)]
 pub(super) struct Asked {
     pub(super) id: Option<Vec<String>>,
@@ -43,13 +43,13 @@ pub(super) struct Range {
 }
 
 impl Question {
-    /// What a create would create.
+    /// Returns the version number that a create would make; `None` for other operations.
     pub fn creates(&self) -> Option<u64> {
         let creates = self.operation == Operation::CreateTableVersion;
         creates.then(|| self.asked().ok()?.version).flatten()
     }
 
-    /// Whether it takes something away for good.
+    /// Returns true if the request deletes something for good.
     pub fn removes(&self) -> bool {
         matches!(
             self.operation,
@@ -57,18 +57,19 @@ impl Question {
         )
     }
 
-    /// Whether the gateway looks on its own account whether something is there.
+    /// Returns true if the gateway checks on its own account whether something exists.
     pub fn looks(&self) -> bool {
         let of = [Operation::DescribeTableVersion, Operation::DescribeTable];
         self.own && of.contains(&self.operation)
     }
 
-    /// Whether it takes something away, or gives a name: what comes of it late does harm.
+    /// Returns true if the request deletes something or gives a name: its effect does harm if it comes late.
     pub fn matters(&self) -> bool {
         self.removes() || self.operation == Operation::RegisterTable
     }
 
-    /// What the gateway asks about on its own account: the table, the branch, and the version if it is about one.
+    /// Returns the table, the branch and the version (if there is one) that a request of the gateway's own is
+    /// about.
     pub fn subject(&self) -> (String, Option<String>, Option<u64>) {
         let asked = self.asked().unwrap_or_default();
         let first = asked.ranges.first();
@@ -76,7 +77,7 @@ impl Question {
         (self.table.clone(), asked.branch, asked.version.or(first))
     }
 
-    /// Whose staged manifests it names, or who wrote it.
+    /// Returns the paths of the staged manifests that the request names, or the author that it names.
     pub fn authors(&self) -> Vec<String> {
         if matches!(
             self.operation,
@@ -90,12 +91,12 @@ impl Question {
         entries.chain(own).flatten().collect()
     }
 
-    /// The author of a server-side write whose body is data.
+    /// The author of a server-side write whose body is data: the body itself.
     pub(super) fn author(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A parameter of the query.
+    /// Returns the value of a query parameter, as it is written.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         let mut pairs = self
             .query

@@ -1,4 +1,4 @@
-//! Changes of which the catalog chooses the version, and reads of which it does.
+//! Writes for which the catalog chooses the version, and reads of its latest version.
 
 use nsgate::protocol::operation::Operation;
 
@@ -6,7 +6,8 @@ use super::question::{Asked, Question};
 use super::{Catalog, Onto, Reply, Version, latest, refusal};
 
 impl Catalog {
-    /// Inserts, overwrites, updates, restores: the catalog makes the next version by itself.
+    /// Inserts into, overwrites, updates or restores a table: the catalog makes the next version by
+    /// itself.
     pub(super) fn change(&mut self, question: &Question) -> Result<Reply, Reply> {
         let data = question.operation == Operation::InsertIntoTable;
         let asked = if data {
@@ -39,7 +40,7 @@ impl Catalog {
         Ok(Reply { status: 200, body })
     }
 
-    /// What the latest version has, as a count or a query would tell.
+    /// Answers a count or a query with the latest version.
     pub(super) fn count(&self, question: &Question) -> Result<Reply, Reply> {
         let asked = question.asked()?;
         let (spot, versions) = self.table(&question.table, asked.branch.as_deref())?;
@@ -52,7 +53,7 @@ impl Catalog {
         })
     }
 
-    /// A manifest of the catalog's own.
+    /// Makes a manifest of the catalog's own.
     pub(super) fn by_the_catalog(&mut self, mut author: String) -> Version {
         while !self.written.insert(author.clone()) {
             author.push('+');

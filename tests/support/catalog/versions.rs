@@ -1,4 +1,4 @@
-//! Versions: made, shown, deleted.
+//! Creates, shows and deletes versions.
 
 use super::question::{Asked, Question, Range};
 use super::{
@@ -6,7 +6,7 @@ use super::{
 };
 
 impl Catalog {
-    /// The first half of a create: refused, or about to put.
+    /// The first half of a create: checks it and returns the put that is to follow, or the refusal.
     pub fn look(&self, question: &Question) -> Result<Put, Reply> {
         let asked = question.asked()?;
         self.may_put(&question.table, &asked)
@@ -47,7 +47,7 @@ impl Catalog {
         })
     }
 
-    /// The second half of a create: put if nothing is there.
+    /// The second half of a create: puts the version if nothing is there.
     pub fn put(&mut self, put: Put) -> Reply {
         let Put { spot, version, .. } = put;
         let below = match self.line(spot) {
@@ -127,7 +127,8 @@ impl Catalog {
         Ok(Reply { status: 200, body })
     }
 
-    /// End exclusive; a negative end is no end. Deletes whatever is there.
+    /// Deletes whatever is in the ranges. The end of a range is exclusive; a negative end means
+    /// that there is none.
     pub(super) fn delete(&mut self, question: &Question) -> Result<Reply, Reply> {
         let asked = question.asked()?;
         let (spot, versions) = self.table(&question.table, asked.branch.as_deref())?;
@@ -162,7 +163,7 @@ impl Catalog {
         });
     }
 
-    /// All of the entries or none.
+    /// Creates all of the entries or none.
     pub(super) fn create_all(&mut self, question: &Question) -> Result<Reply, Reply> {
         if !self.ways.atomic {
             let message = "Not supported: batch_create_table_versions not implemented";

@@ -1,4 +1,4 @@
-//! Names of tables: made, moved, taken away. What is in storage is only touched by what says so.
+//! Operations on the names of tables. Only those that say so touch the versions in storage.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use serde_json::json;
 use super::{Decision, Id, Refusal, Store, Versions, missing};
 
 impl Store {
-    /// Keeps its tables where another catalog keeps its own.
+    /// Keeps its tables in the same storage and below the same root as another catalog.
     pub fn share(&mut self, other: &Self) {
         self.storage = Arc::clone(&other.storage);
         self.root.clone_from(&other.root);
     }
 
-    /// Keeps its tables elsewhere from now on.
+    /// Keeps new tables below another root from now on.
     pub fn set_root(&mut self, root: &str) {
         root.clone_into(&mut self.root);
     }
 
-    /// The names of the tables that it has, and where they are.
+    /// The names of all tables, each with its location.
     pub fn tables(&self) -> Vec<(String, String)> {
         let tables = self.tables.iter();
         tables.map(|(id, at)| (id.join("$"), at.clone())).collect()
     }
 
-    /// A new table without versions, and where it is.
+    /// Adds a table without versions, and returns its location.
     pub(super) fn make(&mut self, id: &[String]) -> String {
         let at = format!("{}/{}", self.root, id.join("$"));
         let mut storage = self.storage.lock().expect("not poisoned");
@@ -46,7 +46,7 @@ impl Store {
         })))
     }
 
-    /// `create` (with a first version) and `declare` (without).
+    /// Executes `create` (with a first version) and `declare` (without one).
     pub fn create_table(&mut self, id: &Id, content: Option<String>) -> Decision {
         if self.tables.contains_key(id) {
             return Err((409, 5, id.last().cloned().unwrap_or_default()));
@@ -66,13 +66,13 @@ impl Store {
         Ok(Some(json!({"id": id, "location": at})))
     }
 
-    /// The name goes, and nothing else.
+    /// Removes the name and nothing else.
     pub fn deregister_table(&mut self, id: &Id) -> Decision {
         let at = self.tables.remove(id).ok_or_else(|| unknown(id))?;
         Ok(Some(json!({"id": id, "location": at})))
     }
 
-    /// Locations are relative to the root, and nobody looks whether anything is there.
+    /// Registers a location relative to the root, without a check that anything is there.
     pub fn register_table(&mut self, id: &Id, at: &str) -> Decision {
         let (_, namespace) = id.split_last().ok_or_else(|| missing(id))?;
         if !namespace.is_empty() && !self.namespaces.contains(namespace) {
@@ -93,7 +93,7 @@ impl Store {
         Ok(Some(json!({"location": at})))
     }
 
-    /// Directory catalogs have none; this is what the contract says of it.
+    /// Renames a table as the contract says; directory catalogs have no such operation.
     pub fn rename_table(&mut self, id: &Id, to: Id) -> Decision {
         let at = self.location(id)?.to_owned();
         if self.tables.contains_key(&to) {
