@@ -454,6 +454,6 @@ pub const BUGS: &[Bug] = &[
         file: "src/batch/run/cool_down.rs",
         right: "self.lock_at_rest(lock, || self.rests(plan)).await",
         wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None)).await",
-        checkers: &[SIMULATION],
+        checkers: &[&["--lib", "batch::run::begin"]],
     },
 ];
