@@ -17,6 +17,8 @@ mod answer;
 mod batch_request;
 #[path = "../fuzz/properties/configuration.rs"]
 mod configuration;
+#[path = "../fuzz/properties/grammar.rs"]
+mod grammar;
 #[path = "../fuzz/properties/identifier.rs"]
 mod identifier;
 #[path = "../fuzz/properties/log_record.rs"]
@@ -88,6 +90,27 @@ fn requests_hold() {
 #[test]
 fn answers_hold() {
     hold("answer", 3, answer::check);
+}
+
+/// Checks messages that a grammar makes of random choices.
+fn generated(count: u64, check: impl Fn(&[u8])) {
+    for seed in 0..count {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let choices: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(40).collect();
+        check(&choices);
+    }
+}
+
+#[test]
+fn generated_requests_hold() {
+    generated(20_000, |choices| {
+        request::check(&grammar::requests(choices))
+    });
+}
+
+#[test]
+fn generated_answers_hold() {
+    generated(2_000, |choices| answer::check(&grammar::answers(choices)));
 }
 
 #[test]

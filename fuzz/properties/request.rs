@@ -4,10 +4,15 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use nsgate::backend::Peer;
 use nsgate::body::Body;
 use nsgate::config::Limits;
+use nsgate::error::BoxError;
 use nsgate::server::connection::{ConnectionState, Protocols};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
@@ -76,5 +81,25 @@ async fn answer(
     let body = body.map_err(|_| "none");
     let seen = format!("{method} {uri} {version:?} {headers:?} {body:?}");
     requests.lock().expect("no panic").push(seen);
-    Ok(Response::new(Body::full("seen")))
+    let frames = |last| {
+        let first = Ok(Frame::data(Bytes::from("first")));
+        Body::stream(StreamBody::new(futures_util::stream::iter([first, last])))
+    };
+    let mut response = Response::new(match uri.path() {
+        "/streams" => frames(Ok(Frame::data(Bytes::from("second")))),
+        "/breaks" => frames(Err(BoxError::from("the catalog is gone"))),
+        "/long" => Body::full("x".repeat(20 << 10)),
+        "/none" | "/same" => Body::empty(),
+        _ => Body::full("seen"),
+    });
+    match uri.path() {
+        "/none" => *response.status_mut() = StatusCode::NO_CONTENT,
+        "/same" => *response.status_mut() = StatusCode::NOT_MODIFIED,
+        "/closes" => {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        _ => {}
+    }
+    Ok(response)
 }
