@@ -201,7 +201,7 @@ def http2():
 def catalog():
     """What speaks HTTP/2 to catalogs: nginx does not."""
     subjects, bounds = [], []
-    for name in ("haproxy", "envoy", "nsgate"):
+    for name in ("haproxy", "envoy", "before", "nsgate"):
         subjects += [Subject(f"{name}, HTTP/1.1", name, Plain()),
                      Subject(f"{name}, HTTP/2", name, Plain(), {"catalog_http2": True})]
         bounds.append(Bound(f"{name}, HTTP/2", f"{name}, HTTP/1.1", None))
