@@ -74,7 +74,7 @@ pub const GAPS: &[Bug] = &[
     },
     Bug {
         name: "trailers go on",
-        file: "src/backend/transport/http2/outflow.rs",
+        file: "src/backend/transport/http2/request_body.rs",
         right: "                    if let Ok(data) = frame.into_data() {\n                        self.rest = data;\n                    }",
         wrong: "                    match frame.into_data() {\n                        Ok(data) => self.rest = data,\n                        Err(frame) => {\n                            let trailers = frame.into_trailers().unwrap_or_default();\n                            let _ = self.stream.send_trailers(trailers);\n                            return Poll::Ready(Ok(()));\n                        }\n                    }",
         checkers: &[TRAILERS],

@@ -7,9 +7,9 @@
 //! is sent again.
 
 mod exchange;
-mod inflow;
-mod line;
-mod outflow;
+mod request_body;
+mod response_body;
+mod session;
 
 use std::fmt;
 use std::pin::Pin;
@@ -29,8 +29,8 @@ use crate::backend::transport::connect::{Dialer, Io};
 use crate::body::Body;
 use crate::error::BoxError;
 use exchange::{StreamError, exchange};
-pub(in crate::backend) use inflow::RecvBody;
-use line::{Http2Connection, StreamPermit};
+pub(in crate::backend) use response_body::RecvBody;
+use session::{Http2Connection, StreamPermit};
 
 /// The number of times that a request is sent if the catalog does not process it, because its connections are closing.
 const UNPROCESSED: u32 = 3;
@@ -49,7 +49,7 @@ pub(in crate::backend) struct Http2Pool {
 #[derive(Default)]
 struct State {
     /// The open connections. They are filled in this order, so that the last ones become idle.
-    lines: Vec<Arc<Http2Connection>>,
+    sessions: Vec<Arc<Http2Connection>>,
     dialing: Option<WeakShared<Dialing>>,
     /// A connection that turned out to be for HTTP/1.1.
     other: Option<Arc<Mutex<Option<Io>>>>,
@@ -60,7 +60,7 @@ type Dialing = Pin<Box<dyn Future<Output = Result<DialOutcome, DialError>> + Sen
 
 #[derive(Clone)]
 enum DialOutcome {
-    Line(Arc<Http2Connection>),
+    Session(Arc<Http2Connection>),
     /// A connection for HTTP/1.1, for the first request that takes it.
     Other(Arc<Mutex<Option<Io>>>),
 }
@@ -102,7 +102,7 @@ impl Http2Pool {
     /// connection that was open before.
     async fn slot(&self, fresh_connection: bool) -> Result<Option<StreamPermit>, BoxError> {
         if fresh_connection {
-            self.lock().lines.clear();
+            self.lock().sessions.clear();
         } else if self.has_declined() {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl Http2Pool {
             let dialed = dialing.clone().await;
             self.lock().settle(&dialing, &dialed);
             match dialed? {
-                DialOutcome::Line(_) => self.declined.store(false, Ordering::Relaxed),
+                DialOutcome::Session(_) => self.declined.store(false, Ordering::Relaxed),
                 DialOutcome::Other(_) => {
                     self.declined.store(true, Ordering::Relaxed);
                     return Ok(None);
@@ -138,8 +138,8 @@ impl Http2Pool {
             return Ok(io);
         }
         match open(Arc::clone(&self.dialer)).await? {
-            DialOutcome::Line(line) => {
-                self.lock().lines.push(line);
+            DialOutcome::Session(session) => {
+                self.lock().sessions.push(session);
                 self.declined.store(false, Ordering::Relaxed);
                 Err("it speaks HTTP/2 now".into())
             }
@@ -151,8 +151,8 @@ impl Http2Pool {
     pub(in crate::backend) fn reap(&self) {
         let timeout = self.idle_timeout;
         let retains_request =
-            |line: &Arc<Http2Connection>| line.is_open() && !line.is_idle_for(timeout);
-        self.lock().lines.retain(retains_request);
+            |session: &Arc<Http2Connection>| session.is_open() && !session.is_idle_for(timeout);
+        self.lock().sessions.retain(retains_request);
     }
 
     fn dialing(&self, state: &mut State) -> Shared<Dialing> {
@@ -172,9 +172,9 @@ impl Http2Pool {
 
 impl State {
     fn slot(&mut self) -> Option<StreamPermit> {
-        let slot = self.lines.iter().find_map(|line| line.slot());
+        let slot = self.sessions.iter().find_map(|session| session.slot());
         if slot.is_none() {
-            self.lines.retain(|line| line.is_open());
+            self.sessions.retain(|session| session.is_open());
         }
         slot
     }
@@ -187,7 +187,7 @@ impl State {
         }
         self.dialing = None;
         match dialed {
-            Ok(DialOutcome::Line(line)) => self.lines.push(Arc::clone(line)),
+            Ok(DialOutcome::Session(session)) => self.sessions.push(Arc::clone(session)),
             Ok(DialOutcome::Other(io)) => self.other = Some(Arc::clone(io)),
             Err(_) => {}
         }
@@ -200,9 +200,9 @@ async fn open(dialer: Arc<Dialer>) -> Result<DialOutcome, DialError> {
     if !http2 {
         return Ok(DialOutcome::Other(Arc::new(Mutex::new(Some(io)))));
     }
-    let line = Http2Connection::open(io).await;
-    let line = line.map_err(|error| undialed(error.into()))?;
-    Ok(DialOutcome::Line(Arc::new(line)))
+    let session = Http2Connection::open(io).await;
+    let session = session.map_err(|error| undialed(error.into()))?;
+    Ok(DialOutcome::Session(Arc::new(session)))
 }
 
 fn taken(io: &Mutex<Option<Io>>) -> Option<Io> {
@@ -213,7 +213,7 @@ fn taken(io: &Mutex<Option<Io>>) -> Option<Io> {
 /// must not be used afterwards, unless it is unsent.
 pub(in crate::backend) async fn attempt(
     pool: &Pool,
-    lines: &Http2Pool,
+    sessions: &Http2Pool,
     request: &mut Request<Body>,
     terms: AttemptTerms<'_>,
 ) -> AttemptOutcome {
@@ -228,10 +228,10 @@ pub(in crate::backend) async fn attempt(
     };
     let mut last = None;
     for _ in 0..UNPROCESSED {
-        let slot = match timeout_at(deadline, lines.slot(fresh_connection)).await {
+        let slot = match timeout_at(deadline, sessions.slot(fresh_connection)).await {
             Ok(Ok(Some(slot))) => slot,
             Ok(Ok(None)) => match in_http1(pool, request, alone).await {
-                AttemptOutcome::Unsent(cause) if !lines.has_declined() => {
+                AttemptOutcome::Unsent(cause) if !sessions.has_declined() => {
                     last = Some(cause);
                     continue;
                 }
@@ -241,7 +241,7 @@ pub(in crate::backend) async fn attempt(
             Err(_) => return AttemptOutcome::TimedOut { sent: false },
         };
         let pooled = slot.used;
-        match timeout_at(deadline, exchange(lines, slot, request)).await {
+        match timeout_at(deadline, exchange(sessions, slot, request)).await {
             Ok(Ok(response)) => {
                 let response = response.map(|body| AnswerSource::Stream(Box::new(body)));
                 return AttemptOutcome::Answered(response);

@@ -13,9 +13,9 @@ use http::{Request, Response, Version};
 use http_body::Body as _;
 
 use super::Http2Pool;
-use super::inflow::RecvBody;
-use super::line::StreamPermit;
-use super::outflow::SendBody;
+use super::request_body::SendBody;
+use super::response_body::RecvBody;
+use super::session::StreamPermit;
 use crate::backend::transport::request_copy::RequestCopy;
 use crate::body::Body;
 use crate::error::BoxError;
@@ -32,14 +32,14 @@ pub(super) enum StreamError {
 
 /// Sends `request` and waits for the response's headers. Dropping it earlier resets the stream.
 pub(super) async fn exchange(
-    lines: &Http2Pool,
+    pool: &Http2Pool,
     slot: StreamPermit,
     request: &mut Request<Body>,
 ) -> Result<Response<RecvBody>, StreamError> {
     let sender = slot.sender().ready().await;
     let mut sender = sender.map_err(|error| StreamError::Unsent(error.into()))?;
     let spare = RequestCopy::of(request);
-    let (head, body) = addressed(lines, take(request));
+    let (head, body) = addressed(pool, take(request));
     let (answer, stream) = match sender.send_request(head, body.is_end_stream()) {
         Ok(opened) => opened,
         Err(error) => return Err(unsent(spare, request, error)),
@@ -82,11 +82,11 @@ fn is_unprocessed(error: &h2::Error) -> bool {
 }
 
 /// Converts the request to HTTP/2: `:scheme` and `:authority` instead of `host`.
-fn addressed(lines: &Http2Pool, request: Request<Body>) -> (Request<()>, Body) {
+fn addressed(pool: &Http2Pool, request: Request<Body>) -> (Request<()>, Body) {
     let (mut head, body) = request.into_parts();
     let mut uri = take(&mut head.uri).into_parts();
-    uri.scheme = Some(lines.scheme.clone());
-    uri.authority = Some(lines.authority.clone());
+    uri.scheme = Some(pool.scheme.clone());
+    uri.authority = Some(pool.authority.clone());
     let path = uri.path_and_query.take();
     uri.path_and_query = Some(path.unwrap_or(PathAndQuery::from_static("/")));
     head.uri = Uri::from_parts(uri).unwrap_or_default();

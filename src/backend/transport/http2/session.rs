@@ -41,7 +41,7 @@ pub(super) struct Http2Connection {
 
 /// A request's place in a connection. Dropping it frees the place.
 pub(super) struct StreamPermit {
-    line: Arc<Http2Connection>,
+    session: Arc<Http2Connection>,
     /// True if the connection has carried a request before.
     pub(super) used: bool,
 }
@@ -86,7 +86,7 @@ impl Http2Connection {
         let order = Ordering::Relaxed;
         self.streams.fetch_update(order, order, taken).ok()?;
         let slot = StreamPermit {
-            line: Arc::clone(self),
+            session: Arc::clone(self),
             used: self.idle_since.load(order) != 0,
         };
         self.is_open().then_some(slot)
@@ -96,15 +96,15 @@ impl Http2Connection {
 impl StreamPermit {
     /// Returns the sender for the request.
     pub(super) fn sender(&self) -> SendRequest<Bytes> {
-        self.line.sender.clone()
+        self.session.sender.clone()
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let now: Moment = coarse_clock::now();
-        self.line.idle_since.store(now, Ordering::Relaxed);
-        self.line.streams.fetch_sub(1, Ordering::Relaxed);
+        self.session.idle_since.store(now, Ordering::Relaxed);
+        self.session.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

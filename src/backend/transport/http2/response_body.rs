@@ -9,8 +9,8 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Frame, SizeHint};
 
-use super::line::StreamPermit;
-use super::outflow::SendBody;
+use super::request_body::SendBody;
+use super::session::StreamPermit;
 use crate::error::BoxError;
 
 /// A body that is received. Dropping it before its end resets its stream.
