@@ -6,6 +6,7 @@
 
 mod fields;
 mod header_cache;
+mod pieces;
 pub(crate) mod request;
 pub(crate) mod response;
 
@@ -13,6 +14,7 @@ use http::header::HeaderName;
 use http::{HeaderValue, StatusCode};
 
 pub(crate) use header_cache::HeaderCache;
+pub(crate) use pieces::Pieces;
 
 /// True for headers that change how the rest of the message is to be read.
 #[inline]

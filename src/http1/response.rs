@@ -1,6 +1,5 @@
 //! Responses: read from catalogs, and written to clients.
 
-use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::time::SystemTime;
 
@@ -11,6 +10,7 @@ use http_body::Body as _;
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 
+use super::pieces::Pieces;
 use super::{HeaderCache, affects_framing, fields, has_body, write_header, write_number};
 use crate::body::Body;
 
@@ -147,11 +147,7 @@ impl BodyEncoder {
     /// # Errors
     ///
     /// The body is longer than its head says.
-    pub(crate) fn encode(
-        &mut self,
-        data: Bytes,
-        out: &mut VecDeque<Bytes>,
-    ) -> Result<(), WrongLength> {
+    pub(crate) fn encode(&mut self, data: Bytes, out: &mut Pieces) -> Result<(), WrongLength> {
         // An empty chunk would end the body.
         if data.is_empty() {
             return Ok(());
@@ -160,12 +156,12 @@ impl BodyEncoder {
             Self::None => {}
             Self::Length(left) => {
                 *left = left.checked_sub(data.len() as u64).ok_or(WrongLength)?;
-                out.push_back(data);
+                out.push(data);
             }
             Self::Chunked => {
-                out.push_back(format!("{:X}\r\n", data.len()).into());
-                out.push_back(data);
-                out.push_back(Bytes::from_static(b"\r\n"));
+                out.push(format!("{:X}\r\n", data.len()).into());
+                out.push(data);
+                out.push(Bytes::from_static(b"\r\n"));
             }
         }
         Ok(())
@@ -176,12 +172,12 @@ impl BodyEncoder {
     /// # Errors
     ///
     /// The body is shorter than its head says.
-    pub(crate) fn end(&self, out: &mut VecDeque<Bytes>) -> Result<(), WrongLength> {
+    pub(crate) fn end(&self, out: &mut Pieces) -> Result<(), WrongLength> {
         match self {
             Self::None | Self::Length(0) => Ok(()),
             Self::Length(_) => Err(WrongLength),
             Self::Chunked => {
-                out.push_back(Bytes::from_static(b"0\r\n\r\n"));
+                out.push(Bytes::from_static(b"0\r\n\r\n"));
                 Ok(())
             }
         }

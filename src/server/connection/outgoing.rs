@@ -1,13 +1,12 @@
 //! A response on its way to a client: written at once if it is in memory, and otherwise as its body comes.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::Response;
 use http_body::Body as _;
 use hyper_util::rt::TokioIo;
@@ -15,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::direct;
 use crate::body::Body;
+use crate::http1::Pieces;
 use crate::http1::response::{BodyEncoder, write_head};
 use crate::server::state::ConnectionState;
 use crate::util::write_coalesced;
@@ -32,7 +32,7 @@ thread_local! {
 
 /// The part of a response that is not written yet.
 pub(super) struct Outgoing {
-    pieces: VecDeque<Bytes>,
+    pieces: Pieces,
     body: Body,
     encoder: BodyEncoder,
     /// True if the end of the body is in `pieces`.
@@ -70,7 +70,7 @@ impl Outgoing {
             };
             if !is_short {
                 return Some(WriteOutcome::Left(Box::new(Self {
-                    pieces: [Bytes::copy_from_slice(whole)].into(),
+                    pieces: one(whole),
                     body,
                     encoder,
                     is_over: false,
@@ -93,7 +93,7 @@ impl Outgoing {
             }
             state.blocks(true);
             Some(WriteOutcome::Left(Box::new(Self {
-                pieces: [Bytes::copy_from_slice(&whole[written..])].into(),
+                pieces: one(&whole[written..]),
                 body,
                 encoder,
                 is_over: true,
@@ -138,7 +138,7 @@ impl Outgoing {
             if self.fill(cx).is_none() {
                 return Poll::Ready(None);
             }
-            if self.pieces.is_empty() {
+            if self.pieces.len() == 0 {
                 let flushed = Pin::new(&mut *stream).poll_flush(cx);
                 state.blocks(flushed.is_pending());
                 let flushed = ready!(flushed);
@@ -149,17 +149,13 @@ impl Outgoing {
                 };
             }
             let mut slices = [IoSlice::new(&[]); PIECES];
-            let mut count = 0;
-            for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
-                *slice = IoSlice::new(piece);
-                count += 1;
-            }
+            let count = self.pieces.slices(&mut slices);
             let mut io = TokioIo::new(&mut *stream);
             let written = write_coalesced::poll_write(&mut io, cx, &slices[..count]);
             state.blocks(written.is_pending());
             match ready!(written) {
                 Ok(0) | Err(_) => return Poll::Ready(None),
-                Ok(written) => self.advance(written),
+                Ok(written) => self.pieces.advance(written),
             }
             state.on_write();
         }
@@ -168,7 +164,7 @@ impl Outgoing {
     /// Reads the body, until nothing more of it is there or enough of it waits for the client. Returns `None` if it
     /// fails.
     fn fill(&mut self, cx: &mut Context<'_>) -> Option<()> {
-        while !self.is_over && self.pieces.iter().map(Bytes::len).sum::<usize>() < READ_AHEAD {
+        while !self.is_over && self.pieces.len() < READ_AHEAD {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Pending => break,
                 Poll::Ready(None) => {
@@ -186,14 +182,10 @@ impl Outgoing {
         }
         Some(())
     }
+}
 
-    fn advance(&mut self, mut written: usize) {
-        while let Some(piece) = self.pieces.front_mut() {
-            if written < piece.len() {
-                return piece.advance(written);
-            }
-            written -= piece.len();
-            self.pieces.pop_front();
-        }
-    }
+fn one(piece: &[u8]) -> Pieces {
+    let mut pieces = Pieces::default();
+    pieces.push(Bytes::copy_from_slice(piece));
+    pieces
 }
