@@ -360,7 +360,7 @@ fn nothing_shown_of_a_configuration_holds_a_secret() {
 fn the_quickstart_loads_without_a_warning() {
     let Loaded {
         config, warnings, ..
-    } = shipped("quickstart.yaml");
+    } = shipped("../python/nsgate/demo/gateway.yaml");
     assert_eq!(warnings, []);
     assert_eq!(
         config.auth.issuers[0].issuer,
@@ -475,7 +475,7 @@ fn explain_says_where_an_identifier_goes() {
             .env_clear()
             .env(
                 "NSGATE_CONFIG",
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("config/quickstart.yaml"),
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("python/nsgate/demo/gateway.yaml"),
             )
             .env("NSGATE_QUICKSTART_DIR", folder.path())
             .env("WAREHOUSE_URI", "http://127.0.0.1:2333/base")

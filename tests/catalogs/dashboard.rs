@@ -56,7 +56,7 @@ fn every_panel_of_the_dashboard_has_data_after_the_tour() {
 
     let tour = || {
         let admin = format!("http://{}", gateway.admin());
-        let mut tour = python.script("../../deploy/quickstart/tour.py");
+        let mut tour = python.script("../../python/nsgate/demo/tour.py");
         let tour = tour.args([&gateway.uri(), &admin, gateway.token()]);
         let tour = tour.output().unwrap();
         let said = [tour.stdout, tour.stderr].concat();

@@ -29,6 +29,7 @@ mod status;
 mod streaming;
 #[path = "../support/test_ca.rs"]
 mod test_ca;
+mod transactions;
 mod transport;
 
 use harness::PATIENCE;

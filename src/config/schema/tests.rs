@@ -9,7 +9,7 @@ use crate::config::load::yaml::{self, Node, Value};
 
 const GATEWAY: &str = include_str!("../../../config/gateway.yaml");
 const EMBEDDED: &str = include_str!("../../../config/embedded.yaml");
-const QUICKSTART: &str = include_str!("../../../config/quickstart.yaml");
+const QUICKSTART: &str = include_str!("../../../python/nsgate/demo/gateway.yaml");
 
 /// Converts a node as an editor would read it: a bare word becomes a number or a truth value if it looks
 /// like one.

@@ -48,7 +48,7 @@ impl Catalog {
 
     /// Starts the catalog again, with the tables that it had.
     pub fn again(&mut self) {
-        let mut command = self.python.script("../../deploy/quickstart/catalog.py");
+        let mut command = self.python.script("../../python/nsgate/demo/catalog.py");
         command.args([self.root(), &self.port.to_string()]);
         let process = Process::start(&mut command);
         self.port = process.word_after("port ").parse().unwrap();

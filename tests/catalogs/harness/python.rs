@@ -42,9 +42,22 @@ impl Python {
 
     /// Returns a command that runs one of the scripts beside the tests.
     pub fn script(&self, name: &str) -> Command {
+        let mut command = self.command();
+        command.arg(file(name));
+        command
+    }
+
+    /// Returns a command that runs an installed module.
+    pub fn module(&self, name: &str) -> Command {
+        let mut command = self.command();
+        command.args(["-m", name]);
+        command
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.interpreter);
-        command.args(["-W", "ignore"]).arg(file(name));
-        command.env("PYTHONPATH", quickstart());
+        command.args(["-W", "ignore"]);
+        command.env("PYTHONPATH", file("../../python"));
         // The gateway is on this machine, so no proxy may be used.
         command
             .env("NO_PROXY", "*")
@@ -62,16 +75,11 @@ impl Python {
     }
 }
 
-/// Returns the folder of the scripts that the tests share with the quickstart.
-fn quickstart() -> PathBuf {
-    file("../../deploy/quickstart")
-}
-
 /// Returns the interpreter of the environment in `folder`. One process makes it if it is missing; others wait.
 fn made(folder: &Path) -> PathBuf {
     let requirements = file("requirements.txt");
     let mut hasher = DefaultHasher::new();
-    for list in [&requirements, &quickstart().join("requirements.txt")] {
+    for list in [&requirements, &file("../../deploy/quickstart/requirements.txt")] {
         fs::read(list).unwrap().hash(&mut hasher);
     }
     let home = folder.join(format!("catalogs-venv-{:016x}", hasher.finish()));

@@ -1,0 +1,1 @@
+"""Two catalogs, a gateway in front of them, and a tour: ``nsgate demo``."""

@@ -1,0 +1,499 @@
+"""How transactions end: committed, moved on top, in conflict, rolled back, unknown."""
+
+import asyncio
+import http.server
+import json
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from conftest import make, rows
+
+import nsgate
+
+PYLANCE = {
+    "append": lambda t: t.insert(rows(900, 10)),
+    "overwrite": lambda t: t.insert(rows(900, 10), mode="overwrite"),
+    "delete": lambda t: t.delete("id < 10"),
+    "update": lambda t: t.update({"value": "value + 1"}, where="id = 3"),
+    "merge_insert": lambda t: t.merge_insert("id").when_matched_update_all().execute(rows(3, 1)),
+    "add_columns": lambda t: t.add_columns({"twice": "value * 2"}),
+    "scalar index": lambda t: t.create_scalar_index("id", "BTREE"),
+    "config": lambda t: t.update_config({"owner": "me"}),
+    "compaction": lambda t: t.optimize.compact_files(materialize_deletions_threshold=0.0),
+}
+RIVALS = {
+    "append": lambda t: t.insert(rows(700, 7)),
+    "update of the same row": lambda t: t.update({"value": "value + 10"}, where="id = 3"),
+}
+# What Lance can put on top of what: seen with pylance 14.0.2.
+MOVES = {
+    ("append", "append"),
+    ("append", "update of the same row"),
+    ("overwrite", "append"),
+    ("overwrite", "update of the same row"),
+    ("delete", "append"),
+    ("update", "append"),
+    ("merge_insert", "append"),
+    ("scalar index", "append"),
+    ("scalar index", "update of the same row"),
+    ("config", "append"),
+    ("config", "update of the same row"),
+}
+
+
+def data_files(gateway, table):
+    folder = gateway.table(*table).uri.replace("file://", "") + "/data"
+    return len(os.listdir(folder))
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+@pytest.mark.parametrize("change", PYLANCE)
+def test_a_change_moves_on_top_of_another_writers_where_lance_allows_it(gateway, tables, change, rival):
+    if change == "compaction":
+        gateway.table(*tables[0]).delete("id = 299")
+    steps = []
+    tx = gateway.transaction(progress=lambda progress: steps.append(progress.step))
+    PYLANCE[change](tx.table(*tables[0]))
+    tx.table(*tables[1]).insert(rows(900, 1))
+    RIVALS[rival](gateway.table(*tables[0]))
+    files = data_files(gateway, tables[0])
+    before = gateway.versions(*tables)
+    if (change, rival) in MOVES:
+        tx.commit()
+        assert "rebasing" in steps
+        assert gateway.versions(*tables) == [version + 1 for version in before]
+        assert data_files(gateway, tables[0]) <= files + (1 if change == "scalar index" else 0), (
+            "data were written again"
+        )
+    else:
+        with pytest.raises(nsgate.Conflict) as raised:
+            tx.commit()
+        assert raised.value.table == tables[0]
+        assert gateway.versions(*tables) == before
+    gateway.table(*tables[0]).validate()
+
+
+def test_rows_that_were_read_and_changed_do_not_move(gateway, tables):
+    tx = gateway.transaction()
+    table = tx.table(*tables[0])
+    table.insert(table.to_table(filter="id < 10"), mode="overwrite")
+    gateway.table(*tables[0]).insert(rows(700, 7))
+    with pytest.raises(nsgate.Conflict, match="were read"):
+        tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 307
+
+
+def test_rows_that_were_read_before_a_change_that_lance_moves_by_itself(gateway, tables):
+    """`update` looks for the latest version when it runs, which may be later than the one that was read."""
+    tx = gateway.transaction()
+    table = tx.table(*tables[0])
+    assert table.count_rows() == 300
+    gateway.table(*tables[0]).insert(rows(700, 7))
+    table.insert(rows(800, 1))
+    with pytest.raises(nsgate.Conflict):
+        tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 307
+
+
+def test_without_rebase_every_change_of_another_is_a_conflict(gateway, tables):
+    tx = gateway.transaction(rebase=False)
+    tx.table(*tables[0]).insert(rows(900, 1))
+    gateway.table(*tables[0]).insert(rows(700, 7))
+    with pytest.raises(nsgate.Conflict) as raised:
+        tx.commit()
+    assert raised.value.table == tables[0]
+    assert raised.value.expected == 2
+    assert raised.value.found == 2
+
+
+def test_an_exception_rolls_back_and_leaves_no_manifest(gateway, tables):
+    folder = gateway.table(*tables[0]).uri.replace("file://", "") + "/_versions"
+    before = sorted(os.listdir(folder))
+    with pytest.raises(KeyError, match="mine"):
+        with gateway.transaction() as tx:
+            tx.table(*tables[0]).insert(rows(300, 1))
+            tx.table(*tables[1]).insert(rows(300, 1))
+            assert sorted(os.listdir(folder)) != before
+            raise KeyError("mine")
+    assert gateway.versions(*tables) == [1, 1]
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_a_transaction_ends_once(gateway, tables):
+    with gateway.transaction() as tx:
+        table = tx.table(*tables[0])
+        table.insert(rows(300, 1))
+    for act in (tx.commit, tx.dry_run, lambda: tx.table(*tables[0])):
+        with pytest.raises(nsgate.Finished):
+            act()
+    tx.rollback()
+    with pytest.raises(nsgate.Finished):
+        table.insert(rows(301, 1))
+    assert gateway.versions(tables[0]) == [2]
+
+
+def test_a_transaction_without_changes_sends_nothing(gateway, tables):
+    with gateway.transaction() as tx:
+        assert tx.table(*tables[0]).count_rows() == 300
+    assert tx.result == nsgate.Committed(None, ())
+
+
+def test_wrong_use_is_refused_in_words(gateway):
+    with pytest.raises(TypeError, match="path"):
+        gateway.transaction().table()
+    with pytest.raises(TypeError, match="list"):
+        gateway.versions("prod.orders")
+    with pytest.raises(TypeError, match="mode"):
+        gateway.transaction().create("prod", "t", data=rows(0, 1), mode="append")
+    with pytest.raises(ValueError, match="attempts"):
+        gateway.run(lambda tx: None, attempts=0)
+
+
+def test_run_starts_again_where_changes_conflict(gateway, tables):
+    tries = []
+
+    def change(tx):
+        tries.append(tx)
+        tx.table(*tables[0]).update({"value": "value + 1"}, where="id = 3")
+        tx.lancedb.open_table(tables[1][-1], namespace_path=list(tables[1][:-1])).add(rows(900, 1))
+        if len(tries) < 3:
+            gateway.table(*tables[0]).update({"value": "value + 10"}, where="id = 3")
+        return "done"
+
+    assert gateway.run(change) == "done"
+    assert len(tries) == 3
+    assert gateway.table(*tables[0]).count_rows("id = 3 AND value = 24") == 1
+    assert gateway.table(*tables[1]).count_rows() == 301
+
+
+def test_run_gives_up_after_its_attempts(gateway, tables):
+    tries = []
+
+    def change(tx):
+        tries.append(tx)
+        tx.table(*tables[0]).update({"value": "value + 1"}, where="id = 3")
+        gateway.table(*tables[0]).update({"value": "value + 10"}, where="id = 3")
+
+    with pytest.raises(nsgate.Conflict):
+        gateway.run(change, attempts=3)
+    assert len(tries) == 3
+    assert gateway.table(*tables[0]).count_rows("id = 3 AND value = 33") == 1
+
+
+def test_run_does_not_repeat_other_errors(gateway, tables):
+    tries = []
+
+    def change(tx):
+        tries.append(tx)
+        tx.table(*tables[0]).insert(rows(300, 1))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        gateway.run(change)
+    assert len(tries) == 1
+
+
+def test_the_async_forms(gateway, tables):
+    async def change(tx):
+        await asyncio.sleep(0)
+        tx.table(*tables[0]).insert(rows(300, 1))
+        return 5
+
+    async def main():
+        async with gateway.transaction() as tx:
+            tx.table(*tables[1]).insert(rows(300, 1))
+        assert await gateway.run_async(change) == 5
+        one, other = await gateway.snapshot_async(*tables)
+        with pytest.raises(ZeroDivisionError):
+            async with gateway.transaction() as tx:
+                tx.table(*tables[1]).insert(rows(300, 1))
+                raise ZeroDivisionError
+        return one.count_rows(), other.count_rows()
+
+    assert asyncio.run(main()) == (301, 301)
+    assert gateway.table(*tables[1]).count_rows() == 301
+
+
+class Relay(http.server.ThreadingHTTPServer):
+    """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones."""
+
+    daemon_threads = True
+
+    def __init__(self, uri):
+        self.uri = uri
+        self.lose = []
+        self.batches = []
+        super().__init__(("127.0.0.1", 0), RelayHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class RelayHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = None
+        if "/batch-c" in self.path:
+            self.server.batches.append(self.headers["Idempotency-Key"])
+            fault = self.server.lose.pop(0) if self.server.lose else None
+        if fault == "before":
+            self.close_connection = True
+            return
+        if fault == "page":
+            self.answer(502, b"<html>bad gateway</html>", "text/html")
+            return
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        request = urllib.request.Request(self.server.uri + self.path, body, headers, method=self.command)
+        try:
+            with urllib.request.urlopen(request) as response:
+                status, text = response.status, response.read()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read()
+        if fault == "after":
+            self.close_connection = True
+        elif fault == "page after":
+            self.answer(504, b"<html>gateway timeout</html>", "text/html")
+        else:
+            self.answer(status, text, "application/json")
+
+    do_GET = do_POST
+
+    def answer(self, status, body, kind):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def relay(world):
+    relay = Relay(world.uri)
+    yield relay
+    relay.shutdown()
+    relay.server_close()
+
+
+@pytest.mark.parametrize("faults", [["before"], ["after"], ["page"], ["page after"], ["after", "before", "page after"]])
+def test_a_lost_answer_is_asked_for_again(world, relay, gateway, tables, faults):
+    relay.lose = list(faults)
+    through = nsgate.connect(relay.address, token=world.token)
+    with through.transaction() as tx:
+        tx.table(*tables[0]).insert(rows(300, 1))
+        tx.table(*tables[1]).insert(rows(300, 1))
+    assert gateway.versions(*tables) == [2, 2]
+    assert len(relay.batches) == len(faults) + 1
+    assert len(set(relay.batches)) == 1, "one key"
+    assert tx.result.transaction_id
+
+
+@pytest.mark.parametrize("faults, version", [("before", 1), ("after", 2)])
+def test_what_stays_unknown_is_said_and_can_be_waited_for(world, relay, gateway, tables, faults, version):
+    relay.lose = [faults] * 100
+    through = nsgate.connect(relay.address, token=world.token)
+    tx = through.transaction(timeout=1)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    tx.table(*tables[1]).insert(rows(300, 1))
+    with pytest.raises(nsgate.Unknown) as raised:
+        tx.commit()
+    assert gateway.versions(*tables) == [version, version]
+    with pytest.raises(nsgate.Unknown):
+        raised.value.wait(timeout=0.2)
+    relay.lose = []
+    assert raised.value.wait().transaction_id
+    assert gateway.versions(*tables) == [2, 2]
+    assert len(set(relay.batches)) == 1
+
+
+def test_a_gateway_that_is_not_there(gateway, tables):
+    nowhere = nsgate.connect("http://127.0.0.1:9", token="x", timeout=1)
+    with pytest.raises(nsgate.Unavailable, match="does not answer"):
+        nowhere.versions(tables[0])
+
+
+def test_a_refused_token_is_said(world, tables):
+    stranger = nsgate.connect(world.uri, token="not.a.token")
+    with pytest.raises(nsgate.Refused) as raised:
+        stranger.versions(tables[0])
+    assert raised.value.status == 401
+
+
+CLIENT = """
+    import os, sys, nsgate
+    from nsgate.demo import world
+    sys.path.insert(0, sys.argv[4])
+    from conftest import rows
+    gateway = nsgate.connect(sys.argv[1], token=sys.argv[2])
+    tables = [name.split("/") for name in sys.argv[3].split(",")]
+    tx = gateway.transaction()
+    for table in tables:
+        tx.table(*table).insert(rows(300, 1))
+        print("staged", flush=True)
+    tx.commit()
+    print("committed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_client_that_dies(world, gateway, tables, seed):
+    """Killed at any point of its transaction: all of it is there, or nothing."""
+    chance = random.Random(seed)
+    names = ",".join("/".join(table) for table in tables)
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(CLIENT), world.uri, world.token, names]
+    client = subprocess.Popen([*command, os.path.dirname(__file__)], stdout=subprocess.PIPE, text=True)
+    for _ in range(chance.choice([1, 2, 2, 2])):
+        client.stdout.readline()
+    time.sleep(chance.uniform(0, 0.03))
+    client.kill()
+    rest = client.stdout.read()
+    client.wait()
+    deadline = time.monotonic() + 20
+    while True:
+        versions = gateway.versions(*tables)
+        assert versions in ([1, 1], [2, 2])
+        if versions == [2, 2] or "committed" not in rest or time.monotonic() > deadline:
+            break
+    if "committed" in rest:
+        assert versions == [2, 2]
+    with gateway.transaction() as tx:
+        tx.table(*tables[0]).insert(rows(400, 1))
+        tx.table(*tables[1]).insert(rows(400, 1))
+    assert gateway.table(*tables[0]).count_rows() == gateway.table(*tables[1]).count_rows()
+
+
+def test_a_gateway_that_dies(world, gateway, tables):
+    """Killed again and again while transactions run: each of them is there completely or not at all."""
+    stop, outcomes, problems = threading.Event(), {}, []
+
+    def writer(number):
+        count = 0
+        while not stop.is_set():
+            mark = 10_000 * (number + 1) + count
+            count += 1
+            try:
+                tx = gateway.transaction(timeout=60)
+                for table in tables:
+                    tx.table(*table).insert(rows(mark, 1))
+                try:
+                    tx.commit()
+                except nsgate.Unknown as unknown:
+                    unknown.wait(60)
+                outcomes[mark] = True
+            except nsgate.Refused:
+                outcomes[mark] = False
+            except nsgate.Unknown:
+                outcomes[mark] = None
+            except (OSError, RuntimeError, ValueError) as error:
+                # A gateway that is not there while a table is opened or a change staged: nothing was sent.
+                outcomes[mark] = False
+                problems.append(str(error))
+                tx.rollback()
+                time.sleep(0.05)
+
+    threads = [threading.Thread(target=writer, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    chance = random.Random(7)
+    for _ in range(6):
+        time.sleep(chance.uniform(0.3, 1.0))
+        world.kill_gateway()
+        world.start_gateway()
+    time.sleep(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    seen = [{row["id"] for row in gateway.table(*table).to_table(columns=["id"]).to_pylist()} for table in tables]
+    committed = [mark for mark, outcome in outcomes.items() if outcome]
+    print(f"{len(outcomes)} transactions, {len(committed)} committed, {len(problems)} met a dead gateway while staging")
+    assert len(committed) > 10
+    for mark, outcome in outcomes.items():
+        there = [mark in rows_of for rows_of in seen]
+        assert there[0] == there[1], f"{mark} is torn: {there}"
+        if outcome is not None:
+            assert there[0] == outcome, f"{mark}: {outcome}, but {there}"
+
+
+def test_many_threads_lose_no_update(gateway, tables):
+    """16 threads, 20 transactions each, over the same tables."""
+    threads_count, each = int(os.environ.get("NSGATE_THREADS", "16")), int(os.environ.get("NSGATE_EACH", "20"))
+    for table in tables:
+        gateway.table(*table).insert(rows(0, 1), mode="overwrite")
+    again, failures = [], []
+
+    def change(tx):
+        for table in tables:
+            tx.table(*table).update({"value": "value + 1"}, where="id = 0")
+
+    def work():
+        for _ in range(each):
+            try:
+                gateway.run(
+                    change,
+                    attempts=1000,
+                    progress=lambda progress: again.append(1) if progress.step == "starting again" else None,
+                )
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(threads_count)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.monotonic() - began
+    total = threads_count * each
+    print(f"{total} transactions in {seconds:.1f} s: {total / seconds:.1f} a second, {len(again)} started again")
+    assert not failures, failures[:3]
+    for table in tables:
+        assert gateway.table(*table).to_table()["value"].to_pylist() == [float(total)]
+
+
+def test_snapshots_are_never_torn(gateway, tables):
+    """Three tables of two catalogs, under writers that change them together and one by one."""
+    reads = int(os.environ.get("NSGATE_SNAPSHOTS", "300"))
+    third = make(gateway, ("prod", tables[0][-1] + "c"))
+    all_tables = [*tables, third]
+    stop, commits = threading.Event(), []
+
+    def together():
+        while not stop.is_set():
+            tx = gateway.transaction()
+            try:
+                for table in all_tables:
+                    tx.table(*table).update_config({"round": str(len(commits))})
+                commits.append(tuple(change.version for change in tx.commit().changes))
+            except (nsgate.Conflict, nsgate.Unavailable):
+                pass
+
+    writer = threading.Thread(target=together)
+    writer.start()
+    requests = []
+    post = gateway._http.post
+    gateway._http.post = lambda *arguments, **options: requests.append(arguments[0]) or post(*arguments, **options)
+    seen = [tuple(gateway.versions(*all_tables)) for _ in range(reads)]
+    stop.set()
+    writer.join()
+    # All three are changed together only, so their versions rise together.
+    steps = {(version, version, version) for version in range(1, len(commits) + 2)}
+    torn = [versions for versions in seen if versions not in steps]
+    print(f"{reads} snapshots beside {len(commits)} transactions, {len(torn)} torn")
+    assert not torn, torn[:5]
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1
+    assert json.dumps(requests).count("/nsgate/v1/snapshot") == reads
