@@ -4,4 +4,3 @@ pub(crate) mod single_flight;
 pub(crate) mod stable_hash;
 pub(crate) mod wakers;
 pub mod worker;
-pub(crate) mod write_coalesced;

@@ -20,7 +20,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::error::BoxError;
-use crate::util::write_coalesced;
 
 /// The time for which one address of a name is tried alone.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -178,8 +177,8 @@ impl Write for Io {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(io) => write_coalesced::poll_write(io, cx, bufs),
-            Self::Tls(io) => write_coalesced::poll_write(io.as_mut(), cx, bufs),
+            Self::Plain(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+            Self::Tls(io) => Pin::new(io.as_mut()).poll_write_vectored(cx, bufs),
         }
     }
 }

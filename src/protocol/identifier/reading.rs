@@ -30,27 +30,15 @@ const DELIMITER: u8 = 2;
 /// A byte that may begin an escape that a second decoding resolves.
 const ESCAPE: u8 = 4;
 
-/// The possible meanings of each byte of a text. NUL, which separates names and is in none, has no meaning.
-const TAKEN_FOR: [u8; 256] = {
-    let mut all = [0; 256];
-    let mut byte = 1;
-    while byte < 128 {
-        all[byte] = match byte as u8 {
-            b'/' | b'\\' | b'?' | b'#' | b';' => PATH,
-            byte if byte.is_ascii_control() => PATH,
-            b'$' => DELIMITER,
-            b'%' => ESCAPE,
-            _ => 0,
-        };
-        byte += 1;
-    }
-    all
-};
-
-/// Returns the possible meanings of all bytes of a text.
+/// Returns the possible meanings of all bytes of a text. NUL, which separates names and is in none, has no meaning.
 fn taken_for(text: &str) -> u8 {
-    let bytes = text.bytes();
-    bytes.fold(0, |all, byte| all | TAKEN_FOR[usize::from(byte)])
+    let meaning = |byte| match byte {
+        b'/' | b'\\' | b'?' | b'#' | b';' | 1..=31 | 127 => PATH,
+        b'$' => DELIMITER,
+        b'%' => ESCAPE,
+        _ => 0,
+    };
+    text.bytes().fold(0, |all, byte| all | meaning(byte))
 }
 
 /// True if a text that was decoded once becomes another part of a path, or another text, on a server that decodes

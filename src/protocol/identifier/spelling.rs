@@ -184,17 +184,7 @@ fn hex(digit: u8) -> Option<u8> {
 
 /// True if [`RESERVED`] does not contain the byte.
 fn is_unreserved(byte: u8) -> bool {
-    const UNRESERVED: [bool; 256] = {
-        let mut all = [false; 256];
-        let mut byte = 0;
-        while byte < 128 {
-            let at = byte as u8;
-            all[byte] = at.is_ascii_alphanumeric() || matches!(at, b'-' | b'.' | b'_' | b'~');
-            byte += 1;
-        }
-        all
-    };
-    UNRESERVED[usize::from(byte)]
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Percent-decodes a path segment once.

@@ -14,7 +14,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::inspected::{InspectedIo, Inspector};
 use crate::server::state::ConnectionState;
-use crate::util::write_coalesced;
 
 /// A stream, preceded by the bytes that were read from it before.
 pub(super) struct Io<T> {
@@ -75,7 +74,7 @@ impl<T: AsyncWrite + Unpin> Write for Io<T> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = write_coalesced::poll_write(&mut self.inner, cx, parts);
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
         self.written(polled)
     }
 

@@ -9,7 +9,6 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::Response;
 use http_body::Body as _;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::direct;
@@ -17,7 +16,6 @@ use crate::body::Body;
 use crate::http1::Pieces;
 use crate::http1::response::{BodyEncoder, write_head};
 use crate::server::state::ConnectionState;
-use crate::util::write_coalesced;
 
 /// The longest body that is copied behind its head, in bytes: as much as the system takes at once.
 const LONGEST_COPY: u64 = 16 << 10;
@@ -150,8 +148,7 @@ impl Outgoing {
             }
             let mut slices = [IoSlice::new(&[]); PIECES];
             let count = self.pieces.slices(&mut slices);
-            let mut io = TokioIo::new(&mut *stream);
-            let written = write_coalesced::poll_write(&mut io, cx, &slices[..count]);
+            let written = Pin::new(&mut *stream).poll_write_vectored(cx, &slices[..count]);
             state.blocks(written.is_pending());
             match ready!(written) {
                 Ok(0) | Err(_) => return Poll::Ready(None),
