@@ -33,7 +33,7 @@ pub use crate::batch::run::{
 pub use crate::batch::visibility::names::{Level, Names};
 pub use identities::Identities;
 pub use locks::{Free, Hold, TableKey};
-pub use participant::is_unsupported;
+pub use participant::{is_unsupported, refused};
 pub use visibility::{Epoch, TableBranch};
 pub use whereabouts::Whereabouts;
 

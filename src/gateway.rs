@@ -14,6 +14,7 @@ mod request_body;
 mod response_body;
 mod second_name;
 mod send;
+mod snapshot;
 mod table_lock;
 mod transaction;
 mod tree;
@@ -148,6 +149,7 @@ impl Shared {
                 | Op::RenameTable
                 | Op::DescribeTransaction
                 | Op::AlterTransaction
+                | Op::Snapshot
         );
         !is_decided_here && !self.concerns_tree(operation, id, request)
     }
@@ -181,6 +183,7 @@ impl Shared {
                 commit::commit(shared, world, request).await
             }
             Op::RenameTable => rename::rename(shared, world, &id, request).await,
+            Op::Snapshot => snapshot::snapshot(shared, request).await,
             Op::DescribeTransaction | Op::AlterTransaction => {
                 transaction::serve(shared, world, &id, request).await
             }

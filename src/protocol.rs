@@ -15,4 +15,5 @@ pub mod query;
 pub mod rename;
 pub mod rewrite;
 pub mod shape;
+pub mod snapshot;
 pub mod trace;

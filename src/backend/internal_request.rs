@@ -29,7 +29,7 @@ impl Kind {
         deadline: Instant,
         ask: InternalRequest,
     ) -> Result<InternalAnswer, Failure> {
-        let mut request = request(ask).map_err(Failure::NotSent)?;
+        let mut request = ask.into_request().map_err(Failure::NotSent)?;
         let (head, body) = self.pass(deadline, &mut request).await?.into_parts();
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(InternalAnswer {
@@ -76,30 +76,37 @@ fn outcome(read: Result<Bytes, CollectError>) -> Result<Bytes, Failure> {
     })
 }
 
-fn request(ask: InternalRequest) -> Result<Request<Body>, BoxError> {
-    let path = path(&ask)?;
-    let method = ask.operation.method().unwrap_or(&Method::POST).clone();
-    let has_body = ask.body.is_some();
-    let mut request = Request::new(ask.body.map_or_else(Body::empty, Body::full));
-    *request.method_mut() = method;
-    *request.uri_mut() = path.into();
-    let headers = request.headers_mut();
-    headers.insert(ACCEPT, JSON);
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if has_body {
-        headers.insert(CONTENT_TYPE, JSON);
+impl InternalRequest {
+    /// Converts it into the form of a caller's request, as [`super::Backend::send`] expects it.
+    ///
+    /// # Errors
+    ///
+    /// The gateway does not send this operation itself, or the path cannot be spelled.
+    pub fn into_request(self) -> Result<Request<Body>, BoxError> {
+        let path = path(&self)?;
+        let method = self.operation.method().unwrap_or(&Method::POST).clone();
+        let has_body = self.body.is_some();
+        let mut request = Request::new(self.body.map_or_else(Body::empty, Body::full));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.into();
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, JSON);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if has_body {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        self.origin.label(headers);
+        let extensions = request.extensions_mut();
+        extensions.insert(self.origin);
+        extensions.insert(self.authority);
+        extensions.insert(RequestContext {
+            operation: Some(self.operation),
+            identifier: Some(self.identifier),
+            context: Some(self.context),
+            ..RequestContext::default()
+        });
+        Ok(request)
     }
-    ask.origin.label(headers);
-    let extensions = request.extensions_mut();
-    extensions.insert(ask.origin);
-    extensions.insert(ask.authority);
-    extensions.insert(RequestContext {
-        operation: Some(ask.operation),
-        identifier: Some(ask.identifier),
-        context: Some(ask.context),
-        ..RequestContext::default()
-    });
-    Ok(request)
 }
 
 fn path(ask: &InternalRequest) -> Result<PathAndQuery, BoxError> {

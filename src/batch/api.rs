@@ -7,6 +7,7 @@ mod answer;
 pub mod outcomes;
 pub(in crate::batch) mod rename;
 pub(in crate::batch) mod second_name;
+mod snapshot;
 pub(in crate::batch) mod table_lock;
 
 use std::sync::Arc;

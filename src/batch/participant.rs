@@ -17,6 +17,7 @@ use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::{Entry, Plan};
 use crate::batch::step::{Finding, Refusal};
 use crate::batch::visibility::{TableBranch, Visibility};
+use crate::error::Error;
 use crate::error::code::Code;
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
@@ -279,6 +280,12 @@ pub async fn lacks_version(
     ask.body = Some(body(line, &[("version", version.into())]));
     let answer = backend.ask(ask).await;
     answer.is_ok_and(|answer| is_absent(&answer))
+}
+
+/// Returns the error for a catalog's answer that is not the expected one: its own words, code and status, if it has
+/// any.
+pub fn refused(backend: &str, answer: &InternalAnswer) -> Error {
+    refusal(backend, answer).into_error()
 }
 
 async fn find_version(

@@ -294,6 +294,24 @@ impl<'a> Owner<'a> {
     }
 }
 
+/// Lists the versions of a table, without hidden ones, for a request whose path does not name the table. `asked` is
+/// the client's identifier, `there` the catalog's.
+pub(super) async fn list_versions(
+    shared: &Shared,
+    backend: &Backend,
+    (asked, there): (&Identifier, &Identifier),
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    let owner = Owner {
+        backend,
+        asked,
+        there,
+    };
+    let since = owner.since(shared, Operation::ListTableVersions)?;
+    let question = VersionQuestion::Versions;
+    owner.ask(shared, question, since, &mut request).await
+}
+
 /// Sends a change to the catalog and holds the locks that it needs.
 fn alter<R>(
     shared: &Shared,

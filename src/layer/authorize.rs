@@ -88,7 +88,9 @@ fn by_path(
 ) -> Result<PathDecision, Error> {
     use Operation as Op;
     match operation {
-        Op::BatchCreateTableVersions | Op::BatchCommitTables => return Ok(PathDecision::InPart),
+        Op::BatchCreateTableVersions | Op::BatchCommitTables | Op::Snapshot => {
+            return Ok(PathDecision::InPart);
+        }
         Op::RenameTable => {
             rules.decide(caller, Access::Write, id)?;
             return Ok(PathDecision::InPart);

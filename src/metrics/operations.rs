@@ -2,9 +2,9 @@
 
 use crate::protocol::operation::{Kind, Operation};
 
-/// The number of distinguished operations: the listed ones, the unlisted ones together, and
-/// requests without an operation.
-pub(super) const OPERATIONS: usize = Operation::LISTED.len() + 2;
+/// The number of distinguished operations: the listed ones, the unlisted ones together, the gateway's own extension,
+/// and requests without an operation.
+pub(super) const OPERATIONS: usize = Operation::LISTED.len() + 3;
 const NO_OPERATION: &str = "unrecognized";
 
 /// Returns the index of an operation among those that are distinguished.
@@ -15,7 +15,9 @@ pub(super) fn number(operation: Option<Operation>) -> usize {
 /// Returns the names of the operations, by their index.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let listed = Operation::LISTED.iter().map(|operation| operation.name());
-    listed.chain([Operation::Unlisted(Kind::Table).name(), NO_OPERATION])
+    let others = [Operation::Unlisted(Kind::Table), Operation::Snapshot];
+    let others = others.map(Operation::name);
+    listed.chain(others).chain([NO_OPERATION])
 }
 
 /// Returns the name of an operation in labels.

@@ -80,6 +80,7 @@ mod tests {
     fn every_operation_is_a_byte_of_its_own() {
         let all = Operation::LISTED.into_iter();
         let all = all.chain(Kind::ALL.map(Operation::Unlisted));
+        let all = all.chain([Operation::Snapshot]);
         let mut expected = 1;
         for operation in all {
             assert_eq!(operation.byte(), expected, "{operation:?}");

@@ -152,6 +152,9 @@ pub fn route(operation: Operation) -> Option<&'static str> {
         let all = Operation::LISTED.iter();
         all.map(|operation| path(*operation)).collect()
     });
+    if operation == Operation::Snapshot {
+        return Some("/nsgate/v1/snapshot");
+    }
     Some(ROUTES.get(operation.number())?.as_str())
 }
 
@@ -178,6 +181,7 @@ mod tests {
             ),
             (Operation::ListNamespaces, Some("/v1/namespace/{id}/list")),
             (Operation::Unlisted(Kind::Table), None),
+            (Operation::Snapshot, Some("/nsgate/v1/snapshot")),
         ];
         for (operation, expected) in cases {
             assert_eq!(route(operation), expected);

@@ -36,6 +36,7 @@ mod random;
 mod reload;
 mod rewriting;
 mod routing;
+mod snapshot;
 mod streaming;
 #[path = "../support/test_ca.rs"]
 mod test_ca;

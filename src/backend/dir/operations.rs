@@ -23,7 +23,9 @@ macro_rules! operations {
                 let answer = operations!(@ask $from $engine.$method(request, $call.body)).await?;
                 Ok($answer($call.operation.success(), answer))
             })*
-            Operation::Unlisted(_) => Err(unsupported("this catalog has no such operation")),
+            Operation::Unlisted(_) | Operation::Snapshot => {
+                Err(unsupported("this catalog has no such operation"))
+            }
         }
     };
     (@read json $call:ident) => { $call.json()? };

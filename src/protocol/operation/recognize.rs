@@ -24,6 +24,8 @@ pub struct Target<'a> {
 pub enum Unrecognized {
     /// No route has this path.
     NoSuchRoute,
+    /// No extension of the contract has this path.
+    NoSuchExtension,
     /// The path is a route, but only with the method named here.
     WrongMethod {
         /// The value of the `Allow` header.
@@ -38,7 +40,9 @@ pub enum Unrecognized {
 /// Slashes at the end are ignored, as real catalogs do.
 pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrecognized> {
     let path = path.trim_end_matches('/');
-    let rest = path.strip_prefix("/v1/").ok_or(Unrecognized::NoSuchRoute)?;
+    let Some(rest) = path.strip_prefix("/v1/") else {
+        return extension(method, path);
+    };
     if let Some(why) = ambiguity(rest) {
         return Err(Unrecognized::Ambiguous(why));
     }
@@ -60,6 +64,20 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
     match Operation::at(place, template) {
         Some(operation) => expect_method(method, operation, Some(id), index_name),
         None => unlisted(place, below, (id, tail), index_name),
+    }
+}
+
+/// Returns the target for a path outside of the contract.
+fn extension<'a>(method: &Method, path: &str) -> Result<Target<'a>, Unrecognized> {
+    let known = path
+        .strip_prefix("/nsgate/v1/")
+        .and_then(|tail| Operation::at(Collection::Extension, tail));
+    match known {
+        Some(operation) => expect_method(method, operation, None, None),
+        None if path == "/nsgate" || path.starts_with("/nsgate/") => {
+            Err(Unrecognized::NoSuchExtension)
+        }
+        None => Err(Unrecognized::NoSuchRoute),
     }
 }
 
@@ -210,6 +228,11 @@ impl From<Unrecognized> for Error {
         match why {
             Unrecognized::NoSuchRoute => Self::new(Code::Unsupported, "no operation has this path")
                 .with_status(StatusCode::NOT_FOUND),
+            Unrecognized::NoSuchExtension => Self::new(
+                Code::Unsupported,
+                "no extension has this path; below `/nsgate/` there is only `/nsgate/v1/snapshot`",
+            )
+            .with_status(StatusCode::NOT_FOUND),
             Unrecognized::WrongMethod { allow } => {
                 Self::new(Code::Unsupported, format!("use {allow} for this operation"))
                     .with_status(StatusCode::METHOD_NOT_ALLOWED)

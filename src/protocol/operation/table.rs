@@ -33,21 +33,25 @@ pub(super) enum Collection {
     MaterializedView,
     /// `/transaction/{id}`.
     Transaction,
+    /// `/nsgate/v1`, the gateway's own extensions of the contract.
+    Extension,
 }
 
 impl Collection {
-    fn collection(self) -> &'static str {
-        match self {
+    /// Returns its name in the contract's paths; `None` if it is outside of the contract.
+    fn collection(self) -> Option<&'static str> {
+        Some(match self {
             Self::Tables | Self::Table => "table",
             Self::Namespace => "namespace",
             Self::MaterializedView => "materialized_view",
             Self::Transaction => "transaction",
-        }
+            Self::Extension => return None,
+        })
     }
 
     pub(super) fn kind(self) -> Option<Kind> {
         match self {
-            Self::Tables => None,
+            Self::Tables | Self::Extension => None,
             Self::Namespace => Some(Kind::Namespace),
             Self::Table => Some(Kind::Table),
             Self::MaterializedView => Some(Kind::MaterializedView),
@@ -78,6 +82,8 @@ macro_rules! operations {
             /// An operation that is not in the contract as known here; forwarded as a write on the object that `{id}`
             /// names.
             Unlisted(Kind),
+            /// The gateway's own extension of the contract: the latest versions of several tables at one moment.
+            Snapshot,
         }
 
         impl Operation {
@@ -102,16 +108,18 @@ macro_rules! operations {
                         data: weight!($weight),
                     }; &FACTS })*
                     Self::Unlisted(kind) => unlisted(kind),
+                    Self::Snapshot => &SNAPSHOT,
                 }
             }
 
             /// Returns the operation's index in the contract's order; 54, the count of the listed ones, for all
-            /// unlisted ones.
+            /// unlisted ones; extensions follow.
             pub fn number(self) -> usize {
-                enum Order { $($variant,)* Unlisted }
+                enum Order { $($variant,)* Unlisted, Snapshot }
                 match self {
                     $(Self::$variant => Order::$variant as usize,)*
                     Self::Unlisted(_) => Order::Unlisted as usize,
+                    Self::Snapshot => Order::Snapshot as usize,
                 }
             }
 
@@ -119,19 +127,23 @@ macro_rules! operations {
             pub(crate) fn byte(self) -> u8 {
                 let kind = match self {
                     Self::Unlisted(kind) => kind as usize,
+                    Self::Snapshot => Kind::ALL.len() - 1,
                     _ => 0,
                 };
-                // There are 54 listed operations and four kinds, so that the sum fits.
+                // There are 54 listed operations, four kinds and one extension, so that the sum fits.
                 (1 + self.number() + kind) as u8
             }
 
             /// Returns the operation for a byte from [`Operation::byte`].
             pub(crate) fn from_byte(byte: u8) -> Option<Self> {
                 let number = usize::from(byte).checked_sub(1)?;
-                let unlisted = || Kind::ALL.get(number - Self::LISTED.len()).copied();
-                match Self::LISTED.get(number) {
-                    Some(listed) => Some(*listed),
-                    None => unlisted().map(Self::Unlisted),
+                if let Some(listed) = Self::LISTED.get(number) {
+                    return Some(*listed);
+                }
+                let number = number - Self::LISTED.len();
+                match Kind::ALL.get(number) {
+                    Some(kind) => Some(Self::Unlisted(*kind)),
+                    None => (number == Kind::ALL.len()).then_some(Self::Snapshot),
                 }
             }
 
@@ -139,6 +151,7 @@ macro_rules! operations {
             pub(super) fn at(place: Collection, tail: &str) -> Option<Self> {
                 match (place, tail) {
                     $((Collection::$place, $tail) => Some(Self::$variant),)*
+                    (Collection::Extension, "snapshot") => Some(Self::Snapshot),
                     _ => None,
                 }
             }
@@ -205,6 +218,21 @@ operations! {
     AlterTransaction "alter_transaction" POST Transaction "alter" Write Json Json OK ["id"] [] None quick;
 }
 
+static SNAPSHOT: Facts = Facts {
+    name: "snapshot",
+    method: Some(Method::POST),
+    place: Collection::Extension,
+    tail: "snapshot",
+    access: Access::Read,
+    request_body: Payload::Json,
+    response_body: Payload::Json,
+    success: StatusCode::OK,
+    request_id_fields: &["tables"],
+    response_id_fields: &["tables"],
+    lock: Lock::Versions,
+    data: false,
+};
+
 /// Returns the facts for an operation that this version does not know: it could be anything, so it is treated as the
 /// heaviest of its kind.
 fn unlisted(kind: Kind) -> &'static Facts {
@@ -256,7 +284,7 @@ impl Operation {
     }
 
     /// Returns the path: the collection after `/v1/`, and the part after the identifier (parameters as `{name}`).
-    /// `None` for an unlisted operation, whose path is only in its request.
+    /// `None` for an unlisted operation, whose path is only in its request, and for an extension.
     pub fn route(self) -> Option<(&'static str, &'static str)> {
         let Facts {
             method,
@@ -264,7 +292,8 @@ impl Operation {
             tail,
             ..
         } = self.facts();
-        method.as_ref().map(|_| (place.collection(), *tail))
+        method.as_ref()?;
+        Some((place.collection()?, *tail))
     }
 
     /// Returns whether the operation changes anything: only reads may be repeated without harm.

@@ -218,6 +218,10 @@ fn body(random: &mut Random, root: &str, name: &str) -> String {
             "\"operations\":[{{\"create_table_version\":{one}}},{other}]"
         ));
     }
+    if name == "snapshot" {
+        let (one, two) = (entry(random), entry(random));
+        parts.push(format!("\"tables\":[{one},{two}]"));
+    }
     for _ in 0..random.below(5).saturating_sub(2) {
         let part = random.pick(&[
             "\"id\":OWN",
@@ -277,8 +281,9 @@ fn request(random: &mut Random, bearer: &str) -> Vec<u8> {
             Sends::Unknown,
             200,
         ),
+        ("snapshot", "POST", "/nsgate/v1/snapshot", Sends::Json, 200),
     ];
-    let number = random.below(60) as usize;
+    let number = random.below(61) as usize;
     let (name, method, template, sends, _) = match OPERATIONS.get(number) {
         Some(listed) => *listed,
         None => outside[number - OPERATIONS.len()],

@@ -93,6 +93,33 @@ fn an_operation_this_version_does_not_know_is_a_write_on_what_its_path_names() {
 }
 
 #[test]
+fn the_extension_has_one_path_and_one_method() {
+    let path = "/nsgate/v1/snapshot";
+    let target = recognize(&Method::POST, path).unwrap();
+    assert_eq!((target.operation, target.id), (Operation::Snapshot, None));
+    assert_eq!(target.operation.access(), Access::Read);
+    let allow = "POST";
+    assert_eq!(
+        recognize(&Method::GET, path),
+        Err(Unrecognized::WrongMethod { allow })
+    );
+    for path in [
+        "/nsgate",
+        "/nsgate/v1",
+        "/nsgate/v1/Snapshot",
+        "/nsgate/v1/snapshot/x",
+        "/nsgate/v1/../v1/snapshot",
+    ] {
+        let outcome = recognize(&Method::POST, path);
+        assert_eq!(outcome, Err(Unrecognized::NoSuchExtension), "{path}");
+    }
+    assert_eq!(
+        recognize(&Method::POST, "/nsgates"),
+        Err(Unrecognized::NoSuchRoute)
+    );
+}
+
+#[test]
 fn a_static_segment_wins_over_an_identifier() {
     let target = |path| recognize(&Method::POST, path).unwrap();
     assert_eq!(
