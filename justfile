@@ -73,6 +73,10 @@ batches *ARGS:
 gateways *ARGS:
     benches/gateways/run {{ ARGS }}
 
+# Tests the Python package
+python:
+    cargo test --locked --test catalogs transactions -- --nocapture
+
 # Opens the documentation: the map of the code, the glossary, the decisions
 doc:
     cargo doc --locked --no-deps --open
