@@ -7,6 +7,7 @@ use super::table::Collection;
 use super::{Kind, Operation};
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::protocol::commit::EXTENDED_PATH;
 
 /// The operation that a request line names. The strings are slices of its path, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub enum Unrecognized {
 /// Slashes at the end are ignored, as real catalogs do.
 pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrecognized> {
     let path = path.trim_end_matches('/');
+    if path == EXTENDED_PATH {
+        return expect_method(method, Operation::BatchCommitTables, None, None);
+    }
     let rest = path.strip_prefix("/v1/").ok_or(Unrecognized::NoSuchRoute)?;
     if let Some(why) = ambiguity(rest) {
         return Err(Unrecognized::Ambiguous(why));

@@ -111,6 +111,19 @@ fn a_static_segment_wins_over_an_identifier() {
 }
 
 #[test]
+fn the_extended_commit_has_a_path_of_its_own() {
+    let at = |method, path| recognize(&method, path).map(|target| target.operation);
+    for path in ["/nsgate/v1/batch-commit", "/nsgate/v1/batch-commit/"] {
+        assert_eq!(at(Method::POST, path), Ok(Operation::BatchCommitTables));
+        let allow = "POST";
+        assert_eq!(
+            at(Method::GET, path),
+            Err(Unrecognized::WrongMethod { allow })
+        );
+    }
+}
+
+#[test]
 fn other_paths_are_no_route() {
     for path in [
         "",
@@ -128,6 +141,10 @@ fn other_paths_are_no_route() {
         "//v1/table/a/describe",
         "/v1/%74able/a/describe",
         "/metrics",
+        "/nsgate/v1",
+        "/nsgate/v1/batch-commi%74",
+        "/nsgate/v1/table/batch-commit",
+        "/nsgate/batch-commit",
     ] {
         assert_eq!(
             recognize(&Method::POST, path),
