@@ -1,7 +1,7 @@
 //! The body of a batch-create and of a batch-commit.
 
 use nsgate::protocol::batch::{self, BatchEntry};
-use nsgate::protocol::commit::{self, CommitOperation};
+use nsgate::protocol::commit::{self, CommitOperation, Kinds};
 use nsgate::protocol::identifier::Identifier;
 use serde_json::{Value, json};
 
@@ -70,10 +70,12 @@ fn create(entry: &BatchEntry, said: Option<&Value>) {
 }
 
 fn commits(data: &[u8]) {
-    let Ok(request) = commit::parse(data, MOST) else {
+    let Ok(request) = commit::parse(data, Kinds::Extended, MOST) else {
         return;
     };
-    assert!((1..=MOST).contains(&request.operations.len()));
+    assert!(!request.operations.is_empty());
+    let entries = request.operations.iter().map(CommitOperation::entries);
+    assert!(entries.sum::<usize>() <= MOST);
     let said = serde_json::from_slice::<Value>(data).ok();
     for (index, operation) in request.operations.iter().enumerate() {
         let said = said
@@ -84,7 +86,7 @@ fn commits(data: &[u8]) {
         let body = operation.body_for(&elsewhere);
         let body = std::str::from_utf8(&body).expect("UTF-8");
         let again = format!("{{\"operations\":[{{\"{}\":{body}}}]}}", operation.kind());
-        let again = commit::parse(again.as_bytes(), MOST)
+        let again = commit::parse(again.as_bytes(), Kinds::Extended, MOST)
             .expect("its own writing")
             .operations
             .remove(0);
@@ -113,6 +115,16 @@ fn one(operation: &CommitOperation, said: Option<&Value>) {
     }
     let Some(said) = said else { return };
     assert_eq!(said["id"], names(operation.id()));
+    if let CommitOperation::RenameTable(rename) = operation {
+        assert_eq!(said["new_table_name"], json!(rename.new.last()));
+        let above = rename.new.parent().expect("a name of a table");
+        let own = operation.id().parent().expect("a name of a table");
+        let given = &said["new_namespace_id"];
+        let expected = if given.is_null() { &own } else { &above };
+        assert_eq!(names(&above), names(expected));
+        assert!(given.is_null() || *given == names(&above));
+        return;
+    }
     moved(said, &operation.body_for(&id(&["else", "where"])));
 }
 

@@ -1,7 +1,7 @@
 //! Handles requests for batches: admits, runs and answers them.
 //!
-//! `batch-create` and `batch-commit` are one path: a batch-create is a commit of versions only, and only the wording
-//! of its answer differs.
+//! `batch-create`, `batch-commit` and a rename that the gateway does are one path: a batch-create is a commit of
+//! versions only, a rename is a commit of one operation, and only the wording of their answers differs.
 
 mod answer;
 pub mod outcomes;
@@ -29,7 +29,7 @@ use crate::body::Body;
 use crate::config::BatchMode;
 use crate::error::Error;
 use crate::protocol::canonical;
-use crate::protocol::commit::{CommitOperation, DeleteTableVersions};
+use crate::protocol::commit::{CommitOperation, DeleteTableVersions, RenameTable};
 use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::request::origin::Origin;
@@ -44,13 +44,15 @@ pub struct BatchCall {
     pub caller: Caller,
 }
 
-/// The contract's two requests for batches.
+/// The contract's requests that are carried out as batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `batch-create`: versions only.
     Create,
     /// `batch-commit`: any of its operations.
     Commit,
+    /// The rename of one table.
+    Rename,
 }
 
 /// The caller of a batch.
@@ -76,14 +78,17 @@ impl Batches {
         route: impl Fn(&Identifier) -> Result<(Arc<Backend>, Identifier), Error>,
     ) -> Result<Response<Body>, Error> {
         let atomic = |backend: &Backend| self.may_be_atomic(backend);
-        let plan = Plan::new(routed(&call, route)?, call.form.list(), atomic)?;
+        let operation_of = |entry| operation_of(&call.operations, entry);
+        let label = |entry| call.form.label(operation_of(entry));
+        let plan = Plan::new(routed(&call, route)?, label, atomic)?;
         self.may_declare(&plan, &call).await?;
         let fingerprint = fingerprint(&call);
         let entries = plan.entries.iter();
         let tables = entries.map(|entry| entry.line.table.clone()).collect();
-        let plan = std::future::ready(Ok(plan));
+        let context = self.context_of(&call.caller);
+        let plan = rename::located(plan, rename::all(&call.operations), context);
         let outcome = self.coordinate(&call.caller, fingerprint, tables, plan);
-        call.answer(&*outcome.await?).await
+        call.form.answer(&call.operations, &*outcome.await?).await
     }
 
     /// Starts a coordinated batch, or joins the same one: from the same caller, with the same key or, without one,
@@ -181,18 +186,31 @@ pub(super) fn different() -> Error {
 }
 
 impl Form {
-    /// Returns the request's name for the entries of the batch.
-    fn list(self) -> &'static str {
+    /// Returns the request's name for one of its operations.
+    fn label(self, operation: usize) -> String {
         match self {
-            Self::Create => "entries",
-            Self::Commit => "operations",
+            Self::Create => format!("entries[{operation}]"),
+            Self::Commit | Self::Rename => format!("operations[{operation}]"),
         }
     }
 
-    /// Names the entry that an error is about, as the request counts it.
-    fn within(self, entry: usize, error: Error) -> Error {
-        error.within(&format!("{}[{entry}]", self.list()))
+    /// Names the operation that an error is about, if the request may have several.
+    fn within(self, operation: usize, error: Error) -> Error {
+        match self {
+            Self::Create | Self::Commit => error.within(&self.label(operation)),
+            Self::Rename => error,
+        }
     }
+}
+
+/// Returns the operation that an entry of the plan belongs to.
+fn operation_of(operations: &[CommitOperation], entry: usize) -> usize {
+    let mut entries = 0;
+    let found = operations.iter().position(|operation| {
+        entries += operation.entries();
+        entry < entries
+    });
+    found.unwrap_or(entry)
 }
 
 /// Routes every operation and converts its body into the catalog's terms.
@@ -203,29 +221,41 @@ fn routed(
     let mut entries = Vec::with_capacity(call.operations.len());
     for (index, operation) in call.operations.iter().enumerate() {
         let within = |error| call.form.within(index, error);
-        let (backend, table) = route(operation.id()).map_err(within)?;
-        let body = operation.body_for(&table);
-        let (branch, action) = action(operation).map_err(within)?;
-        let table = TableKey {
-            backend: Arc::clone(backend.catalog()),
-            table,
-        };
-        entries.push(Entry {
-            backend,
-            line: TableBranch::new(table, branch),
-            action,
-            body,
-        });
+        for (id, branch, action) in changes(operation).map_err(within)? {
+            let (backend, table) = route(id).map_err(within)?;
+            let body = operation.body_for(&table);
+            let table = TableKey {
+                backend: Arc::clone(backend.catalog()),
+                table,
+            };
+            entries.push(Entry {
+                backend,
+                line: TableBranch::new(table, branch),
+                action,
+                body,
+            });
+        }
+        if let CommitOperation::RenameTable(RenameTable { id, new }) = operation
+            && let [.., one, other] = &entries[..]
+            && one.line == other.line
+        {
+            let message = format!("{id} and {new} are the same table");
+            return Err(within(Error::invalid(message)));
+        }
     }
     Ok(entries)
 }
 
-/// Returns the branch that an operation is about, and the change.
-fn action(operation: &CommitOperation) -> Result<(Option<String>, Action), Error> {
+/// One change of an operation: the table, its branch, and the action.
+type Change<'a> = (&'a Identifier, Option<String>, Action);
+
+/// Returns the changes that an operation is made of.
+fn changes(operation: &CommitOperation) -> Result<Vec<Change<'_>>, Error> {
+    let id = operation.id();
     Ok(match operation {
         CommitOperation::DeclareTable(declare) => {
             let location = declare.location.clone();
-            (None, Action::Declare { location })
+            vec![(id, None, Action::Declare { location })]
         }
         CommitOperation::CreateTableVersion(create) => {
             let action = Action::CreateVersion {
@@ -235,13 +265,22 @@ fn action(operation: &CommitOperation) -> Result<(Option<String>, Action), Error
                     .and_then(|size| u64::try_from(size).ok()),
                 e_tag: create.e_tag.clone(),
             };
-            (create.branch.clone(), action)
+            vec![(id, create.branch.clone(), action)]
         }
         CommitOperation::DeleteTableVersions(delete) => {
             let ranges = bounded(delete)?;
-            (delete.branch.clone(), Action::DeleteVersions { ranges })
+            let action = Action::DeleteVersions { ranges };
+            vec![(id, delete.branch.clone(), action)]
         }
-        CommitOperation::DeregisterTable(_) => (None, Action::Deregister),
+        CommitOperation::DeregisterTable(_) => vec![(id, None, Action::Deregister)],
+        CommitOperation::RenameTable(rename) => {
+            // The location follows when the catalog has told it.
+            let location = String::new();
+            vec![
+                (&rename.new, None, Action::Register { location }),
+                (id, None, Action::Deregister),
+            ]
+        }
     })
 }
 
@@ -261,6 +300,11 @@ fn bounded(delete: &DeleteTableVersions) -> Result<Vec<VersionRange>, Error> {
 
 /// Returns the fingerprint of a request: equal values have the same one, however the body spells them.
 fn fingerprint(call: &BatchCall) -> Fingerprint {
+    if let (Form::Rename, [CommitOperation::RenameTable(RenameTable { id, new })]) =
+        (call.form, &call.operations[..])
+    {
+        return rename::fingerprint(id, new);
+    }
     let has_key = call.caller.idempotency_key.is_some();
     let mut canonical = Hasher::new(&SHA256);
     let mut spelled = has_key.then(|| Hasher::new(&SHA256));

@@ -30,26 +30,28 @@ pub struct Entry {
 
 /// An admitted batch.
 pub struct Plan {
-    /// The changes, in request order.
+    /// The changes, in request order. A rename is two of them, one after the other.
     pub entries: Vec<Entry>,
     /// The shape of the batch for the protocol, with the table branches in their global order.
     pub shape: Shape,
 }
 
 impl Plan {
-    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `list` is the request's name
-    /// for the entries. `atomic` returns true for a backend that makes all of its versions atomically.
+    /// Sorts entries into shares. Refuses contradictions, duplicates, gaps and version 0. `label` returns the request's
+    /// name for an entry, e.g. `operations[2]`. `atomic` returns true for a backend that makes all of its versions
+    /// atomically.
     pub fn new(
         entries: Vec<Entry>,
-        list: &str,
+        label: impl Fn(usize) -> String,
         atomic: impl Fn(&Backend) -> bool,
     ) -> Result<Self, Error> {
-        conflicts::check(&entries, list)?;
+        conflicts::check(&entries, &label)?;
         let mut lines: BTreeMap<&TableBranch, Vec<usize>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             if entry.version() == Some(0) {
                 return Err(Error::invalid(format!(
-                    "{list}[{index}].version: 0 is not a version that can be created; they begin with 1"
+                    "{}.version: 0 is not a version that can be created; they begin with 1",
+                    label(index)
                 )));
             }
             lines.entry(&entry.line).or_default().push(index);
@@ -58,7 +60,7 @@ impl Plan {
         for share in &mut shares {
             share.sort_by_key(|index| entries[*index].action.place());
             for pair in share.windows(2) {
-                follows(&entries, list, pair[0], pair[1])?;
+                follows(&entries, &label, pair[0], pair[1])?;
             }
         }
         let shape = Shape {
@@ -84,7 +86,8 @@ impl Plan {
             })
         });
         // A recovered batch creates nothing any more, so it has no groups.
-        Self::new(entries.collect::<Option<_>>()?, "entries", |_| false).ok()
+        let label = |entry| format!("entries[{entry}]");
+        Self::new(entries.collect::<Option<_>>()?, label, |_| false).ok()
     }
 
     /// Returns the entries as the log keeps them.
@@ -229,7 +232,12 @@ fn groups(entries: &[Entry], atomic: impl Fn(&Backend) -> bool) -> Vec<Option<us
 }
 
 /// Checks that an entry may come after another one of its table branch.
-fn follows(entries: &[Entry], list: &str, one: usize, next: usize) -> Result<(), Error> {
+fn follows(
+    entries: &[Entry],
+    label: impl Fn(usize) -> String,
+    one: usize,
+    next: usize,
+) -> Result<(), Error> {
     let created = (entries[one].version(), entries[next].version());
     let (version, after) = match created {
         (Some(version), Some(after)) => (version, after),
@@ -239,12 +247,16 @@ fn follows(entries: &[Entry], list: &str, one: usize, next: usize) -> Result<(),
     };
     if after == version {
         return Err(Error::invalid(format!(
-            "{list}[{next}]: version {after} of this table is in {list}[{one}] already"
+            "{}: version {after} of this table is in {} already",
+            label(next),
+            label(one)
         )));
     }
     if after != version + 1 {
         return Err(Error::invalid(format!(
-            "{list}[{next}]: version {after} does not follow version {version} of {list}[{one}]: several versions of one table must be consecutive"
+            "{}: version {after} does not follow version {version} of {}: several versions of one table must be consecutive",
+            label(next),
+            label(one)
         )));
     }
     Ok(())

@@ -275,7 +275,14 @@ impl Visibility {
     }
 
     /// Hides what a change of a batch makes until `commit_flag` is revealed, and what it removes from then on.
-    pub fn hide_action(&self, line: &TableBranch, action: &Action, commit_flag: &CommitFlag) {
+    /// `origin` is the present name of a table that the change registers under another one.
+    pub fn hide_action(
+        &self,
+        line: &TableBranch,
+        action: &Action,
+        origin: Option<TableKey>,
+        commit_flag: &CommitFlag,
+    ) {
         match action {
             Action::CreateVersion { version, .. } => self.hide(line.clone(), *version, commit_flag),
             Action::DeleteVersions { ranges } => {
@@ -287,7 +294,8 @@ impl Visibility {
             Action::Declare { .. } => self.names.hide_made(line.table.clone(), commit_flag),
             Action::Register { location } => {
                 let table = line.table.clone();
-                self.names.hide_registered(table, location, commit_flag);
+                self.names
+                    .hide_registered(table, location, origin, commit_flag);
             }
             Action::Deregister => self.names.hide_removed(line.table.clone(), commit_flag),
         }

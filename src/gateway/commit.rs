@@ -6,14 +6,14 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
-use super::{RoutingSnapshot, Shared, operation_of, outgoing};
+use super::{RoutingSnapshot, Shared, operation_of, outgoing, rename};
 use crate::auth::access::Rights;
 use crate::backend::Authority;
 use crate::batch::{BatchCall, Caller, Form};
 use crate::body::Body;
 use crate::error::Error;
 use crate::gateway::request_body;
-use crate::protocol::commit::CommitOperation;
+use crate::protocol::commit::{CommitOperation, Kinds, RenameTable};
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::{batch, commit};
@@ -38,7 +38,11 @@ pub(super) async fn commit(
     let body = request_body::read(body, shared.json_body).await?;
     let most = shared.batches.max_entries();
     let (form, operations) = if operation == Operation::BatchCommitTables {
-        (Form::Commit, commit::parse(&body, most)?.operations)
+        let kinds = match head.uri.path().trim_end_matches('/') {
+            commit::EXTENDED_PATH => Kinds::Extended,
+            _ => Kinds::Contract,
+        };
+        (Form::Commit, commit::parse(&body, kinds, most)?.operations)
     } else {
         let entries = batch::parse(&body, most)?.entries.into_iter();
         let creates = entries.map(CommitOperation::CreateTableVersion);
@@ -50,10 +54,18 @@ pub(super) async fn commit(
         caller,
     };
     let rights = head.extensions.get::<Rights>();
-    let route = |id: &Identifier| {
-        if let Some(rights) = rights {
-            rights.decide(Access::Write, id)?;
+    let may_write = |id: &Identifier| match rights {
+        Some(rights) => rights.decide(Access::Write, id),
+        None => Ok(()),
+    };
+    for (index, operation) in call.operations.iter().enumerate() {
+        if let CommitOperation::RenameTable(RenameTable { new, .. }) = operation {
+            let end = may_write(new).and_then(|()| rename::end(world, new.clone()));
+            end.map_err(|error| error.within(&format!("operations[{index}]")))?;
         }
+    }
+    let route = |id: &Identifier| {
+        may_write(id)?;
         let mount = world.routes.owner(id, Kind::Table)?;
         let (backend, there) = (world.backend(mount), mount.to_catalog(id));
         outgoing::check(backend, Operation::CreateTableVersion, (id, &there))?;

@@ -27,6 +27,7 @@ use crate::protocol::context::Context;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 use crate::protocol::query::Query;
+use crate::protocol::rename::is_unfinished;
 use crate::request::origin::Origin;
 use crate::route::{Mount, Table};
 use cut::PageRequest;
@@ -232,6 +233,7 @@ async fn tables<C: Catalogs + ?Sized>(
             let hidden: HashSet<_> = hidden.iter().filter_map(|key| key.table.last()).collect();
             listed.retain(|name| !hidden.contains(&**name));
         }
+        listed.retain(|name| !is_unfinished(name));
         let mut all = merge::tables(routes, request.id, listed);
         request.retain(&mut all, Rights::read);
         return Ok(cut.respond(all));
@@ -274,11 +276,12 @@ async fn all_tables<C: Catalogs + ?Sized>(
         for (mounts, listed) in mounts.values().zip(listed) {
             let backend = catalogs.identity(mounts[0]);
             let is_hidden = |there: &Identifier| {
-                !hidden.is_empty()
-                    && hidden.contains(&TableKey {
-                        backend: Arc::clone(backend),
-                        table: there.clone(),
-                    })
+                let hides = |table| {
+                    let backend = Arc::clone(backend);
+                    hidden.contains(&TableKey { backend, table })
+                };
+                there.last().is_some_and(is_unfinished)
+                    || (!hidden.is_empty() && hides(there.clone()))
             };
             let delimiter = &cut.scope.delimiter;
             let spelled =

@@ -76,7 +76,7 @@ pub(super) async fn rename(
 }
 
 /// Returns the backend and the catalog's identifier for a name of the rename.
-fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEnd, Error> {
+pub(super) fn end(world: &RoutingSnapshot, asked: Identifier) -> Result<RenameEnd, Error> {
     let mount = world.routes.find(&asked).ok_or_else(|| {
         let namespace = asked.parent().unwrap_or_else(Identifier::root);
         let message = format!("namespace {namespace} is not served here");

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::identifier::Identifier;
-use super::json::{Document, Member, string};
+use super::json::{Document, Edits, Member, string};
 use super::shape::{Fields, named, renamed, require};
 use crate::error::Error;
 
@@ -74,6 +74,37 @@ impl BatchEntry {
     pub fn body_for(&self, table: &Identifier) -> Bytes {
         renamed(&self.raw, table)
     }
+}
+
+/// The members of a `CreateTableVersionRequest` that the gateway understands.
+const VERSION_MEMBERS: [&str; 8] = [
+    "id",
+    "version",
+    "branch",
+    "manifest_path",
+    "manifest_size",
+    "e_tag",
+    "metadata",
+    "naming_scheme",
+];
+
+/// Returns the bytes of a `create_table_version` object with only the members that the gateway understands, so that a
+/// catalog that creates several versions at once acts on nothing else.
+pub fn understood(raw: &Bytes) -> Bytes {
+    let Ok(document) = Document::new(raw) else {
+        return raw.clone();
+    };
+    let mut edits = Edits::default();
+    let mut removed = 0;
+    let walked = document.members(document.text, "the object", &mut |member| {
+        if !VERSION_MEMBERS.contains(&&*member.name) {
+            edits.remove(document, &member, removed);
+            removed += 1;
+        }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "what was read can be read again");
+    edits.apply(raw.clone())
 }
 
 /// The fields of an entry that have been read so far.

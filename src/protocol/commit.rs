@@ -1,17 +1,27 @@
-//! The request of a mixed batch: tables to declare, versions to create or delete, tables to deregister, together or not
-//! at all.
+//! The request of a mixed batch: tables to declare, versions to create or delete, tables to deregister or to rename,
+//! together or not at all.
 
 use bytes::Bytes;
 
 use super::batch::{self, BatchEntry};
 use super::identifier::Identifier;
-use super::json::{Document, Edits, brief, string};
+use super::json::{Document, brief, string};
+use super::rename::NewName;
 use super::rewrite::refuse_resembling;
 use super::shape::{Fields, declared, named, renamed, require};
 use crate::error::Error;
 
-/// The kinds of operations that a commit may have.
-const KINDS: &str = "declare_table, create_table_version, delete_table_versions, deregister_table";
+/// The path of the gateway's own `batch-commit`, which also renames.
+pub const EXTENDED_PATH: &str = "/nsgate/v1/batch-commit";
+
+/// The set of operations that a commit may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// The contract's.
+    Contract,
+    /// The contract's, and renames.
+    Extended,
+}
 
 /// A `batch-commit` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +41,8 @@ pub enum CommitOperation {
     DeleteTableVersions(DeleteTableVersions),
     /// A table to deregister.
     DeregisterTable(DeregisterTable),
+    /// A table to rename.
+    RenameTable(RenameTable),
 }
 
 /// A table to declare: its name is reserved, and it has no versions yet.
@@ -75,9 +87,19 @@ pub struct DeregisterTable {
     raw: Bytes,
 }
 
+/// A table to rename: its data remain where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenameTable {
+    /// The table, as the client spells it. Not the root.
+    pub id: Identifier,
+    /// Its new name, as the client spells it.
+    pub new: Identifier,
+}
+
 /// Reads a commit. 400, code 13, with the operation and its field in the message, e.g.
 /// `operations[2].declare_table.id`; also for more than `max_operations` operations, or as many ranges in one of them.
-pub fn parse(body: &[u8], max_operations: usize) -> Result<CommitRequest, Error> {
+/// A rename counts as two operations.
+pub fn parse(body: &[u8], kinds: Kinds, max_operations: usize) -> Result<CommitRequest, Error> {
     let document = Document::new(body)?;
     let mut list = None;
     let mut fields = Fields::default();
@@ -91,14 +113,22 @@ pub fn parse(body: &[u8], max_operations: usize) -> Result<CommitRequest, Error>
         })?;
     }
     let list = list.ok_or_else(|| Error::invalid("`operations` is required"))?;
-    let mut operations = Vec::new();
+    let (mut operations, mut count) = (Vec::new(), 0);
     document.elements(list, "`operations`", &mut |index, raw| {
-        if index == max_operations {
-            return Err(Error::invalid(format!(
-                "`operations[{index}]`: a batch has at most {max_operations} operations"
-            )));
+        let too_many = |note: &str| {
+            Err(Error::invalid(format!(
+                "`operations[{index}]`: a batch has at most {max_operations} operations{note}"
+            )))
+        };
+        if count == max_operations {
+            return too_many("");
         }
-        operations.push(operation(raw, index, max_operations)?);
+        let operation = operation(raw, index, kinds, max_operations)?;
+        count += operation.entries();
+        if count > max_operations {
+            return too_many(", and a rename counts as two");
+        }
+        operations.push(operation);
         Ok(())
     })?;
     require(
@@ -117,6 +147,15 @@ impl CommitOperation {
             Self::CreateTableVersion(_) => "create_table_version",
             Self::DeleteTableVersions(_) => "delete_table_versions",
             Self::DeregisterTable(_) => "deregister_table",
+            Self::RenameTable(_) => "rename_table",
+        }
+    }
+
+    /// Returns the number of changes that the operation is made of.
+    pub fn entries(&self) -> usize {
+        match self {
+            Self::RenameTable(_) => 2,
+            _ => 1,
         }
     }
 
@@ -127,6 +166,7 @@ impl CommitOperation {
             Self::CreateTableVersion(create) => &create.id,
             Self::DeleteTableVersions(delete) => &delete.id,
             Self::DeregisterTable(deregister) => &deregister.id,
+            Self::RenameTable(rename) => &rename.id,
         }
     }
 
@@ -137,13 +177,27 @@ impl CommitOperation {
             Self::CreateTableVersion(create) => create.body_for(table),
             Self::DeleteTableVersions(delete) => renamed(&delete.raw, table),
             Self::DeregisterTable(deregister) => renamed(&deregister.raw, table),
+            Self::RenameTable(rename) => {
+                let namespace = rename.new.parent().unwrap_or_else(Identifier::root);
+                let body = serde_json::json!({
+                    "id": table.names().collect::<Vec<_>>(),
+                    "new_namespace_id": namespace.names().collect::<Vec<_>>(),
+                    "new_table_name": rename.new.last(),
+                });
+                body.to_string().into()
+            }
         }
     }
 }
 
 /// Reads one operation. Exactly one member names its kind. An unknown member is refused and not ignored, because the
 /// batch must be carried out completely or not at all.
-fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperation, Error> {
+fn operation(
+    raw: &str,
+    index: usize,
+    kinds: Kinds,
+    max_ranges: usize,
+) -> Result<CommitOperation, Error> {
     let at = format!("operations[{index}]");
     let document = Document { text: raw };
     let mut found = None;
@@ -161,51 +215,40 @@ fn operation(raw: &str, index: usize, max_ranges: usize) -> Result<CommitOperati
             }
             "delete_table_versions" => delete(member.value, &here, max_ranges),
             "deregister_table" => deregister(member.value, &here),
+            "rename_table" if kinds == Kinds::Extended => rename(member.value, &here),
+            "rename_table" => Err(Error::invalid(format!(
+                "`{here}` is not an operation of the contract's commit: send the batch to {EXTENDED_PATH}"
+            ))),
             _ => Err(Error::invalid(format!(
-                "`{here}` is no operation of a commit; they are {KINDS}"
+                "`{here}` is no operation of a commit; they are {}",
+                kinds.names()
             ))),
         };
         match found.replace(read?) {
             None => Ok(()),
-            Some(_) => Err(not_one(&at)),
+            Some(_) => Err(not_one(&at, kinds)),
         }
     })?;
-    found.ok_or_else(|| not_one(&at))
+    found.ok_or_else(|| not_one(&at, kinds))
 }
 
-/// The members of a `CreateTableVersionRequest` that the gateway understands.
-const VERSION_MEMBERS: [&str; 8] = [
-    "id",
-    "version",
-    "branch",
-    "manifest_path",
-    "manifest_size",
-    "e_tag",
-    "metadata",
-    "naming_scheme",
-];
-
-/// Returns the bytes of a `create_table_version` object with only the members that the gateway understands, so that a
-/// catalog that creates several versions at once acts on nothing else.
-pub fn understood(raw: &Bytes) -> Bytes {
-    let Ok(document) = Document::new(raw) else {
-        return raw.clone();
-    };
-    let mut edits = Edits::default();
-    let mut removed = 0;
-    let walked = document.members(document.text, "the object", &mut |member| {
-        if !VERSION_MEMBERS.contains(&&*member.name) {
-            edits.remove(document, &member, removed);
-            removed += 1;
+impl Kinds {
+    /// Returns the names of the operations, for a message.
+    fn names(self) -> &'static str {
+        match self {
+            Self::Contract => {
+                "declare_table, create_table_version, delete_table_versions, deregister_table"
+            }
+            Self::Extended => {
+                "declare_table, create_table_version, delete_table_versions, deregister_table, rename_table"
+            }
         }
-        Ok(())
-    });
-    debug_assert!(walked.is_ok(), "what was read can be read again");
-    edits.apply(raw.clone())
+    }
 }
 
-fn not_one(at: &str) -> Error {
-    Error::invalid(format!("`{at}` must have exactly one of {KINDS}"))
+fn not_one(at: &str, kinds: Kinds) -> Error {
+    let names = kinds.names();
+    Error::invalid(format!("`{at}` must have exactly one of {names}"))
 }
 
 fn declare(raw: &str, at: &str) -> Result<CommitOperation, Error> {
@@ -231,6 +274,16 @@ fn deregister(raw: &str, at: &str) -> Result<CommitOperation, Error> {
         id,
         raw,
     }))
+}
+
+fn rename(raw: &str, at: &str) -> Result<CommitOperation, Error> {
+    let path = format!("{at}.");
+    let mut new = NewName::default();
+    let (id, _) = named(raw, at, &mut Fields::default(), &mut |member, fields| {
+        new.read(member, &path, fields)
+    })?;
+    let new = new.of(&id, &path)?;
+    Ok(CommitOperation::RenameTable(RenameTable { id, new }))
 }
 
 fn delete(raw: &str, at: &str, max_ranges: usize) -> Result<CommitOperation, Error> {

@@ -1,39 +1,77 @@
-//! The request of a rename: the new name of a table.
+//! The new name of a table in a rename, and the names that tables have while they are written.
 
 use super::identifier::Identifier;
-use super::json::{Document, names, string};
+use super::json::{Document, Member, names, string};
 use super::shape::{Fields, require};
 use crate::error::Error;
+
+/// The beginning of the name of a table that is being written: it gets its real name by a rename.
+const UNFINISHED: &str = "__nsgate_new_";
+
+/// Returns true if a table with this name is still being written. Listings leave it out.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED)
+}
+
+/// Returns true if a body may contain the name of a table that is being written.
+pub fn mentions_unfinished(body: &[u8]) -> bool {
+    memchr::memmem::find(body, UNFINISHED.as_bytes()).is_some()
+}
 
 /// Returns the new name of `table`. 400, code 13, with the field in the message if it is missing or has
 /// another shape.
 pub fn destination(table: &Identifier, body: &[u8]) -> Result<Identifier, Error> {
     let document = Document::new(body)?;
-    let (mut namespace, mut name) = (None, None);
+    let mut new = NewName::default();
     let mut fields = Fields::default();
     if !document.is_nothing() {
         document.members(document.text, "the body", &mut |member| {
-            match &*member.name {
-                "new_namespace_id" => {
-                    fields.once(&member, "")?;
-                    namespace = names(member.value, "new_namespace_id")?;
-                }
-                "new_table_name" => {
-                    fields.once(&member, "")?;
-                    name = string(member.value).map(|name| name.into_owned());
-                    require(name.is_some(), "new_table_name", "a string")?;
-                }
-                _ => {}
-            }
-            Ok(())
+            new.read(&member, "", &mut fields)
         })?;
     }
-    let name = name.ok_or_else(|| Error::invalid("`new_table_name` is required"))?;
-    let namespace = namespace
-        .or_else(|| table.parent())
-        .unwrap_or_else(Identifier::root);
-    let destination = namespace.join(&name);
-    destination.map_err(|why| Error::invalid(format!("`new_table_name`: {why}")))
+    new.of(table, "")
+}
+
+/// The members of a rename that name the new place of the table.
+#[derive(Default)]
+pub(super) struct NewName {
+    namespace: Option<Identifier>,
+    name: Option<String>,
+}
+
+impl NewName {
+    /// Reads a member of a rename; `path` is that of its object, with a dot at its end if it is not the whole body.
+    pub(super) fn read(
+        &mut self,
+        member: &Member<'_>,
+        path: &str,
+        fields: &mut Fields,
+    ) -> Result<(), Error> {
+        match &*member.name {
+            "new_namespace_id" => {
+                fields.once(member, path)?;
+                self.namespace = names(member.value, &format!("{path}new_namespace_id"))?;
+                Ok(())
+            }
+            "new_table_name" => {
+                fields.once(member, path)?;
+                self.name = string(member.value).map(|name| name.into_owned());
+                let field = format!("{path}new_table_name");
+                require(self.name.is_some(), &field, "a string")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the new name of `table`: in its own namespace unless another one is given.
+    pub(super) fn of(self, table: &Identifier, path: &str) -> Result<Identifier, Error> {
+        let name = self
+            .name
+            .ok_or_else(|| Error::invalid(format!("`{path}new_table_name` is required")))?;
+        let namespace = self.namespace.or_else(|| table.parent());
+        let destination = namespace.unwrap_or_else(Identifier::root).join(&name);
+        destination.map_err(|why| Error::invalid(format!("`{path}new_table_name`: {why}")))
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ usage: batches.py make TOKEN [URI TABLE]...      makes tables of three rows
        batches.py stage TOKEN [URI TABLE]...     stages a version of each; prints the entries
        batches.py look TOKEN [URI TABLE]...      prints a reader's view of each
        batches.py versions TOKEN [URI TABLE]...  prints the versions of each
+       batches.py list TOKEN [URI TABLE]...      prints the tables beside each
 
 A TABLE is spelled with `$`.
 """
@@ -40,13 +41,17 @@ def versions(client, id):
     return [version.version for version in client.list_table_versions(ln.ListTableVersionsRequest(id=id)).versions]
 
 
+def tables_beside(client, id):
+    return sorted(client.list_tables(ln.ListTablesRequest(id=id[:-1])).tables)
+
+
 def stage_rows(client, id):
     return stage(client, id, rows(3, 2))
 
 
 def main():
     action, token, tables = sys.argv[1], sys.argv[2], sys.argv[3:]
-    actions = {"make": make, "append": append, "stage": stage_rows, "look": look, "versions": versions}
+    actions = {"make": make, "append": append, "stage": stage_rows, "look": look, "versions": versions, "list": tables_beside}
     headers = {"Authorization": f"Bearer {token}"}
     pairs = zip(tables[::2], tables[1::2])
     print(json.dumps([actions[action](connect(uri, headers), table.split("$")) for uri, table in pairs]))

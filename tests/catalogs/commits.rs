@@ -8,6 +8,7 @@ use crate::client::{Client, Reply};
 use crate::harness::{Behind, Catalog, Gateway, Python, block_on, eventually};
 
 const COMMIT: &str = "/v1/table/batch-commit";
+const EXTENDED: &str = "/nsgate/v1/batch-commit";
 const EVENTS: &str = "research$lake$events";
 const THERE: (u16, Option<u64>) = (200, None);
 const NOT_THERE: (u16, Option<u64>) = (404, Some(4));
@@ -56,8 +57,17 @@ impl Scene {
     }
 
     fn commit(&self, operations: &Value) -> Reply {
+        self.send(COMMIT, operations)
+    }
+
+    fn send(&self, path: &str, operations: &Value) -> Reply {
         let body = json!({ "operations": operations });
-        self.gateway.post(COMMIT, &body)
+        self.gateway.post(path, &body)
+    }
+
+    /// The tables that a client lists beside this one.
+    fn listed(&self, table: &str) -> Value {
+        self.client("list", &[&self.gateway.uri(), table])[0].clone()
     }
 
     /// Describes a table through the gateway.
@@ -134,4 +144,52 @@ fn a_declared_name_goes_with_its_batch() {
         (scene.stored("new") == NOT_THERE).then_some(())
     });
     assert_eq!(scene.stored("old"), THERE);
+}
+
+/// A client writes a table under a temporary name. The table gets its real one when a table of another catalog gets its
+/// next version.
+#[test]
+fn a_new_table_gets_its_name_with_the_versions_of_others() {
+    let Some(mut scene) = Scene::set() else {
+        return;
+    };
+    let temporary = "prod$__nsgate_new_01a1fe32-b018-7749-b091-c787866bc41d";
+    let (_, name) = temporary.split_once('$').unwrap();
+    let uri = scene.gateway.uri();
+    scene.client("make", &[&uri, temporary]);
+    assert_eq!(scene.listed(temporary), json!(["old"]));
+    let written = scene.client("look", &[&uri, temporary])[0].clone();
+    let expected = json!({"version": 1, "rows": 3, "versions": [1]});
+    assert_eq!(written, expected);
+    let staged = scene.staged();
+    let rename = |new: &str| json!({"rename_table": {"id": ["prod", name], "new_table_name": new}});
+    let taken = [json!({ "create_table_version": staged }), rename("old")];
+    let reply = scene.send(EXTENDED, &json!(taken));
+    assert_eq!(reply.outcome(), (409, Some(5)), "{reply:?}");
+    assert!(reply.words().contains("operations[1]"), "{reply:?}");
+    assert_eq!((scene.events(), scene.shown(name)), (json!([1]), THERE));
+    let both = [json!({ "create_table_version": staged }), rename("daily")];
+    let reply = scene.send(EXTENDED, &json!(both));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.json()["results"][1], json!({"rename_table": {}}));
+    for _ in 0..2 {
+        let uri = scene.gateway.uri();
+        assert_eq!(scene.events(), json!([1, 2]));
+        assert_eq!(scene.client("look", &[&uri, "prod$daily"])[0], written);
+        assert_eq!(scene.listed(temporary), json!(["daily", "old"]));
+        assert_eq!(
+            (scene.shown("daily"), scene.shown(name)),
+            (THERE, NOT_THERE)
+        );
+        eventually("the catalog to forget the temporary name", || {
+            (scene.stored(name) == NOT_THERE).then_some(())
+        });
+        assert!(scene.gateway.terminate().success());
+        scene.gateway.again();
+    }
+    // The client goes on with the real name.
+    let uri = scene.gateway.uri();
+    scene.client("append", &[&uri, "prod$daily"]);
+    let after = scene.client("look", &[&uri, "prod$daily"])[0].clone();
+    assert_eq!(after, json!({"version": 2, "rows": 4, "versions": [1, 2]}));
 }

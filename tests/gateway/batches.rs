@@ -14,6 +14,7 @@ mod prepare;
 mod recovery;
 mod refuse;
 mod rename;
+mod renames;
 mod repeat;
 mod second;
 mod seconds;

@@ -39,7 +39,7 @@ pub const GAPS: &[Bug] = &[
     },
     Bug {
         name: "a batch of one catalog goes on with members that nobody checked",
-        file: "src/protocol/commit.rs",
+        file: "src/protocol/batch.rs",
         right: "        if !VERSION_MEMBERS.contains(&&*member.name) {",
         wrong: "        if VERSION_MEMBERS.is_empty() {",
         checkers: &[READER],

@@ -129,8 +129,8 @@ impl Client {
         self.send(op, true).await;
     }
 
-    /// Sends one batch over every table. Perhaps others act right after it: a batch that competes, an insert, a rename
-    /// and its return, and one more version.
+    /// Sends one batch over every table. Perhaps others act right after it: a batch that competes, an insert, a batch
+    /// with a rename, and one more version.
     async fn reference(&mut self, aborts: bool, goes_on: bool) {
         let op = self.reference_batch();
         if aborts {
@@ -152,7 +152,9 @@ impl Client {
             self.send(op, true).await;
         }
         self.write(0, Change::Insert, false).await;
-        self.rename(1, tables - 1).await;
+        let next: Vec<Wanted> = self.next(2, false).await.into_iter().collect();
+        let renames = [(1, tables - 1)];
+        self.commit_renames(&renames, &next, true, false).await;
         self.write(tables - 1, Change::Insert, false).await;
         self.count(1).await;
         self.list(0, false).await;

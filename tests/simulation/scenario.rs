@@ -99,7 +99,7 @@ pub enum Role {
     /// entry's manifest is missing.
     Reference {
         aborts: bool,
-        /// True if it is followed by a competing batch, an insert, a rename and another version.
+        /// True if it is followed by a competing batch, an insert, a batch with a rename, and another version.
         goes_on: bool,
     },
 }

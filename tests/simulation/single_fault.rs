@@ -110,8 +110,8 @@ fn none_wrong(kind: &str, scenarios: &[Scenario], ended: &[Ended]) {
     }
 }
 
-/// Returns the reference scenarios. `goes_on`: after an abort come a competing batch, an insert, a rename and a
-/// version.
+/// Returns the reference scenarios. `goes_on`: after an abort come a competing batch, an insert, a batch with
+/// a rename, and a version.
 fn references(goes_on: bool) -> Vec<(String, Scenario)> {
     let cases = kinds().into_iter().flat_map(|(name, ways)| {
         [false, true].map(|aborts| {
@@ -142,7 +142,7 @@ fn undisturbed(name: &str, scenario: &Scenario) -> Ended {
     assert_eq!(
         begun,
         1 + others,
-        "{name}: a batch, another one and a rename"
+        "{name}: a batch, another one and one with a rename"
     );
     ended
 }

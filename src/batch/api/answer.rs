@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{BatchCall, Form};
+use super::{Form, operation_of};
 use crate::batch::api::outcomes::{BatchAnswer, Outcome};
 use crate::body::Body;
 use crate::error::Error;
@@ -38,6 +38,15 @@ struct CommitResult {
     delete_table_versions: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deregister_table: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rename_table: Option<Box<RawValue>>,
+}
+
+/// A `RenameTableResponse`.
+#[derive(Serialize)]
+struct Renamed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction_id: Option<String>,
 }
 
 /// The part of a `CreateTableVersionResponse` that is needed.
@@ -63,49 +72,71 @@ struct Table {
     properties: Option<Box<RawValue>>,
 }
 
-impl BatchCall {
+impl Form {
     /// Waits for the batch and returns the answer to its request.
-    pub(super) async fn answer(&self, outcome: &Outcome) -> Result<Response<Body>, Error> {
+    pub(super) async fn answer(
+        self,
+        operations: &[CommitOperation],
+        outcome: &Outcome,
+    ) -> Result<Response<Body>, Error> {
         match &*outcome.wait().await {
-            BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
+            BatchAnswer::Committed(made) => {
+                self.committed(operations, Some(outcome.id.to_string()), made)
+            }
             BatchAnswer::Refused { refusal, .. } => {
                 let error = refusal.clone().into_error();
                 Err(match refusal.entry {
-                    Some(entry) => self.form.within(entry, error),
+                    Some(entry) => self.within(operation_of(operations, entry), error),
                     None => error,
                 })
             }
-            BatchAnswer::Unknown => Err(Error::unavailable(
-                "the batch is not decided yet; describe its transaction to learn the outcome",
-            )
-            .with_transaction(outcome.id.to_string())),
+            BatchAnswer::Unknown => {
+                let what = match self {
+                    Self::Create | Self::Commit => "batch",
+                    Self::Rename => "rename",
+                };
+                let message = format!(
+                    "the {what} is not decided yet; describe its transaction to learn the outcome"
+                );
+                Err(Error::unavailable(message).with_transaction(outcome.id.to_string()))
+            }
         }
     }
 
-    /// Returns the answer to a committed batch. `made` has the catalog's description for each
-    /// operation.
+    /// Returns the answer to a committed batch. `made` has the catalog's description for each entry.
     fn committed(
-        &self,
+        self,
+        operations: &[CommitOperation],
         transaction_id: Option<String>,
         made: &[Box<RawValue>],
     ) -> Result<Response<Body>, Error> {
-        let body = match self.form {
-            Form::Create => to_json(&Versions {
+        let body = match self {
+            Self::Create => to_json(&Versions {
                 transaction_id,
                 versions: made,
             }),
-            Form::Commit => to_json(&Results {
+            Self::Commit => to_json(&Results {
                 transaction_id,
-                results: self
-                    .operations
-                    .iter()
-                    .zip(made)
-                    .map(|(operation, said)| result(operation, said))
-                    .collect::<Result<_, _>>()?,
+                results: results(operations, made)?,
             }),
+            Self::Rename => to_json(&Renamed { transaction_id }),
         };
         Ok(json(StatusCode::OK, body?))
     }
+}
+
+/// Returns the result of each operation.
+fn results(
+    operations: &[CommitOperation],
+    made: &[Box<RawValue>],
+) -> Result<Vec<CommitResult>, Error> {
+    let mut rest = made;
+    let results = operations.iter().map_while(|operation| {
+        let (own, others) = rest.split_at_checked(operation.entries())?;
+        rest = others;
+        own.last().map(|said| result(operation, said))
+    });
+    results.collect()
 }
 
 /// Returns the result of one operation.
@@ -115,7 +146,9 @@ fn result(operation: &CommitOperation, said: &RawValue) -> Result<CommitResult, 
         CommitOperation::CreateTableVersion(_) => to_raw_value(&Created {
             version: said.to_owned(),
         }),
-        CommitOperation::DeleteTableVersions(_) => to_raw_value(&serde_json::json!({})),
+        CommitOperation::DeleteTableVersions(_) | CommitOperation::RenameTable(_) => {
+            to_raw_value(&serde_json::json!({}))
+        }
         CommitOperation::DeregisterTable(deregister) => {
             let table: Option<Table> = serde_json::from_str(said.get()).unwrap_or_default();
             to_raw_value(&Deregistered {
@@ -135,6 +168,7 @@ impl CommitResult {
             CommitOperation::CreateTableVersion(_) => result.create_table_version = value,
             CommitOperation::DeleteTableVersions(_) => result.delete_table_versions = value,
             CommitOperation::DeregisterTable(_) => result.deregister_table = value,
+            CommitOperation::RenameTable(_) => result.rename_table = value,
         }
         result
     }
@@ -168,7 +202,8 @@ mod tests {
     #[test]
     fn properties_of_what_was_deregistered_are_told_as_they_were_described() {
         let request = br#"{"operations":[{"deregister_table":{"id":["p","t"]}}]}"#;
-        let operations = commit::parse(request, 1).unwrap().operations;
+        let operations = commit::parse(request, commit::Kinds::Contract, 1);
+        let operations = operations.unwrap().operations;
         for properties in [
             r#"{"a":"\u00fc"}"#,
             r#"{"$serde_json::private::RawValue":"{\"owner\":\"me\"}"}"#,

@@ -1,15 +1,17 @@
-//! Renames a table that no catalog renames by itself: the table's location is registered under the new name before
-//! the decision, and the old name is deregistered after it. The data stay where they are.
+//! Renames tables that no catalog renames by itself: a table's location is registered under the new name before the
+//! decision, and the old name is deregistered after it. The data stay where they are.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hasher, SHA256};
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::Response;
 
-use super::outcomes::{Admission, BatchAnswer, Fingerprint, Outcome, RequestKey};
+use super::outcomes::{Admission, Fingerprint, RequestKey};
+use super::{BatchCall, Caller, Form, different};
 use crate::backend::Backend;
-use crate::batch::api::{Caller, different, json};
 use crate::batch::locks::Hold;
 use crate::batch::log::Action;
 use crate::batch::participant;
@@ -20,7 +22,11 @@ use crate::batch::{Batches, TableBranch, TableKey, locked, unread};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::protocol::commit::{CommitOperation, RenameTable};
 use crate::protocol::identifier::Identifier;
+
+/// The number of renames of one batch that are looked up at the same time.
+const AT_ONCE: usize = 8;
 
 /// One request to rename a table.
 pub struct RenameCall {
@@ -80,13 +86,20 @@ impl Batches {
     /// two.
     pub async fn rename(&self, call: RenameCall) -> Result<Response<Body>, Error> {
         let RenameCall { old, new, caller } = call;
-        let fingerprint = fingerprint(&old, &new);
-        let context = self.context_of(&caller);
-        // The batch has one entry for each name.
-        let tables = vec![old.key(), new.key()];
-        let planned = planned(old, new, context);
-        let outcome = self.coordinate(&caller, fingerprint, tables, planned);
-        answer(&*outcome.await?).await
+        let names = RenameTable {
+            id: old.asked.clone(),
+            new: new.asked.clone(),
+        };
+        let call = BatchCall {
+            form: Form::Rename,
+            operations: vec![CommitOperation::RenameTable(names)],
+            caller,
+        };
+        let route = |asked: &Identifier| {
+            let end = if *asked == old.asked { &old } else { &new };
+            Ok((Arc::clone(&end.backend), end.there.clone()))
+        };
+        self.commit(call, route).await
     }
 
     /// Returns the answer to the same rename, if it is running or was done before; `None` if there is none.
@@ -95,32 +108,15 @@ impl Batches {
         RenameCall { old, new, caller }: &RenameCall,
     ) -> Result<Option<Response<Body>>, Error> {
         let key = caller.idempotency_key.as_deref();
-        let request = RequestKey::new(&caller.name, key, fingerprint(old, new));
+        let fingerprint = fingerprint(&old.asked, &new.asked);
+        let request = RequestKey::new(&caller.name, key, fingerprint);
         match self.outcomes.known(&request).await.map_err(unread)? {
             None => Ok(None),
             Some(Admission::Different) => Err(different()),
             Some(Admission::Join(outcome) | Admission::First(outcome)) => {
-                answer(&outcome).await.map(Some)
+                Form::Rename.answer(&[], &outcome).await.map(Some)
             }
         }
-    }
-}
-
-/// Waits for the rename and returns the answer to its request.
-async fn answer(outcome: &Outcome) -> Result<Response<Body>, Error> {
-    match &*outcome.wait().await {
-        BatchAnswer::Committed(_) => {
-            let body = serde_json::json!({"transaction_id": outcome.id.to_string()});
-            Ok(json(StatusCode::OK, body.to_string()))
-        }
-        BatchAnswer::Refused { refusal, .. } => {
-            // The request has no entries, so its answer names none.
-            Err(refusal.clone().into_error())
-        }
-        BatchAnswer::Unknown => Err(Error::unavailable(
-            "the rename is not decided yet; describe its transaction to learn the outcome",
-        )
-        .with_transaction(outcome.id.to_string())),
     }
 }
 
@@ -138,58 +134,128 @@ impl RenameEnd {
     }
 }
 
-/// Looks up what exists, and returns the plan. Nothing has been written anywhere when this fails.
-async fn planned(old: RenameEnd, new: RenameEnd, context: CallerContext) -> Result<Plan, Refusal> {
-    let other = async {
-        if old.backend.name() == new.backend.name() {
-            Ok(())
-        } else {
-            participant::can_deregister(&new.backend, &new.line(), &context).await
+/// A rename of a batch, with the number of its first entry.
+pub(super) type Rename = (usize, RenameTable);
+
+/// Returns the renames among the operations of a batch.
+pub(super) fn all(operations: &[CommitOperation]) -> Vec<Rename> {
+    let mut next = 0;
+    let renames = operations.iter().filter_map(|operation| {
+        let entry = next;
+        next += operation.entries();
+        match operation {
+            CommitOperation::RenameTable(names) => Some((entry, names.clone())),
+            _ => None,
         }
-    };
-    let (line, of_new) = (old.line(), new.line());
-    let (found, can, other_can, is_served) = tokio::join!(
-        participant::table(&old.backend, &line, &context),
-        participant::can_deregister(&old.backend, &line, &context),
-        other,
-        participant::has_namespace(&new.backend, &of_new, &context),
-    );
-    let found = found?.ok_or_else(|| {
-        let message = format!("table {} does not exist", old.asked);
-        Refusal::new(Code::TableNotFound, message)
-    })?;
-    if !is_served? {
-        let namespace = new.asked.parent().unwrap_or_else(Identifier::root);
-        let message = format!("namespace {namespace} does not exist");
-        return Err(Refusal::new(Code::NamespaceNotFound, message));
+    });
+    renames.collect()
+}
+
+/// Looks up the tables that the batch renames, and completes their registrations. Nothing has been written anywhere
+/// when this fails.
+pub(super) async fn located(
+    mut plan: Plan,
+    renames: Vec<Rename>,
+    context: CallerContext,
+) -> Result<Plan, Refusal> {
+    let mut asked = HashSet::new();
+    let mut lookups = Vec::with_capacity(renames.len());
+    for (entry, names) in renames {
+        let (new, old) = (plan.entries[entry].clone(), plan.entries[entry + 1].clone());
+        let mut is_first = |question: Question, of: &Entry| {
+            let TableKey { backend, table } = &of.line.table;
+            asked.insert((question, Arc::clone(backend), table.parent()))
+        };
+        let lookup = Lookup {
+            can_deregister: is_first(Question::CanDeregister, &old),
+            other_can_deregister: new.backend.name() != old.backend.name()
+                && is_first(Question::CanDeregister, &new),
+            has_namespace: is_first(Question::HasNamespace, &new),
+            names,
+            old,
+            new,
+        };
+        let context = context.clone();
+        lookups.push(async move {
+            let found = lookup.find(&context).await;
+            found
+                .map_err(|refusal| refusal.at(entry))
+                .map(|found| (entry, found))
+        });
     }
-    can?;
-    other_can?;
-    let Some(location) = found.proof.location.clone() else {
-        return Err(unsupported(format!(
-            "backend `{}` does not tell the location of {}, which is needed to register it under its new name",
-            old.backend.name(),
-            old.asked
-        )));
-    };
-    if is_found_by_its_directory(&old.there, &location) {
-        return Err(unsupported(format!(
-            "backend `{}` finds {} by the name of its directory, and a rename does not change that: the table would keep its old name",
-            old.backend.name(),
-            old.asked
-        )));
+    let mut found = stream::iter(lookups).buffered(AT_ONCE);
+    while let Some((entry, (location, body))) = found.try_next().await? {
+        let register = &mut plan.entries[entry];
+        (register.action, register.body) = (Action::Register { location }, body);
     }
-    let body = participant::registration(&new.there, &found);
-    let entry = |end: &RenameEnd, action, body| Entry {
-        backend: Arc::clone(&end.backend),
-        line: end.line(),
-        action,
-        body,
-    };
-    let register = entry(&new, Action::Register { location }, body);
-    let deregister = entry(&old, Action::Deregister, Bytes::new());
-    let plan = Plan::new(vec![register, deregister], "entries", |_| false);
-    plan.map_err(|error| Refusal::from(&error))
+    Ok(plan)
+}
+
+/// A question about a namespace of a catalog, which is asked once for a batch.
+#[derive(PartialEq, Eq, Hash)]
+enum Question {
+    CanDeregister,
+    HasNamespace,
+}
+
+/// The questions about one rename. Those that an earlier rename of the batch asks are left out.
+struct Lookup {
+    names: RenameTable,
+    old: Entry,
+    new: Entry,
+    can_deregister: bool,
+    other_can_deregister: bool,
+    has_namespace: bool,
+}
+
+impl Lookup {
+    /// Returns the location of the table, and the body that registers it under its new name.
+    async fn find(&self, context: &CallerContext) -> Result<(String, Bytes), Refusal> {
+        let Self { old, new, .. } = self;
+        let can_deregister = async |entry: &Entry, is_asked: bool| {
+            if !is_asked {
+                return Ok(());
+            }
+            participant::can_deregister(&entry.backend, &entry.line, context).await
+        };
+        let has_namespace = async {
+            if !self.has_namespace {
+                return Ok(true);
+            }
+            participant::has_namespace(&new.backend, &new.line, context).await
+        };
+        let (found, can, other_can, is_served) = tokio::join!(
+            participant::table(&old.backend, &old.line, context),
+            can_deregister(old, self.can_deregister),
+            can_deregister(new, self.other_can_deregister),
+            has_namespace,
+        );
+        let RenameTable { id, new: new_id } = &self.names;
+        let found = found?.ok_or_else(|| {
+            let message = format!("table {id} does not exist");
+            Refusal::new(Code::TableNotFound, message)
+        })?;
+        if !is_served? {
+            let namespace = new_id.parent().unwrap_or_else(Identifier::root);
+            let message = format!("namespace {namespace} does not exist");
+            return Err(Refusal::new(Code::NamespaceNotFound, message));
+        }
+        can?;
+        other_can?;
+        let backend = old.backend.name();
+        let Some(location) = found.proof.location.clone() else {
+            return Err(unsupported(format!(
+                "backend `{backend}` does not tell the location of {id}, which is needed to register it under its new name",
+            )));
+        };
+        if is_found_by_its_directory(&old.line.table.table, &location) {
+            return Err(unsupported(format!(
+                "backend `{backend}` finds {id} by the name of its directory, and a rename does not change that: the table would keep its old name",
+            )));
+        }
+        let body = participant::registration(&new.line.table.table, &found);
+        Ok((location, body))
+    }
 }
 
 /// Returns true if the catalog finds a table by its directory: directory catalogs find what is at their root by
@@ -204,11 +270,12 @@ fn unsupported(message: String) -> Refusal {
     Refusal::new(Code::Unsupported, message)
 }
 
-fn fingerprint(old: &RenameEnd, new: &RenameEnd) -> Fingerprint {
+/// Returns the fingerprint of the rename of one table.
+pub(super) fn fingerprint(old: &Identifier, new: &Identifier) -> Fingerprint {
     let mut hasher = Hasher::new(&SHA256);
     hasher.update(b"rename");
-    for end in [old, new] {
-        for part in end.asked.names() {
+    for name in [old, new] {
+        for part in name.names() {
             hasher.update(b"\0");
             hasher.update(part.as_bytes());
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use percent_encoding::percent_decode_str;
 
+use super::operation_of;
 use crate::backend::Backend;
 use crate::batch::log::Action;
 use crate::batch::participant;
@@ -97,7 +98,10 @@ impl Batches {
             };
             self.may_name(&entry.backend, &entry.line.table, location, &call.caller)
                 .await
-                .map_err(|error| call.form.within(index, error))?;
+                .map_err(|error| {
+                    let operation = operation_of(&call.operations, index);
+                    call.form.within(operation, error)
+                })?;
         }
         Ok(())
     }

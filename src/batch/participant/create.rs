@@ -6,7 +6,7 @@ use crate::backend::{Backend, Failure, InternalAnswer};
 use crate::batch::log::Action;
 use crate::batch::plan::Entry;
 use crate::batch::step::Refusal;
-use crate::protocol::commit::understood;
+use crate::protocol::batch::understood;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Operation;
 

@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::Entry;
+use super::rename::is_of_rename;
 use crate::batch::locks::TableKey;
 use crate::batch::log::{Action, VersionRange};
 use crate::batch::visibility::TableBranch;
 use crate::error::Error;
 
-/// Fails with 400, code 13, and names the later of two entries that contradict each other. `list` is the request's name
-/// for the entries.
-pub(super) fn check(entries: &[Entry], list: &str) -> Result<(), Error> {
-    names(entries, list)?;
-    deletes(entries, list)
+/// Returns the request's name for an entry.
+type Label<'a> = &'a dyn Fn(usize) -> String;
+
+/// Fails with 400, code 13, and names the later of two entries that contradict each other.
+pub(super) fn check(entries: &[Entry], label: Label<'_>) -> Result<(), Error> {
+    names(entries, label)?;
+    deletes(entries, label)
 }
 
-/// Checks that a name is declared or deregistered once, that a table that is deregistered has no other change, and
-/// that no version is deleted of a table that begins with the batch.
-fn names(entries: &[Entry], list: &str) -> Result<(), Error> {
+/// Checks that a name is declared or deregistered once, that a table that is deregistered or renamed has no other
+/// change, under neither name, and that no version is deleted of a table that begins with the batch.
+fn names(entries: &[Entry], label: Label<'_>) -> Result<(), Error> {
     let mut tables: BTreeMap<&TableKey, Vec<usize>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         tables.entry(&entry.line.table).or_default().push(index);
@@ -27,13 +30,19 @@ fn names(entries: &[Entry], list: &str) -> Result<(), Error> {
             let found = changes.iter().copied();
             found.filter(move |index| wanted(&entries[*index].action))
         };
-        let made =
-            |action: &Action| matches!(action, Action::Declare { .. } | Action::Register { .. });
+        let mut renamed = changes.iter().copied();
+        if let Some(renamed) = renamed.find(|index| is_of_rename(entries, *index)) {
+            let other = changes.iter().copied().find(|other| *other != renamed);
+            let (one, next) = in_order(renamed, other.unwrap_or(renamed));
+            let why = "a table that is renamed cannot be in another operation, under its old name or its new one";
+            return Err(contradicts(label, next, one, why));
+        }
+        let made = |action: &Action| matches!(action, Action::Declare { .. });
         if let Some(gone) = all(|action| matches!(action, Action::Deregister)).next() {
             let other = changes.iter().copied().find(|other| *other != gone);
             let (one, next) = in_order(gone, other.unwrap_or(gone));
             return Err(contradicts(
-                list,
+                label,
                 next,
                 one,
                 "a table that is deregistered cannot also be changed",
@@ -45,7 +54,7 @@ fn names(entries: &[Entry], list: &str) -> Result<(), Error> {
         };
         if let Some(second) = made.next() {
             return Err(contradicts(
-                list,
+                label,
                 second,
                 first,
                 "the table is declared there",
@@ -54,14 +63,14 @@ fn names(entries: &[Entry], list: &str) -> Result<(), Error> {
         if let Some(delete) = all(|action| matches!(action, Action::DeleteVersions { .. })).next() {
             let (one, next) = in_order(first, delete);
             let why = "a table that the batch declares has no versions to delete";
-            return Err(contradicts(list, next, one, why));
+            return Err(contradicts(label, next, one, why));
         }
     }
     Ok(())
 }
 
 /// Checks that no version is deleted twice, and none that the batch itself creates.
-fn deletes(entries: &[Entry], list: &str) -> Result<(), Error> {
+fn deletes(entries: &[Entry], label: Label<'_>) -> Result<(), Error> {
     let mut lines: BTreeMap<&TableBranch, Vec<(VersionRange, usize)>> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         if let Action::DeleteVersions { ranges } = &entry.action {
@@ -77,7 +86,7 @@ fn deletes(entries: &[Entry], list: &str) -> Result<(), Error> {
                 let (first, second) = in_order(first, second);
                 let version = next.start;
                 let why = format!("version {version} is deleted there");
-                return Err(contradicts(list, second, first, &why));
+                return Err(contradicts(label, second, first, &why));
             }
         }
     }
@@ -89,7 +98,7 @@ fn deletes(entries: &[Entry], list: &str) -> Result<(), Error> {
         if let Some((_, delete)) = ranges.iter().find(covers) {
             let (one, next) = in_order(index, *delete);
             let why = format!("version {version}, which the batch creates, would be deleted");
-            return Err(contradicts(list, next, one, &why));
+            return Err(contradicts(label, next, one, &why));
         }
     }
     Ok(())
@@ -99,8 +108,10 @@ fn in_order(one: usize, other: usize) -> (usize, usize) {
     (one.min(other), one.max(other))
 }
 
-fn contradicts(list: &str, index: usize, other: usize, why: &str) -> Error {
+fn contradicts(label: Label<'_>, index: usize, other: usize, why: &str) -> Error {
     Error::invalid(format!(
-        "{list}[{index}] contradicts {list}[{other}]: {why}"
+        "{} contradicts {}: {why}",
+        label(index),
+        label(other)
     ))
 }

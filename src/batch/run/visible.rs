@@ -15,8 +15,10 @@ impl BatchRun {
     /// Hides the versions and names that the batch makes, and from its commit on those that it removes.
     pub(super) fn hide(&self) {
         let visibility = &self.coordinator.visibility;
-        for Entry { line, action, .. } in &self.plan.entries {
-            visibility.hide_action(line, action, &self.commit_flag);
+        for (entry, Entry { line, action, .. }) in self.plan.entries.iter().enumerate() {
+            let origin = self.plan.origin(entry);
+            let origin = origin.map(|origin| origin.line.table.clone());
+            visibility.hide_action(line, action, origin, &self.commit_flag);
         }
     }
 

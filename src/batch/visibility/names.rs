@@ -95,7 +95,6 @@ impl Names {
 
     /// Hides a name that a batch removes, as soon as `commit_flag` is revealed.
     pub fn hide_removed(&self, table: TableKey, commit_flag: &CommitFlag) {
-        self.write().originates(&table, commit_flag);
         self.add(table, commit_flag, true);
     }
 

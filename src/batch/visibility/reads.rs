@@ -201,20 +201,15 @@ impl TableBranch {
 }
 
 impl Question {
-    async fn new(request: Request<Body>) -> Result<Self, Error> {
-        let mut question = Self::read(request).await?;
-        // An answer that must be read must not be compressed.
-        let identity = HeaderValue::from_static("identity");
-        question.parts.headers.insert(ACCEPT_ENCODING, identity);
-        Ok(question)
-    }
-
-    /// Reads a request without its conditions; its accepted encodings stay as they are.
-    pub(in crate::batch) async fn read(request: Request<Body>) -> Result<Self, Error> {
+    /// Reads a request without its conditions.
+    pub(in crate::batch) async fn new(request: Request<Body>) -> Result<Self, Error> {
         let (mut parts, body) = request.into_parts();
         for condition in &CONDITIONS {
             parts.headers.remove(condition);
         }
+        // An answer that must be read must not be compressed.
+        let identity = HeaderValue::from_static("identity");
+        parts.headers.insert(ACCEPT_ENCODING, identity);
         let body = body.collect_up_to(ANSWER_BYTES).await;
         let body =
             body.map_err(|error| Error::invalid("the body cannot be read").with_cause(error))?;
@@ -222,7 +217,11 @@ impl Question {
     }
 
     /// Returns the request with another `limit` or `page_token`; the same bytes if there is neither.
-    fn with(&self, limit: Option<u64>, token: Option<String>) -> Result<Self, Error> {
+    pub(in crate::batch) fn with(
+        &self,
+        limit: Option<u64>,
+        token: Option<String>,
+    ) -> Result<Self, Error> {
         let mut question = self.clone();
         let limit = limit.map(|limit| ("limit", limit.to_string()));
         for (name, value) in limit

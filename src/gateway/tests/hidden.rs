@@ -181,8 +181,8 @@ async fn a_listing_of_one_catalog_leaves_hidden_names_out() {
         let shown = r#"{"tables":["a","z"],"page_token":"z"}"#;
         let answer = lake.ask(Operation::ListTables, "r$ns").await.unwrap();
         assert_eq!(answer, shown);
-        // A compressed answer cannot be read and is requested again.
-        assert_eq!(lake.calls(), if gzip { 4 } else { 3 });
+        // A compressed answer could not be read, so an uncompressed one is requested.
+        assert_eq!(lake.calls(), 3);
     }
     let all = r#"{"tables":["a","ns$new","ns$z"]}"#;
     let lake = over(&[], all, false, nothing());
@@ -190,6 +190,29 @@ async fn a_listing_of_one_catalog_leaves_hidden_names_out() {
         .hide_made(key(&["ns", "new"]), &CommitFlag::default());
     let answer = lake.ask(Operation::ListAllTables, "").await.unwrap();
     assert_eq!(answer, r#"{"tables":["a","ns$z"]}"#);
+}
+
+/// The name is that of a table that is still being written.
+#[tokio::test]
+async fn a_listing_of_one_catalog_leaves_unfinished_tables_out() {
+    let page = r#"{"tables":["a","__nsgate_new_1","my__nsgate_new_1"],"page_token":"z"}"#;
+    let shown = r#"{"tables":["a","my__nsgate_new_1"],"page_token":"z"}"#;
+    let lake = over(&["r"], page, true, nothing());
+    let answer = lake.ask(Operation::ListTables, "r$ns").await.unwrap();
+    assert_eq!((&*answer, lake.calls()), (shown, 1));
+    let all = r#"{"tables":["ns$__nsgate_new_1","__nsgate_new_1$z"]}"#;
+    let lake = over(&[], all, false, nothing());
+    let answer = lake.ask(Operation::ListAllTables, "").await.unwrap();
+    assert_eq!(answer, r#"{"tables":["__nsgate_new_1$z"]}"#);
+    // An empty page is passed over, but not for ever.
+    let page = r#"{"tables":["__nsgate_new_1"],"page_token":"z"}"#;
+    let lake = over(&["r"], page, false, nothing());
+    let answer = lake.ask(Operation::ListTables, "r$ns").await.unwrap();
+    assert_eq!(answer, r#"{"tables":[],"page_token":"z"}"#);
+    assert_eq!(lake.calls(), 101);
+    lake.ask(Operation::DescribeTable, "r$ns$__nsgate_new_1")
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use super::{CommitOperation, Identifier, VersionRange, parse};
+use super::{CommitOperation, Identifier, Kinds, VersionRange};
+use crate::error::Error;
+
+fn parse(body: &[u8], max_operations: usize) -> Result<super::CommitRequest, Error> {
+    super::parse(body, Kinds::Contract, max_operations)
+}
 
 fn one(operation: &str) -> Result<CommitOperation, String> {
     let body = format!("{{\"operations\":[{operation}]}}");
@@ -92,7 +97,11 @@ fn a_refusal_names_the_operation_and_the_field() {
         ),
         (
             format!(r#"{{"rename_table":{{{id}}}}}"#),
-            "`operations[0].rename_table` is no operation of a commit; they are declare_table, create_table_version, delete_table_versions, deregister_table",
+            "`operations[0].rename_table` is not an operation of the contract's commit: send the batch to /nsgate/v1/batch-commit",
+        ),
+        (
+            format!(r#"{{"restore_table":{{{id}}}}}"#),
+            "`operations[0].restore_table` is no operation of a commit; they are declare_table, create_table_version, delete_table_versions, deregister_table",
         ),
         (
             format!(r#"{{"deregister_table":{{{id}}},"deregister_table":{{{id}}}}}"#),
@@ -213,5 +222,72 @@ fn a_commit_has_operations_but_not_too_many() {
     ];
     for (body, words) in cases {
         assert_eq!(parse(body.as_bytes(), 2).unwrap_err().message(), words);
+    }
+}
+
+#[test]
+fn a_rename_is_an_operation_of_the_extension_and_counts_as_two() {
+    let extended = |operations: &str, most| {
+        let body = format!("{{\"operations\":[{operations}]}}");
+        let read = super::parse(body.as_bytes(), Kinds::Extended, most);
+        read.map_err(|error| error.message().to_owned())
+    };
+    let rename = |members: &str| format!(r#"{{"rename_table":{{"id":["a","t"]{members}}}}}"#);
+    let body = r#"{"id":["a","t"],"new_namespace_id":["a"],"new_table_name":"u"}"#;
+    for members in [
+        r#","new_table_name":"u""#,
+        r#","new_namespace_id":null,"new_table_name":"u","identity":{},"more":1"#,
+        r#","new_table_name":"\u0075","new_namespace_id":["a"]"#,
+    ] {
+        let read = extended(&rename(members), 2).unwrap().operations;
+        let [operation @ CommitOperation::RenameTable(renamed)] = &read[..] else {
+            panic!("{read:?}");
+        };
+        assert_eq!(renamed.new, Identifier::from_names(["a", "u"]).unwrap());
+        // Equal renames are equal requests, however they are spelled.
+        assert_eq!(operation.body_for(&renamed.id), body);
+    }
+    let one = rename(r#","new_table_name":"u""#);
+    let other = r#"{"deregister_table":{"id":["b"]}}"#;
+    assert_eq!(
+        extended(&format!("{other},{one}"), 3)
+            .unwrap()
+            .operations
+            .len(),
+        2
+    );
+    let cases = [
+        (
+            rename(""),
+            "`operations[0].rename_table.new_table_name` is required",
+        ),
+        (
+            rename(r#","new_table_name":"""#),
+            "`operations[0].rename_table.new_table_name`: ",
+        ),
+        (
+            rename(r#","new_table_name":1"#),
+            "`operations[0].rename_table.new_table_name` must be a string",
+        ),
+        (
+            rename(r#","new_table_name":"u","new_namespace_id":"a""#),
+            "`operations[0].rename_table.new_namespace_id` must be an array",
+        ),
+        (
+            format!("{one},{other},{one}"),
+            "`operations[2]`: a batch has at most 3 operations",
+        ),
+        (
+            format!("{one},{one}"),
+            "`operations[1]`: a batch has at most 3 operations, and a rename counts as two",
+        ),
+        (
+            "{}".to_owned(),
+            "`operations[0]` must have exactly one of declare_table, create_table_version, delete_table_versions, deregister_table, rename_table",
+        ),
+    ];
+    for (operations, words) in cases {
+        let found = extended(&operations, 3).unwrap_err();
+        assert!(found.starts_with(words), "{operations}: {found}");
     }
 }

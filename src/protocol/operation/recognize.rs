@@ -7,6 +7,7 @@ use super::table::Collection;
 use super::{Kind, Operation};
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::protocol::commit::EXTENDED_PATH;
 
 /// The operation that a request line names. The strings are slices of its path, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +70,12 @@ pub fn recognize<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, Unrec
 
 /// Returns the target for a path outside of the contract.
 fn extension<'a>(method: &Method, path: &str) -> Result<Target<'a>, Unrecognized> {
-    let known = path
-        .strip_prefix("/nsgate/v1/")
-        .and_then(|tail| Operation::at(Collection::Extension, tail));
+    let known = match path.strip_prefix("/nsgate/v1/") {
+        // The contract's operation, with more kinds of changes.
+        _ if path == EXTENDED_PATH => Some(Operation::BatchCommitTables),
+        Some(tail) => Operation::at(Collection::Extension, tail),
+        None => None,
+    };
     match known {
         Some(operation) => expect_method(method, operation, None, None),
         None if path == "/nsgate" || path.starts_with("/nsgate/") => {
@@ -230,7 +234,7 @@ impl From<Unrecognized> for Error {
                 .with_status(StatusCode::NOT_FOUND),
             Unrecognized::NoSuchExtension => Self::new(
                 Code::Unsupported,
-                "no extension has this path; below `/nsgate/` there is only `/nsgate/v1/snapshot`",
+                "no extension has this path; below `/nsgate/` there are `/nsgate/v1/snapshot` and `/nsgate/v1/batch-commit`",
             )
             .with_status(StatusCode::NOT_FOUND),
             Unrecognized::WrongMethod { allow } => {

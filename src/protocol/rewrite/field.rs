@@ -66,6 +66,7 @@ fn meaningful(first: u8, second: u8) -> &'static [&'static str] {
         (b'o', b'p') => &["operations"],
         (b'p', b'r') => &["properties"],
         (b'r', b'a') => &["ranges"],
+        (b'r', b'e') => &["rename_table"],
         (b's', b't') => &["start_version"],
         (b'u', b'p') => &["updates"],
         (b'v', b'e') => &["version", "vend_credentials"],

@@ -9,6 +9,7 @@ use crate::harness::World;
 
 const CREATE: &str = "/v1/table/version/batch-create";
 const COMMIT: &str = "/v1/table/batch-commit";
+const EXTENDED: &str = "/nsgate/v1/batch-commit";
 
 /// Makes a client with the scopes for `own`, plus `claims`, e.g. the claim for `foreign`.
 fn writer(world: &World, claims: &Value) -> Client {
@@ -155,26 +156,44 @@ async fn both_names_of_a_rename_are_checked() {
         (&both, "own", to("foreign"), false),
         (&both, "foreign", json!({"new_table_name": "u"}), false),
     ] {
-        fresh(&world);
-        // The catalogs share one storage, so that a table can move from one to the other.
-        let (one, other) = (world.catalog("own"), world.catalog("foreign"));
-        other.store().share(&one.store());
-        one.store().seed(&["own", "t1"], 1);
-        other.store().seed(&["foreign", "t1"], 1);
-        let target = format!("/v1/table/{old}%24t1/rename");
-        let reply = writer(&world, claims).post(&target, &body).await;
-        let case = format!("{claims} {old} {body}");
-        if denied {
-            assert_denied(&world, &reply, "not allowed to write", &case);
-        } else {
-            assert_eq!(reply.status, 200, "{case}: {reply:?}");
-            let catalog = world.catalog(old);
-            let name = format!("{old}$t1");
-            let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
-            until("the old name is gone", gone).await;
-            settled(&world).await;
+        for in_batch in [false, true] {
+            fresh(&world);
+            // The catalogs share one storage, so that a table can move from one to the other.
+            let (one, other) = (world.catalog("own"), world.catalog("foreign"));
+            other.store().share(&one.store());
+            one.store().seed(&["own", "t1"], 1);
+            other.store().seed(&["foreign", "t1"], 1);
+            let client = writer(&world, claims);
+            let reply = if in_batch {
+                let body = renames(&[old, "t1"], &body);
+                client.post(EXTENDED, &body).await
+            } else {
+                let target = format!("/v1/table/{old}%24t1/rename");
+                client.post(&target, &body).await
+            };
+            let case = format!("{claims} {old} {body} {in_batch}");
+            if denied {
+                let at = if in_batch { "operations[1]: " } else { "" };
+                let words = format!("{at}not allowed to write");
+                assert_denied(&world, &reply, &words, &case);
+            } else {
+                assert_eq!(reply.status, 200, "{case}: {reply:?}");
+                let catalog = world.catalog(old);
+                let name = format!("{old}$t1");
+                let gone = || catalog.store().tables().iter().all(|(id, _)| *id != name);
+                until("the old name is gone", gone).await;
+                settled(&world).await;
+            }
         }
     }
+}
+
+/// Makes a batch that declares a table and renames another one.
+fn renames(id: &[&str], new: &Value) -> Value {
+    let mut rename = new.clone();
+    rename["id"] = json!(id);
+    let declare = json!({"declare_table": {"id": ["own", "declared"]}});
+    json!({"operations": [declare, {"rename_table": rename}]})
 }
 
 /// The caller may write `prod`, but not `prod$hr` below it. Operations on `prod` that reach below
@@ -197,6 +216,10 @@ async fn what_reaches_below_needs_leave_there() {
     let nothing = || json!({});
     let into = |names: &[&str]| json!({"new_table_name": "t1", "new_namespace_id": names});
     let entry = |id: &[&str]| json!({"operations": [{"deregister_table": {"id": id}}]});
+    let rename = |id: &[&str], namespace: &[&str]| {
+        let rename = json!({"id": id, "new_table_name": "t1", "new_namespace_id": namespace});
+        json!({"operations": [{ "rename_table": rename }]})
+    };
     for (target, body, words) in [
         ("/v1/namespace/prod/drop", nothing(), "below"),
         (
@@ -226,6 +249,17 @@ async fn what_reaches_below_needs_leave_there() {
         ),
         (COMMIT, entry(&["prod", "eu", "t1"]), "below"),
         (COMMIT, entry(&["prod"]), "below"),
+        (EXTENDED, entry(&["prod"]), "below"),
+        (
+            EXTENDED,
+            rename(&["prod", "eu", "t2"], &["prod", "eu"]),
+            "below",
+        ),
+        (
+            EXTENDED,
+            rename(&["prod", "eu", "t2"], &["prod", "hr"]),
+            "[prod, hr] allows nobody",
+        ),
     ] {
         let reply = client.post(target, &body).await;
         assert_denied(&world, &reply, words, target);

@@ -10,16 +10,16 @@ use crate::catalog::{BatchCreate, Catalog, MISSING};
 use crate::client::{Client, Reply};
 use crate::harness::{Setup, World};
 
-const OLD: &str = "west%24t1";
+pub(super) const OLD: &str = "west%24t1";
 const NO_RENAME: &str = r#"{"error":"Not supported: rename_table not implemented","code":18}"#;
-const NO: &str = r#"{"error":"Not supported: not implemented","code":18}"#;
+pub(super) const NO: &str = r#"{"error":"Not supported: not implemented","code":18}"#;
 
 /// Starts two catalogs over one storage, both without a rename, each with a table `t1` of two versions.
-async fn world() -> World {
+pub(super) async fn world() -> World {
     over("").await
 }
 
-async fn over(settings: &str) -> World {
+pub(super) async fn over(settings: &str) -> World {
     let section = format!("batch: {{ log: batches.redb, {settings} }}");
     let setup = Setup::two().rerooted("[mirror]", "west", "[west]");
     let world = setup.section(&section).start().await;
@@ -58,7 +58,7 @@ fn to(namespace: &str, name: &str) -> Value {
 }
 
 /// The names of all tables in a catalog.
-fn names(world: &World, catalog: &str) -> Vec<String> {
+pub(super) fn names(world: &World, catalog: &str) -> Vec<String> {
     let tables = world.catalog(catalog).store().tables();
     tables.into_iter().map(|(name, _)| name).collect()
 }
@@ -101,7 +101,7 @@ async fn ways(world: &World, table: &str) -> Vec<(&'static str, bool)> {
     seen
 }
 
-async fn assert_seen(world: &World, table: &str, seen: bool, case: &str) {
+pub(super) async fn assert_seen(world: &World, table: &str, seen: bool, case: &str) {
     for (way, found) in ways(world, table).await {
         assert_eq!(found, seen, "{case}: {table} by {way}");
     }
@@ -127,7 +127,7 @@ async fn assert_unchanged(world: &World, case: &str) {
     assert_eq!(versions(world, "west$t1").await, [1, 2], "{case}");
 }
 
-async fn versions(world: &World, table: &str) -> Vec<u64> {
+pub(super) async fn versions(world: &World, table: &str) -> Vec<u64> {
     let target = format!("/v1/table/{}/version/list", table.replace('$', "%24"));
     super::numbers(&world.client().post_nothing(&target).await.ok().json())
 }

@@ -207,8 +207,10 @@ impl Check<'_> {
                 .is_table(entry.table, &other.backend, &other.table);
             is_version && is_table && entry.branch == other.branch.is_some()
         };
+        // The other entries of a batch are names.
+        let is_version = |it: &&IntentEntry| matches!(it.action, Action::CreateVersion { .. });
+        let entries: Vec<_> = record.intent.entries.iter().filter(is_version).collect();
         let ops = self.history.ops.iter().enumerate().filter(|(_, op)| {
-            let entries = &record.intent.entries;
             let is_one = |entry: &Entry| entries.iter().any(|other| is_of(entry, other));
             let asked = !matches!(op.kind, Kind::Behind | Kind::Names | Kind::Server { .. });
             asked && op.entries.len() == entries.len() && op.entries.iter().all(is_one)

@@ -1,9 +1,9 @@
 //! Changes of names.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Client;
 use super::asking::{field, path};
+use super::{Client, Wanted};
 use crate::front::{Call, Reply};
 use crate::history::{Entry, Kind, Op, Outcome};
 
@@ -13,7 +13,11 @@ impl Client {
         match self.random.below(10) {
             0..5 => {
                 let other = self.another_name(table);
-                self.rename(table, other).await;
+                if self.random.chance(50) {
+                    self.rename_in_a_batch(table, other).await;
+                } else {
+                    self.rename(table, other).await;
+                }
             }
             5 => self.move_by_hand(table).await,
             6 => self.about(table, "deregister", "{}").await,
@@ -49,6 +53,69 @@ impl Client {
         self.ask_about(op, table, "rename", &body.to_string()).await;
         if self.outcome(op) == Some(Outcome::Unknown) {
             self.world.lock().history.adrift.insert(other);
+        }
+        op
+    }
+
+    /// Renames a table, perhaps another one, and creates versions of others, in one batch.
+    async fn rename_in_a_batch(&mut self, table: usize, other: usize) {
+        let mut renames = vec![(table, other)];
+        let mut others: Vec<usize> = (0..self.world.scenario.tables.len()).collect();
+        others.retain(|it| ![table, other].contains(it));
+        if let [one, next] = self.random.some(&others, 2)[..]
+            && self.random.chance(30)
+        {
+            renames.push((one, next));
+            others.retain(|it| ![one, next].contains(it));
+        }
+        let count = usize::try_from(self.random.below(3)).expect("a small number");
+        let mut wanted = Vec::new();
+        for table in self.random.some(&others, count) {
+            wanted.extend(self.next(table, false).await);
+        }
+        let keyed = self.random.chance(50);
+        let aborts = self.random.chance(self.world.scenario.aborts);
+        self.commit_renames(&renames, &wanted, keyed, aborts).await;
+    }
+
+    /// Renames tables and creates versions of others, in one batch. `aborts`: the manifest of the last version is
+    /// missing.
+    pub async fn commit_renames(
+        &mut self,
+        renames: &[(usize, usize)],
+        wanted: &[Wanted],
+        keyed: bool,
+        aborts: bool,
+    ) -> usize {
+        let op = self.plan(wanted, keyed);
+        self.world.lock().history.ops[op].kind = Kind::Coordinated;
+        if aborts && !wanted.is_empty() {
+            self.lose_last_manifest(op);
+        }
+        let tables = &self.world.scenario.tables;
+        let mut operations: Vec<Value> = renames
+            .iter()
+            .map(|(table, other)| {
+                let (name, namespace) = tables[*other].names.split_last().expect("a name");
+                let id = &tables[*table].names;
+                json!({"rename_table": {"id": id, "new_table_name": name, "new_namespace_id": namespace}})
+            })
+            .collect();
+        let creates = self.bodies(op).into_iter();
+        operations.extend(creates.map(|body| json!({ "create_table_version": body })));
+        if self.random.chance(50) {
+            operations.reverse();
+        }
+        let call = Call {
+            path: "/nsgate/v1/batch-commit".into(),
+            body: json!({ "operations": operations }).to_string(),
+            key: keyed.then(|| format!("key-{op}")),
+            patience: None,
+        };
+        self.repeat(op, call, keyed, false).await;
+        if self.outcome(op) == Some(Outcome::Unknown) {
+            let adrift = &mut self.world.lock().history.adrift;
+            adrift.extend(renames.iter().flat_map(|(table, other)| [*table, *other]));
         }
         op
     }

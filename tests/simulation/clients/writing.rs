@@ -72,6 +72,11 @@ impl Client {
             }
         }
         let (call, keyed, single) = self.request(op, as_batch);
+        self.repeat(op, call, keyed, single).await;
+    }
+
+    /// Sends a request, and repeats it if it has a key and got no answer.
+    pub(super) async fn repeat(&mut self, op: usize, call: Call, keyed: bool, single: bool) {
         let patience = self.patience();
         let tries = if keyed { 4 } else { self.random.between(1, 2) };
         for attempt in 0..tries {
@@ -172,7 +177,19 @@ impl Client {
         inner.history.ops[op].attempts.push(Attempt { to, outcome });
     }
 
+    /// Returns the body of the create of each entry.
+    pub(super) fn bodies(&self, op: usize) -> Vec<Value> {
+        let scenario = &self.world.scenario;
+        let entries = &self.world.lock().history.ops[op].entries;
+        let body = |entry: &Entry| {
+            let names = scenario.tables[entry.table].names.iter();
+            body(names.map(String::as_str), entry, Some(scenario.staging))
+        };
+        entries.iter().map(body).collect()
+    }
+
     fn request(&self, op: usize, as_batch: bool) -> (Call, bool, bool) {
+        let bodies = self.bodies(op);
         let scenario = &self.world.scenario;
         let inner = self.world.lock();
         let Op {
@@ -182,14 +199,6 @@ impl Client {
             ..
         } = &inner.history.ops[op];
         let names = |entry: &Entry| scenario.tables[entry.table].names.clone();
-        let staging = Some(scenario.staging);
-        let bodies: Vec<Value> = entries
-            .iter()
-            .map(|entry| {
-                let names = names(entry);
-                body(names.iter().map(String::as_str), entry, staging)
-            })
-            .collect();
         let single = *kind == Kind::Single;
         let call = if as_batch {
             Call {

@@ -173,3 +173,48 @@ fn no_table_gets_a_second_name_while_something_of_it_is_hidden() {
         tokio::join!(client.batch_over(&BOTH, true), reads);
     });
 }
+
+/// Renames a table and creates a version of another one, in one batch; checks that both happen or neither.
+async fn rename_and_append(mut client: Client, aborts: bool) {
+    let next = client.wants(OTHER, false).await;
+    let renames = [(T1, SPARE)];
+    client
+        .commit_renames(&renames, std::slice::from_ref(&next), true, aborts)
+        .await;
+    sleep(seconds(60)).await;
+    let made = client.wants(OTHER, false).await.version > next.version;
+    let (old, new) = (
+        client.latest(T1, false).await,
+        client.latest(SPARE, false).await,
+    );
+    assert_eq!(
+        (old.is_some(), new.is_some()),
+        (!made, made),
+        "made: {made}"
+    );
+}
+
+#[test]
+fn a_batch_with_a_rename_may_crash_anywhere() {
+    for aborts in [false, true] {
+        let play = |crash: Option<u64>| {
+            let mut scenario = scenario(Ways::default(), Vec::new());
+            scenario.crashes.extend(crash.map(|at| Crash {
+                at: At::Point(at),
+                keeps: None,
+            }));
+            plays(scenario, move |client| rename_and_append(client, aborts))
+        };
+        let calm = play(None);
+        let outcome = if aborts {
+            "batches aborted"
+        } else {
+            "batches committed"
+        };
+        assert_eq!(calm.counts.get(outcome), 1);
+        assert!(calm.points > 20, "{}", calm.points);
+        for point in 1..=calm.points {
+            assert_eq!(play(Some(point)).lost.len(), 1, "{point}");
+        }
+    }
+}

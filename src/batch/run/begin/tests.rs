@@ -37,7 +37,9 @@ fn deregister(table: usize) -> BatchCall {
     let body = format!(r#"{{"operations":[{{"deregister_table":{{"id":["t{table}"]}}}}]}}"#);
     BatchCall {
         form: Form::Commit,
-        operations: commit::parse(body.as_bytes(), 1).unwrap().operations,
+        operations: commit::parse(body.as_bytes(), commit::Kinds::Contract, 1)
+            .unwrap()
+            .operations,
         caller: caller(None),
     }
 }

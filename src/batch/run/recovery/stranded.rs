@@ -37,7 +37,8 @@ impl StrandedBatch {
         let gone = record.intent.entries.iter();
         let backends: Vec<_> = gone.map(|entry| &*entry.backend).collect();
         tracing::error!(batch = %record.id, ?backends, "an unfinished batch needs a backend that is no longer configured; its tables stay locked until the backend is configured again. Run `nsgate batches show ID`");
-        let tables: Vec<_> = entries.iter().map(|entry| entry.line().table).collect();
+        let table = |entry: &usize| record.intent.entries[*entry].line().table;
+        let tables: Vec<_> = entries.iter().map(table).collect();
         let hold = coordinator
             .locks
             .exclusive(tables.clone(), Duration::ZERO)
@@ -47,7 +48,9 @@ impl StrandedBatch {
             Hold::none(&coordinator.locks)
         });
         let commit_flag = CommitFlag::default();
-        hide(&coordinator, &entries, &commit_flag);
+        for entry in entries {
+            hide(&coordinator, &record, entry, &commit_flag);
+        }
         rest(&coordinator, &record, &commit_flag);
         if decision(&record) == Some(Decision::Commit) {
             coordinator.visibility.names.reveal(&commit_flag, &tables);
@@ -133,10 +136,10 @@ fn decision(record: &Record) -> Option<Decision> {
 }
 
 /// The entries with work left.
-fn unsettled(record: &Record) -> Vec<&IntentEntry> {
+fn unsettled(record: &Record) -> Vec<usize> {
     let committed = decision(record) == Some(Decision::Commit);
     let entries = record.intent.entries.iter().zip(&record.settled);
-    let left = entries.filter(|(entry, settled)| {
+    let left = entries.enumerate().filter(|(_, (entry, settled))| {
         // Versions that a COMMIT made are visible to all. Those that it removes may still exist.
         let removes = matches!(
             entry.action,
@@ -147,12 +150,12 @@ fn unsettled(record: &Record) -> Vec<&IntentEntry> {
     left.map(|(entry, _)| entry).collect()
 }
 
-fn hide(coordinator: &Coordinator, entries: &[&IntentEntry], commit_flag: &CommitFlag) {
-    for entry in entries {
-        coordinator
-            .visibility
-            .hide_action(&entry.line(), &entry.action, commit_flag);
-    }
+fn hide(coordinator: &Coordinator, record: &Record, entry: usize, commit_flag: &CommitFlag) {
+    let intent = &record.intent;
+    let IntentEntry { action, .. } = &intent.entries[entry];
+    let (line, origin) = (intent.entries[entry].line(), intent.origin(entry));
+    let visibility = &coordinator.visibility;
+    visibility.hide_action(&line, action, origin, commit_flag);
 }
 
 /// Puts freed numbers and names into cool-down, as a running batch does, and hides versions that may still land.
@@ -183,7 +186,7 @@ fn rest(coordinator: &Coordinator, record: &Record, commit_flag: &CommitFlag) {
             visibility.contest(&line, version);
         }
         if entry.action.is_about_name() {
-            visibility.hide_action(&line, &entry.action, commit_flag);
+            hide(coordinator, record, index, commit_flag);
         }
     }
 }

@@ -10,6 +10,15 @@ use serde_json::value::RawValue;
 #[error("the catalog's answer is not a listing of tables")]
 pub struct NotAListing;
 
+/// A `ListTablesResponse` without its hidden tables.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ShownTables {
+    /// The whole body.
+    pub body: Vec<u8>,
+    /// The token of the next page, if no table is left on this one; `None` also if this is the last page.
+    pub next: Option<String>,
+}
+
 /// Removes the hidden tables from a `ListTablesResponse`; everything else keeps its bytes. Returns `None` if it has no
 /// hidden tables.
 ///
@@ -19,11 +28,12 @@ pub struct NotAListing;
 pub fn without(
     body: &[u8],
     is_hidden: impl Fn(&str) -> bool,
-) -> Result<Option<Vec<u8>>, NotAListing> {
+) -> Result<Option<ShownTables>, NotAListing> {
     #[derive(Deserialize)]
     struct Answer<'a> {
         #[serde(borrow)]
         tables: &'a RawValue,
+        page_token: Option<String>,
     }
     #[derive(Deserialize)]
     struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -48,7 +58,13 @@ pub fn without(
     shorter.extend_from_slice(shown.join(",").as_bytes());
     shorter.push(b']');
     shorter.extend_from_slice(&body[start + list.len()..]);
-    Ok(Some(shorter))
+    let next = answer
+        .page_token
+        .filter(|token| shown.is_empty() && !token.is_empty());
+    Ok(Some(ShownTables {
+        body: shorter,
+        next,
+    }))
 }
 
 #[cfg(test)]
@@ -73,7 +89,9 @@ mod tests {
         ];
         for (hidden, expected) in cases {
             let shown = without(body.as_bytes(), |name| hidden.contains(&name)).unwrap();
-            let shown = shown.map(|body| String::from_utf8(body).unwrap());
+            let next = shown.as_ref().and_then(|shown| shown.next.clone());
+            assert_eq!(next.is_some(), hidden.len() == 3, "{hidden:?}");
+            let shown = shown.map(|shown| String::from_utf8(shown.body).unwrap());
             assert_eq!(shown.as_deref(), expected, "{hidden:?}");
         }
     }

@@ -19,13 +19,20 @@ pub struct RenamedLocation {
 }
 
 impl Names {
-    /// Hides a name that a batch is about to register for a place, until `commit_flag` is revealed.
-    pub fn hide_registered(&self, table: TableKey, location: &str, commit_flag: &CommitFlag) {
+    /// Hides a name that a batch is about to register for a place, until `commit_flag` is revealed. `origin` is the
+    /// present name of the place, which the batch removes.
+    pub fn hide_registered(
+        &self,
+        table: TableKey,
+        location: &str,
+        origin: Option<TableKey>,
+        commit_flag: &CommitFlag,
+    ) {
         self.hide_made(table.clone(), commit_flag);
         self.write().places.push(RenamedLocation {
             commit_flag: commit_flag.clone(),
             name: table,
-            origin: None,
+            origin,
             location: location.to_owned(),
         });
     }
@@ -54,14 +61,6 @@ impl RenamedLocation {
 }
 
 impl State {
-    /// Records the present name of the place: the batch that registers the place under another name removes this one.
-    pub(super) fn originates(&mut self, table: &TableKey, commit_flag: &CommitFlag) {
-        let places = self.places.iter_mut();
-        for place in places.filter(|place| place.commit_flag.is(commit_flag)) {
-            place.origin = Some(table.clone());
-        }
-    }
-
     /// Removes a place whose new name the batch does not affect any more.
     pub(super) fn forget_place(&mut self, name: &TableKey, commit_flag: &CommitFlag) {
         self.places

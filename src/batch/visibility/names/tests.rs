@@ -128,3 +128,15 @@ fn a_name_that_no_batch_has_a_say_in_is_told_without_the_lock() {
     drop(state);
     assert_eq!(names.check(since, || key("made")), Err(StaleAnswer::Absent));
 }
+
+#[test]
+fn each_place_of_a_batch_has_the_origin_that_its_own_rename_removes() {
+    let (names, commit_flag) = (Names::default(), CommitFlag::default());
+    for (old, new) in [("a", "x"), ("b", "y")] {
+        let origin = Some(key(old));
+        names.hide_registered(key(new), &format!("at {old}"), origin, &commit_flag);
+        names.hide_removed(key(old), &commit_flag);
+    }
+    let second = |old| names.second_name(|place| place.origin == Some(key(old)));
+    assert_eq!((second("a"), second("b")), (Some(key("x")), Some(key("y"))));
+}

@@ -93,7 +93,7 @@ fn an_operation_this_version_does_not_know_is_a_write_on_what_its_path_names() {
 }
 
 #[test]
-fn the_extension_has_one_path_and_one_method() {
+fn a_snapshot_has_one_path_and_one_method() {
     let path = "/nsgate/v1/snapshot";
     let target = recognize(&Method::POST, path).unwrap();
     assert_eq!((target.operation, target.id), (Operation::Snapshot, None));
@@ -109,6 +109,9 @@ fn the_extension_has_one_path_and_one_method() {
         "/nsgate/v1/Snapshot",
         "/nsgate/v1/snapshot/x",
         "/nsgate/v1/../v1/snapshot",
+        "/nsgate/v1/batch-commi%74",
+        "/nsgate/v1/table/batch-commit",
+        "/nsgate/batch-commit",
     ] {
         let outcome = recognize(&Method::POST, path);
         assert_eq!(outcome, Err(Unrecognized::NoSuchExtension), "{path}");
@@ -135,6 +138,19 @@ fn a_static_segment_wins_over_an_identifier() {
         target("/v1/table/a/index/list/stats").index_name,
         Some("list")
     );
+}
+
+#[test]
+fn the_extended_commit_has_a_path_of_its_own() {
+    let at = |method, path| recognize(&method, path).map(|target| target.operation);
+    for path in ["/nsgate/v1/batch-commit", "/nsgate/v1/batch-commit/"] {
+        assert_eq!(at(Method::POST, path), Ok(Operation::BatchCommitTables));
+        let allow = "POST";
+        assert_eq!(
+            at(Method::GET, path),
+            Err(Unrecognized::WrongMethod { allow })
+        );
+    }
 }
 
 #[test]
