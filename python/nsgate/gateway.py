@@ -208,7 +208,7 @@ class Gateway:
             else:
                 if status == 200:
                     return [int(table["version"]["version"]) for table in answer["tables"]]
-                problem = refusal(status, answer, headers.get("Retry-After"), ())
+                problem = refusal(status, answer, headers.get("Retry-After"))
                 if status < 500 and status not in PASSING:
                     raise problem
                 at_least = seconds(headers.get("Retry-After"))

@@ -115,7 +115,7 @@ class PendingCommit:
                     return Committed(answer.get("transaction_id"), self.changes)
                 known = answer.get("transaction_id")
                 if not known:
-                    raise refusal(status, answer, headers.get("Retry-After"), self.changes)
+                    raise refusal(status, answer, headers.get("Retry-After"))
                 self.transaction_id = known
                 at_least = seconds(headers.get("Retry-After"))
                 problem = f"transaction {known} is not decided yet"
@@ -132,14 +132,10 @@ def seconds(retry_after: Optional[str]) -> float:
         return 0.0
 
 
-def refusal(status: int, answer: Dict[str, Any], retry_after: Optional[str], changes: Sequence[Change]) -> Refused:
+def refusal(status: int, answer: Dict[str, Any], retry_after: Optional[str]) -> Refused:
     """Return the error for an answer that says that nothing was committed."""
     message = str(answer.get("error") or f"status {status}")
-    entry = answer.get("entry")
-    table = answer.get("table")
-    if table is None and isinstance(entry, int) and entry < len(changes):
-        table = changes[entry].table
-    facts: Dict[str, Any] = {"status": status, "code": answer.get("code"), "entry": entry, "table": table}
+    facts: Dict[str, Any] = {"status": status, **{name: answer.get(name) for name in ("code", "entry", "table")}}
     if status == 409:
         expected, found = answer.get("expected"), answer.get("found")
         return Conflict(message, branch=answer.get("branch"), expected=expected, found=found, **facts)
@@ -403,8 +399,9 @@ class Transaction:
     def _send(self, chains: Sequence[Chain], pace: Pace) -> Committed:
         changes = (*self._changes(chains), *self._creations())
         entries = [entry for chain in chains for entry in chain.entries]
-        # The index of an entry in the request, and the change that it belongs to.
+        # The change that each entry of the request belongs to.
         of_entry = [change for chain, change in zip(chains, changes) for _ in chain.entries]
+        of_entry += changes[len(chains) :]
         if self._created:
             operations: List[Dict[str, Any]] = [{"create_table_version": entry} for entry in entries]
             for created in self._created.values():
