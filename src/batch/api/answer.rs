@@ -7,8 +7,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{BatchCall, Form};
 use crate::batch::api::outcomes::{BatchAnswer, Outcome};
+use crate::batch::step::Refusal;
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 use crate::protocol::commit::CommitOperation;
 
 /// A `BatchCreateTableVersionsResponse`.
@@ -70,8 +72,12 @@ impl BatchCall {
             BatchAnswer::Committed(made) => self.committed(Some(outcome.id.to_string()), made),
             BatchAnswer::Refused { refusal, .. } => {
                 let error = refusal.clone().into_error();
-                Err(match refusal.entry {
+                let error = match refusal.entry {
                     Some(entry) => self.form.within(entry, error),
+                    None => error,
+                };
+                Err(match self.facts(refusal) {
+                    Some(facts) => error.with_facts(facts),
                     None => error,
                 })
             }
@@ -80,6 +86,28 @@ impl BatchCall {
             )
             .with_transaction(outcome.id.to_string())),
         }
+    }
+
+    /// Returns the facts of a refusal of one entry, in the client's spelling.
+    fn facts(&self, refusal: &Refusal) -> Option<ErrorFacts> {
+        let locked = refusal.locked;
+        let entry = refusal.entry.or(locked.map(|locked| locked.entry))?;
+        let operation = self.operations.get(entry)?;
+        let (branch, version) = match operation {
+            CommitOperation::CreateTableVersion(create) => {
+                (create.branch.clone(), Some(create.version))
+            }
+            CommitOperation::DeleteTableVersions(delete) => (delete.branch.clone(), None),
+            CommitOperation::DeclareTable(_) | CommitOperation::DeregisterTable(_) => (None, None),
+        };
+        Some(ErrorFacts {
+            table: Some(operation.id().names().map(str::to_owned).collect()),
+            branch,
+            entry: Some(entry),
+            expected: version.filter(|_| refusal.status == StatusCode::CONFLICT),
+            found: refusal.found,
+            locked_by: locked.and_then(|locked| Some(locked.by?.to_string())),
+        })
     }
 
     /// Returns the answer to a committed batch. `made` has the catalog's description for each
