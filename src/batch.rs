@@ -51,6 +51,9 @@ use step::Decision;
 
 /// The longest time that a read waits for a table that is in a batch.
 const READ_WAIT: Duration = Duration::from_secs(2);
+/// The answer to a batch or a snapshot whose tables cannot be locked in time.
+const LOCKED: &str =
+    "one of the tables is locked by an unfinished batch or a long operation; retry later";
 /// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
 /// The interval at which old batches are removed from memory and from the log.

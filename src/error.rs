@@ -5,6 +5,7 @@
 
 pub mod cause;
 pub mod code;
+pub mod facts;
 pub mod retry_after;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use http::header::{ALLOW, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::error::code::Code;
+use crate::error::facts::ErrorFacts;
 use crate::error::retry_after::RetryAfter;
 
 /// Any error, as a cause for the log.
@@ -28,6 +30,7 @@ struct Parts {
     message: String,
     detail: Option<String>,
     transaction: Option<String>,
+    facts: Option<Box<ErrorFacts>>,
     retry_after: Option<RetryAfter>,
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<BoxError>,
@@ -43,6 +46,7 @@ impl Error {
             message: message.into(),
             detail: None,
             transaction: None,
+            facts: None,
             retry_after: None,
             headers: Vec::new(),
             cause: None,
@@ -97,6 +101,14 @@ impl Error {
     #[must_use]
     pub fn with_transaction(mut self, id: impl Into<String>) -> Self {
         self.0.transaction = Some(id.into());
+        self
+    }
+
+    /// Adds facts as data, for clients that act upon them. Those that are known already stay.
+    #[must_use]
+    pub fn with_facts(mut self, facts: ErrorFacts) -> Self {
+        let known = self.0.facts.take().map(|known| *known).unwrap_or_default();
+        self.0.facts = Some(Box::new(known.or(facts)));
         self
     }
 
@@ -158,6 +170,11 @@ impl Error {
     /// The batch whose outcome is reported elsewhere; `None` if the error is about no batch.
     pub fn transaction(&self) -> Option<&str> {
         self.0.transaction.as_deref()
+    }
+
+    /// The facts as data; `None` if there are none.
+    pub fn facts(&self) -> Option<&ErrorFacts> {
+        self.0.facts.as_deref()
     }
 
     /// The time after which the caller may retry; `None` if none was set.

@@ -23,7 +23,7 @@
 //! | [`server`] | listener, connections, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
 //! | [`layer`] | one middleware a file; layers do not import each other |
-//! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches |
+//! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
 //! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure |
 //! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted |
 //! | [`auth`] | tokens, issuers' keys, access rules |
@@ -65,6 +65,7 @@
 //! - **contested**: a version number that another writer has requested, too; only its e_tag proves whose it is.
 //! - **share**: the entries of a batch that concern one branch of one table, in their order.
 //! - **outcome**: the result of a batch, kept for requests that repeat its `Idempotency-Key`.
+//! - **snapshot**: the versions of several tables that were all the latest at one moment.
 //! - **breaker**: stops requests to an address of a catalog after consecutive failures.
 //! - **context**: the `x-ns-ctx-*` headers of a request, as string pairs.
 

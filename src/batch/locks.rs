@@ -7,6 +7,7 @@
 //! nothing. The number of waiters is limited (`queues`): one locked table cannot use up the capacity that requests for
 //! other tables need.
 
+mod holders;
 mod queues;
 mod table_key;
 
@@ -17,6 +18,7 @@ use dashmap::DashMap;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::batch::log::BatchId;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::query::DEFAULT_DELIMITER;
 pub use queues::Free;
@@ -38,6 +40,8 @@ pub struct Locks {
 #[derive(Default)]
 struct State {
     held: DashMap<Key, Arc<RwLock<()>>, TableHasher>,
+    /// The batches that hold tables.
+    holders: DashMap<TableKey, BatchId, TableHasher>,
     queues: Queues,
 }
 
@@ -58,6 +62,8 @@ pub struct Hold {
     locks: Locks,
     /// True if a lock was not free at once.
     waited: bool,
+    /// The batch that holds the locks; `None` if it is no batch.
+    batch: Option<BatchId>,
 }
 
 /// The object that is locked. Namespaces sort before tables, and a namespace before those below it.
@@ -285,12 +291,15 @@ impl Hold {
             guards: Vec::with_capacity(guards),
             locks: locks.clone(),
             waited: false,
+            batch: None,
         }
     }
 
     /// Adds the locks of `other` to this hold.
     pub fn join(&mut self, mut other: Self) {
+        let known = self.guards.len();
         self.guards.append(&mut other.guards);
+        self.tell_from(known);
     }
 
     /// True if a lock was not free at once.
@@ -313,6 +322,9 @@ impl Hold {
     fn free_where(&mut self, which: impl Fn(&Key) -> bool) {
         let freed = self.guards.extract_if(.., |guard| which(&guard.key));
         for Guard { key, _lock } in freed {
+            if let (Some(_), Key::Table(table)) = (self.batch, &key) {
+                self.locks.shared.holders.remove(table);
+            }
             drop(_lock);
             self.locks.forget(&key);
         }

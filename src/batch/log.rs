@@ -193,6 +193,9 @@ pub struct AbortAnswer {
     pub status: u16,
     /// The contract's code.
     pub code: u8,
+    /// The latest version of the entry's table, if that is the reason; `None` in logs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
 }
 
 impl Verdict {
@@ -204,6 +207,7 @@ impl Verdict {
             answer: refusal.map(|refusal| AbortAnswer {
                 status: refusal.status,
                 code: refusal.code.number(),
+                found: refusal.found,
             }),
         }
     }
@@ -218,6 +222,7 @@ impl Verdict {
         let (entry, message) = unspelled(reason);
         let refusal = Refusal {
             entry,
+            found: answer.and_then(|answer| answer.found),
             ..Refusal::new(code.unwrap_or(Code::ConcurrentModification), message)
         };
         let status = answer.map_or(refusal.status, |answer| answer.status);

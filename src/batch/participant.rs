@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::backend::{Authority, Backend, Failure, InternalAnswer, InternalRequest};
 use crate::batch::log::{Action, Proof, VersionRange};
 use crate::batch::plan::{Entry, Plan};
-use crate::batch::step::{Finding, Refusal};
+use crate::batch::step::{Finding, Match, Refusal};
 use crate::batch::visibility::{TableBranch, Visibility};
 use crate::error::Error;
 use crate::error::code::Code;
@@ -32,6 +32,9 @@ pub use answers::{is_unsupported, same_place};
 pub use create::{CreateOutcome, create, create_together};
 pub use register::{can_deregister, has_namespace, register, registration};
 pub use remove::{Removal, delete, remove};
+
+/// The largest number of hidden versions above the latest one that is shown.
+const SHOWN: usize = 1024;
 
 /// The credentials and context of requests to a catalog, and their time limit.
 #[derive(Clone)]
@@ -88,8 +91,33 @@ fn but_there(refusal: Refusal) -> UnclearAnswer {
     UnclearAnswer { refusal, is_there }
 }
 
-/// The comparison of a catalog's object with the batch's own, and the catalog's description of it.
-pub type Found = (Finding, Option<CatalogDescription>);
+/// The comparison of a catalog's object with the batch's own.
+pub struct Found {
+    /// The result.
+    pub finding: Finding,
+    /// The catalog's description of the object; `None` if it does not exist.
+    pub described: Option<CatalogDescription>,
+    /// The latest version of the table; `None` if it was not looked up.
+    pub latest: Option<u64>,
+}
+
+impl Found {
+    fn absent() -> Self {
+        Self {
+            finding: Finding::Absent,
+            described: None,
+            latest: None,
+        }
+    }
+
+    fn present(likeness: Match, latest: bool, described: CatalogDescription) -> Self {
+        Self {
+            finding: Finding::Present { likeness, latest },
+            described: Some(described),
+            latest: None,
+        }
+    }
+}
 
 /// Returns a table's latest version; 0 if it has none.
 pub async fn latest(
@@ -148,9 +176,13 @@ pub async fn validate(
                 )));
             }
             if latest + 1 != *version {
-                return Err(Refusal::conflict(format!(
+                let refusal = Refusal::conflict(format!(
                     "version {version} is not the next one: the table's latest is {latest}"
-                )));
+                ));
+                let hidden = visibility.hidden(line);
+                let mut shown = (0..=latest).rev().take(SHOWN);
+                let found = shown.find(|version| *version == 0 || !hidden.contains(*version));
+                return Err(Refusal { found, ..refusal });
             }
             // A version that must not be created now is refused here, before anything is written.
             let allowed = visibility.may_create(line, *version, came);
@@ -187,7 +219,8 @@ pub async fn validate(
                 None => Ok(None),
                 Some(VersionRange { start, end }) => Err(Refusal::conflict(format!(
                     "versions {start} to {end} cannot be deleted: a batch must keep the latest version, {latest}"
-                ))),
+                ))
+                .with_found(latest)),
             }
         }
     }
@@ -246,22 +279,21 @@ pub async fn find(
         }
         Action::Declare { location } => {
             let Some(described) = table(backend, line, caller).await? else {
-                return Ok((Finding::Absent, None));
+                return Ok(Found::absent());
             };
             let likeness = same_table(proof, location.as_deref(), &described.proof);
             // A table that has versions by now has been built on: removing its name would lose them.
             let latest = versions(backend, line, caller).await;
             let latest = latest.map_err(but_there)? == 0;
-            Ok((Finding::Present { likeness, latest }, Some(described)))
+            Ok(Found::present(likeness, latest, described))
         }
         Action::Register { location } => {
             let Some(described) = table(backend, line, caller).await? else {
-                return Ok((Finding::Absent, None));
+                return Ok(Found::absent());
             };
             let likeness = same_registration(proof, location, undoing, &described.proof);
             // Its versions existed before the name, and stay.
-            let latest = true;
-            Ok((Finding::Present { likeness, latest }, Some(described)))
+            Ok(Found::present(likeness, true, described))
         }
         Action::Deregister | Action::DeleteVersions { .. } => {
             Err(Refusal::conflict("this entry makes nothing to be found").into())
@@ -301,17 +333,16 @@ async fn find_version(
     let answer = answer.map_err(|failure| silent(backend, &failure))?;
     let described = match described(version, &answer) {
         Some(described) => described,
-        None if is_absent(&answer) => return Ok((Finding::Absent, None)),
+        None if is_absent(&answer) => return Ok(Found::absent()),
         None => return Err(refusal(backend.name(), &answer).into()),
     };
     let likeness = staged.compare(&described.proof);
     let latest = latest(backend, line, caller).await;
     let latest = latest.map_err(but_there)?;
-    let finding = Finding::Present {
-        likeness,
-        latest: latest == version,
-    };
-    Ok((finding, Some(described)))
+    Ok(Found {
+        latest: Some(latest),
+        ..Found::present(likeness, latest == version, described)
+    })
 }
 
 impl CallerContext {

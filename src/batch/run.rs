@@ -131,6 +131,8 @@ struct EffectOutcome {
     hold: Option<Hold>,
     described: Option<(usize, CatalogDescription)>,
     trouble: Option<(usize, Refusal)>,
+    /// The latest version of an entry's table.
+    latest: Option<(usize, u64)>,
     /// A group whose catalog turned out to have no batch-create.
     apart: Option<usize>,
     /// An entry whose removal may have reached its catalog.
@@ -324,6 +326,9 @@ impl BatchRun {
         if let Some((entry, refusal)) = done.trouble {
             self.record_error(entry, refusal);
         }
+        if let Some((entry, latest)) = done.latest {
+            self.entries[entry].latest = Some(latest);
+        }
         if let Some((entry, described)) = done.described {
             if matches!(done.event, Event::Created(_) | Event::Spoiled(..)) {
                 self.entries[entry].proof = Some(described.proof.clone());
@@ -396,6 +401,7 @@ impl From<Event> for EffectOutcome {
             hold: None,
             described: None,
             trouble: None,
+            latest: None,
             apart: None,
             may_be_gone: None,
         }

@@ -33,7 +33,8 @@ use prepare::Created;
 use state::{EntryState, Phase, RollbackProbe};
 
 pub use crate::batch::step::types::{
-    Answer, Decision, Effect, Event, Finding, Hazard, Kind, Match, Refusal, Settled, Shape,
+    Answer, Decision, Effect, Event, Finding, Hazard, Kind, LockedEntry, Match, Refusal, Settled,
+    Shape,
 };
 pub use state::State;
 

@@ -80,7 +80,7 @@ where
     if changes {
         request.headers_mut().insert(ACCEPT_ENCODING, IDENTITY);
     }
-    let detailed = said.with_details || asks_for_details(operation, request);
+    let detailed = said.with_details || hold::asks_for_details(operation, request);
     let owner = Owner {
         backend,
         asked: id,
@@ -108,7 +108,9 @@ where
         Some(ForwardMode::Reading(question)) => {
             Box::pin(owner.ask(shared, question, since, request)).await?
         }
-        Some(ForwardMode::Creating) => versions::create(shared, backend, there, whole).await?,
+        Some(ForwardMode::Creating) => {
+            versions::create(shared, backend, (id, there), whole).await?
+        }
         Some(ForwardMode::Changing) => {
             if second_name::is_given_by(operation) {
                 Box::pin(second_name::check(shared, backend, there, request)).await?;
@@ -357,21 +359,6 @@ async fn list_tables(
     batches
         .list_tables(backend, Level::All(&delimiter), request)
         .await
-}
-
-/// True if the query requests details for which the catalog must open the latest version.
-fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
-    const DETAILS: &str = "load_detailed_metadata";
-    let query = request.uri().query();
-    operation == Operation::DescribeTable
-        && query.is_some_and(|query| {
-            // No encoding makes the name shorter, so a shorter query cannot contain it.
-            if query.len() < DETAILS.len() {
-                return false;
-            }
-            let details = Query::new(Some(query)).get(DETAILS);
-            !matches!(&details, Ok(None)) && !matches!(&details, Ok(Some(no)) if no == "false")
-        })
 }
 
 /// Checks the request's body against its route and changes the identifiers in it to the catalog's spelling. `id` is the

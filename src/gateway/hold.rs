@@ -1,11 +1,15 @@
 //! The locks that a request holds while its catalog works on it, so that no client sees a batch half
 //! done.
 
+use http::Request;
+
 use crate::backend::Backend;
 use crate::batch::{Batches, Hold, TableKey};
+use crate::body::Body;
 use crate::error::Error;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::{Lock, Operation};
+use crate::protocol::query::Query;
 
 /// True if `operation` needs a lock. `with_details`: true for a describe that opens the latest version.
 pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
@@ -14,6 +18,21 @@ pub(super) fn is_needed(operation: Operation, with_details: bool) -> bool {
         Lock::None => with_details && operation == Operation::DescribeTable,
         Lock::Versions | Lock::Batch => false,
     }
+}
+
+/// True if the query requests details for which the catalog must open the latest version.
+pub(super) fn asks_for_details(operation: Operation, request: &Request<Body>) -> bool {
+    const DETAILS: &str = "load_detailed_metadata";
+    let query = request.uri().query();
+    operation == Operation::DescribeTable
+        && query.is_some_and(|query| {
+            // No encoding makes the name shorter, so a shorter query cannot contain it.
+            if query.len() < DETAILS.len() {
+                return false;
+            }
+            let details = Query::new(Some(query)).get(DETAILS);
+            !matches!(&details, Ok(None)) && !matches!(&details, Ok(Some(no)) if no == "false")
+        })
 }
 
 /// Takes the locks that `operation`, a change, needs on `there`, the catalog's identifier.

@@ -24,6 +24,7 @@ use crate::batch::{TableBranch, json, refused};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::code::Code;
+use crate::error::facts::ErrorFacts;
 use crate::protocol::context::Context;
 use crate::protocol::operation::{Access, Kind, Operation};
 use crate::protocol::snapshot::{SnapshotTable, parse};
@@ -163,7 +164,8 @@ impl SnapshotReads<'_> {
         // Changes wait meanwhile, so the round may take no longer than a batch.
         let batches = &self.shared.batches;
         let tables = self.tables.iter().map(|table| table.line.table.clone());
-        let _held = batches.hold_exclusively(tables.collect()).await?;
+        let held = batches.hold_exclusively(tables.collect()).await;
+        let _held = held.map_err(|error| self.with_table(error))?;
         let patience = patience.min(batches.prepare_timeout());
         Ok((self.round(patience).await?, ROUNDS + 1))
     }
@@ -252,6 +254,19 @@ impl SnapshotReads<'_> {
                 format!("table {} has no version yet", asked.id),
             )),
             None => Err(refused(backend.name(), &answer)),
+        }
+    }
+
+    /// Adds the table of an error that knows its index.
+    fn with_table(&self, error: Error) -> Error {
+        let entry = error.facts().and_then(|facts| facts.entry);
+        match entry.and_then(|entry| self.tables.get(entry)) {
+            Some(LocatedTable { asked, .. }) => error.with_facts(ErrorFacts {
+                table: Some(asked.id.names().map(str::to_owned).collect()),
+                branch: asked.branch.clone(),
+                ..ErrorFacts::default()
+            }),
+            None => error,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::BorrowMut;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use serde::Deserialize;
 
 use super::{Shared, hold};
@@ -11,22 +11,24 @@ use crate::backend::Backend;
 use crate::batch::TableBranch;
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 use crate::gateway::request_body;
 use crate::gateway::table_lock::{LockedChange, send_locked};
 use crate::protocol::identifier::Identifier;
 
-/// Sends the create of one version to the catalog and holds the locks that it needs.
+/// Sends the create of one version to the catalog and holds the locks that it needs. `id` is the client's identifier of
+/// the table, `there` the catalog's.
 pub(super) fn create<R>(
     shared: &Shared,
     backend: &Arc<Backend>,
-    there: &Identifier,
+    (id, there): (&Identifier, &Identifier),
     mut request: R,
 ) -> impl Future<Output = Result<Response<Body>, Error>> + Send + use<R>
 where
     R: BorrowMut<Request<Body>> + Send + 'static,
 {
     let (batches, json_body) = (Arc::clone(&shared.batches), shared.json_body);
-    let (backend, there) = (Arc::clone(backend), there.clone());
+    let (backend, id, there) = (Arc::clone(backend), id.clone(), there.clone());
     let locking = async move {
         let version = asked(request.borrow_mut(), json_body).await?;
         let version = version.map(|(version, branch)| {
@@ -34,7 +36,10 @@ where
             (TableBranch::new(table, branch), version)
         });
         let held = match &version {
-            Some((line, version)) => Some(batches.hold_for_create(line, *version).await?),
+            Some((line, version)) => {
+                let held = batches.hold_for_create(line, *version).await;
+                Some(held.map_err(|error| with_table(error, &id, line, *version))?)
+            }
             // The catalog refuses a create without a version number, so no lock is needed.
             None => None,
         };
@@ -48,6 +53,17 @@ where
         })
     };
     send_locked(locking, LockedChange::send)
+}
+
+/// Adds the table and, to a conflict, the version to the gateway's own refusal.
+fn with_table(error: Error, id: &Identifier, line: &TableBranch, version: u64) -> Error {
+    let expected = (error.status() == StatusCode::CONFLICT).then_some(version);
+    error.with_facts(ErrorFacts {
+        table: Some(id.names().map(str::to_owned).collect()),
+        branch: line.branch.clone(),
+        expected,
+        ..ErrorFacts::default()
+    })
 }
 
 /// Returns the version and the branch that are in the body.

@@ -22,6 +22,7 @@ use tower::{Layer, Service};
 use crate::body::Body;
 use crate::error::Error;
 use crate::error::cause::{chain, joined};
+use crate::error::facts::ErrorFacts;
 use crate::request::RequestRecord;
 
 /// The longest path in `instance`, in bytes; a longer one is cut.
@@ -67,6 +68,8 @@ struct ErrorBody<'a> {
     instance: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     transaction_id: Option<&'a str>,
+    #[serde(flatten)]
+    facts: Option<&'a ErrorFacts>,
 }
 
 impl<S> Layer<S> for RescueLayer {
@@ -153,6 +156,7 @@ fn respond(error: &Error, path: &str) -> Response<Body> {
         detail: error.detail().unwrap_or(""),
         instance: &path[..path.floor_char_boundary(MAX_INSTANCE)],
         transaction_id: error.transaction(),
+        facts: error.facts(),
     };
     let body = serde_json::to_vec(&shape).expect("strings and a number are always JSON");
     let mut response = Response::new(Body::full(body));

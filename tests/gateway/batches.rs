@@ -4,6 +4,7 @@ mod commit;
 mod conditions;
 mod contrary;
 mod described;
+mod facts;
 mod full;
 mod hidden;
 mod late;

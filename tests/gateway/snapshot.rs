@@ -200,6 +200,8 @@ async fn locks_are_waited_for_as_long_as_a_batch_does() {
     assert_eq!(reply.outcome(), (503, Some(17)), "{reply:?}");
     assert!(reply.header("retry-after").is_some());
     assert!(reply.words().contains("locked"), "{reply:?}");
+    let (error, table) = (reply.json(), json!(["east", "t1"]));
+    assert_eq!((&error["table"], &error["entry"]), (&table, &json!(1)));
     long.open();
     query.await.unwrap().ok();
     create(&world, "west", 7).await.ok();

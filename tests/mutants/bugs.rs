@@ -30,6 +30,7 @@ const WALKS: &[&str] = &["--lib", "batch::step::random_test"];
 const UNIT: &[&str] = &["--lib", "batch::step::tests"];
 const SIMULATION: &[&str] = &["--test", "simulation"];
 const GATEWAY: &[&str] = &["--test", "gateway", "batches::"];
+const SNAPSHOT: &[&str] = &["--test", "gateway", "snapshot::"];
 const VISIBLE: &[&str] = &["--lib", "batch::visibility"];
 const POWER: &[&str] = &["--test", "power_loss"];
 const LOG: &[&str] = &["--lib", "batch::log"];
@@ -455,5 +456,19 @@ pub const BUGS: &[Bug] = &[
         right: "self.lock_at_rest(lock, || self.rests(plan)).await",
         wrong: "self.lock_at_rest(lock, || self.rests(plan).and(None)).await",
         checkers: &[&["--lib", "batch::run::begin"]],
+    },
+    Bug {
+        name: "a snapshot shows versions that were never the latest together",
+        file: "src/gateway/snapshot.rs",
+        right: "if self.tables.len() == 1 ||",
+        wrong: "if round == 1 ||",
+        checkers: &[SNAPSHOT],
+    },
+    Bug {
+        name: "a snapshot reads tables that it has given free",
+        file: "src/gateway/snapshot.rs",
+        right: "let _held = held.map_err(|error| self.with_table(error))?;",
+        wrong: "drop(held.map_err(|error| self.with_table(error))?);",
+        checkers: &[SNAPSHOT],
     },
 ];

@@ -7,8 +7,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Form, operation_of};
 use crate::batch::api::outcomes::{BatchAnswer, Outcome};
+use crate::batch::step::Refusal;
 use crate::body::Body;
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 use crate::protocol::commit::CommitOperation;
 
 /// A `BatchCreateTableVersionsResponse`.
@@ -85,8 +87,12 @@ impl Form {
             }
             BatchAnswer::Refused { refusal, .. } => {
                 let error = refusal.clone().into_error();
-                Err(match refusal.entry {
+                let error = match refusal.entry {
                     Some(entry) => self.within(operation_of(operations, entry), error),
+                    None => error,
+                };
+                Err(match self.facts(operations, refusal) {
+                    Some(facts) => error.with_facts(facts),
                     None => error,
                 })
             }
@@ -101,6 +107,39 @@ impl Form {
                 Err(Error::unavailable(message).with_transaction(outcome.id.to_string()))
             }
         }
+    }
+
+    /// Returns the facts of a refusal of one entry, in the client's spelling.
+    fn facts(self, operations: &[CommitOperation], refusal: &Refusal) -> Option<ErrorFacts> {
+        let locked = refusal.locked;
+        let entry = refusal.entry.or(locked.map(|locked| locked.entry))?;
+        let index = operation_of(operations, entry);
+        let operation = operations.get(index)?;
+        let (table, branch, version) = match operation {
+            CommitOperation::CreateTableVersion(create) => {
+                (&create.id, create.branch.clone(), Some(create.version))
+            }
+            CommitOperation::DeleteTableVersions(delete) => {
+                (&delete.id, delete.branch.clone(), None)
+            }
+            // The first of its two entries is about the new name.
+            CommitOperation::RenameTable(rename)
+                if entry == 0 || operation_of(operations, entry - 1) != index =>
+            {
+                (&rename.new, None, None)
+            }
+            CommitOperation::DeclareTable(_)
+            | CommitOperation::DeregisterTable(_)
+            | CommitOperation::RenameTable(_) => (operation.id(), None, None),
+        };
+        Some(ErrorFacts {
+            table: Some(table.names().map(str::to_owned).collect()),
+            branch,
+            entry: Some(index).filter(|_| self != Self::Rename),
+            expected: version.filter(|_| refusal.status == StatusCode::CONFLICT),
+            found: refusal.found,
+            locked_by: locked.and_then(|locked| Some(locked.by?.to_string())),
+        })
     }
 
     /// Returns the answer to a committed batch. `made` has the catalog's description for each entry.

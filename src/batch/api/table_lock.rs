@@ -7,12 +7,14 @@ use tokio::time::Instant;
 
 use crate::backend::Backend;
 use crate::batch::locks::{Hold, LockError, TableKey};
+use crate::batch::log::BatchId;
 use crate::batch::participant;
 use crate::batch::participant::CallerContext;
 use crate::batch::step::Refusal;
 use crate::batch::visibility::{Forbidden, TableBranch};
 use crate::batch::{Batches, READ_WAIT, busy, locked, unwritten};
 use crate::error::Error;
+use crate::error::facts::ErrorFacts;
 use crate::protocol::identifier::Identifier;
 use crate::protocol::operation::Access;
 
@@ -24,8 +26,9 @@ impl Batches {
             Access::Read => READ_WAIT,
             Access::Write => self.coordinator.settings().lock_timeout,
         };
-        let hold = self.coordinator.locks.shared(table, wait).await;
-        hold.map_err(in_batch)
+        let locks = &self.coordinator.locks;
+        let hold = locks.shared(table.clone(), wait).await;
+        hold.map_err(|error| in_batch(error, locks.holder(&table)))
     }
 
     /// Locks a table shared for a change whose version the catalog chooses. Fails with 503 while a request that a
@@ -48,7 +51,7 @@ impl Batches {
         let lock = |wait| coordinator.locks.shared(table.clone(), wait);
         let rests = || coordinator.visibility.rests(table, version);
         let hold = coordinator.lock_at_rest(lock, rests).await;
-        hold.map_err(in_batch)
+        hold.map_err(|error| in_batch(error, coordinator.locks.holder(table)))
     }
 
     /// Locks a table shared while its name is given, taken away or given to another. Fails with 503 while a request
@@ -150,11 +153,17 @@ impl Batches {
     }
 }
 
-fn in_batch(error: LockError) -> Error {
-    locked(
-        error,
-        "the table is locked by an unfinished batch; retry later",
-    )
+/// Returns the answer to a request for a locked table. `holder` is the batch that holds it.
+fn in_batch(error: LockError, holder: Option<BatchId>) -> Error {
+    let message = "the table is locked by an unfinished batch; retry later";
+    let error = locked(error, message);
+    match holder {
+        Some(batch) => error.with_facts(ErrorFacts {
+            locked_by: Some(batch.to_string()),
+            ..ErrorFacts::default()
+        }),
+        None => error,
+    }
 }
 
 impl Forbidden {

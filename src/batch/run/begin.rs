@@ -71,10 +71,11 @@ impl BatchRun {
         plan: Plan,
         intent: Intent,
         outcome: Arc<Outcome>,
-        hold: Hold,
+        mut hold: Hold,
         permit: Permit,
     ) -> Self {
         let entries = plan.entries.len();
+        hold.belongs_to(outcome.id);
         Self {
             id: outcome.id,
             commit_flag: CommitFlag::default(),

@@ -5,8 +5,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Coordinator;
+use crate::batch::LOCKED;
 use crate::batch::locks::{Hold, LockError};
 use crate::batch::plan::Plan;
+use crate::batch::step::Refusal;
 use crate::batch::visibility::Pause;
 
 impl Coordinator {
@@ -51,6 +53,18 @@ impl Coordinator {
                     sleep_until(until).await;
                 }
             }
+        }
+    }
+
+    /// Returns the refusal of a batch that could not lock its tables, with the first of them that is locked now.
+    pub fn unlocked(&self, plan: &Plan, error: LockError) -> Refusal {
+        let tables = plan.entries.iter().map(|entry| &entry.line.table);
+        Refusal {
+            locked: self.locks.blocking(tables),
+            ..Refusal::unavailable(match error {
+                LockError::TimedOut => LOCKED,
+                LockError::Crowded => "too many batches wait for locked tables; retry later",
+            })
         }
     }
 

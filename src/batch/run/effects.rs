@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
+use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
@@ -15,7 +16,9 @@ use crate::backend::Authority;
 use crate::batch::api::outcomes::BatchAnswer;
 use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
-use crate::batch::participant::{self, CallerContext, CreateOutcome, Removal, UnclearAnswer};
+use crate::batch::participant::{
+    self, CallerContext, CreateOutcome, Found, Removal, UnclearAnswer,
+};
 use crate::batch::plan::Entry;
 use crate::batch::step::{
     Answer, Decision, Effect, Event, Finding, Match, Refusal, Settled, State,
@@ -92,15 +95,17 @@ impl BatchRun {
                     hold: Some(hold),
                     ..Event::Locked.into()
                 },
-                Err(error) => Event::LockTimedOut(unlocked(error)).into(),
+                Err(error) => Event::LockTimedOut(coordinator.unlocked(&plan, error)).into(),
             }
         });
         match locking.as_mut().now_or_never() {
             Some(done) => Box::pin(ready(done)),
             None if self.permit.wait() => locking,
-            None => Box::pin(ready(
-                Event::LockTimedOut(unlocked(LockError::Crowded)).into(),
-            )),
+            None => {
+                drop(locking);
+                let crowded = self.coordinator.unlocked(&self.plan, LockError::Crowded);
+                Box::pin(ready(Event::LockTimedOut(crowded).into()))
+            }
         }
     }
 
@@ -172,7 +177,8 @@ impl BatchRun {
             Decision::Commit => Verdict::Commit(self.answers()),
             Decision::Abort => {
                 let proofs = self.entries.iter().map(|entry| entry.proof.clone());
-                Verdict::abort(proofs.collect(), state.failure())
+                let failure = state.failure().map(|failure| self.with_found(failure));
+                Verdict::abort(proofs.collect(), failure.as_ref())
             }
         };
         logged(async move { Ok(Event::Decided(log.decide(id, verdict).await?)) })
@@ -268,7 +274,11 @@ impl BatchRun {
             let _call = turn.begins().await;
             let asked = &turn.plan.entries[entry];
             let found = participant::find(asked, proof.as_ref(), undoing, &turn.caller).await;
-            let (mut finding, described) = match found {
+            let Found {
+                mut finding,
+                described,
+                latest,
+            } = match found {
                 Ok(found) => found,
                 Err(UnclearAnswer { refusal, is_there }) => {
                     let event = if is_there {
@@ -296,6 +306,7 @@ impl BatchRun {
             }
             EffectOutcome {
                 described: described.map(|described| (entry, described)),
+                latest: latest.map(|latest| (entry, latest)),
                 ..Event::Found(entry, finding).into()
             }
         })
@@ -340,6 +351,7 @@ impl BatchRun {
                 BatchAnswer::Committed(self.answers())
             }
             Answer::Refused(refusal) => {
+                let refusal = self.with_found(&refusal);
                 if self.written {
                     metrics.aborted()
                 } else {
@@ -357,6 +369,18 @@ impl BatchRun {
         // The remaining work is the gateway's own and must not use the caller's token.
         if !matches!(self.outcome.get().as_deref(), Some(BatchAnswer::Unknown)) {
             self.caller = None;
+        }
+    }
+
+    /// Adds the table's latest version to a conflict that a catalog has found, if the lookup after it showed it.
+    fn with_found(&self, refusal: &Refusal) -> Refusal {
+        let is_conflict = refusal.status == StatusCode::CONFLICT;
+        let latest = refusal.entry.filter(|_| is_conflict);
+        let latest = latest.and_then(|entry| self.entries[entry].latest);
+        let found = refusal.found.or(latest);
+        Refusal {
+            found,
+            ..refusal.clone()
         }
     }
 
@@ -443,13 +467,4 @@ fn logged(
 /// The refusal of a create that was not sent. No client sees it, because the batch has failed already.
 pub(super) fn unsent() -> Refusal {
     Refusal::unavailable("the batch was aborted before this was sent")
-}
-
-fn unlocked(error: LockError) -> Refusal {
-    Refusal::unavailable(match error {
-        LockError::TimedOut => {
-            "one of the tables is locked by an unfinished batch or a long operation; retry later"
-        }
-        LockError::Crowded => "too many batches wait for locked tables; retry later",
-    })
 }

@@ -11,6 +11,8 @@ pub(super) struct EntryRun {
     pub(super) proof: Option<Proof>,
     /// The object as its catalog last described it.
     pub(super) described: Option<CatalogDescription>,
+    /// The table's latest version, when the entry's own was last looked up and found.
+    pub(super) latest: Option<u64>,
     /// True if the create was answered and no removal has reached the catalog since, in this life of the gateway or an
     /// earlier one. Then no other writer can have made the version that has its number.
     pub(super) is_held: bool,

@@ -62,10 +62,8 @@ impl BatchRun {
                     let _call = turn.begins().await;
                     participant::find(watched, proof.as_ref(), true, &turn.caller).await
                 };
-                match found {
-                    Ok((Finding::Present { .. }, _)) => there = true,
-                    Ok((Finding::Absent, _)) => there = false,
-                    Err(_) => {}
+                if let Ok(found) = found {
+                    there = found.finding != Finding::Absent;
                 }
                 if !there {
                     continue;

@@ -1,6 +1,7 @@
 //! The vocabulary of the protocol: events, effects, and the results that catalogs report.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::code::Code;
 use crate::error::retry_after::RetryAfter;
@@ -62,6 +63,19 @@ pub struct Refusal {
     pub message: String,
     /// The time after which the caller may retry, if the status is 503.
     pub retry_after: RetryAfter,
+    /// The table's latest version, if that is the reason; 0 if it has none.
+    pub found: Option<u64>,
+    /// The lock that could not be had, if that is the reason and it is known.
+    pub locked: Option<LockedEntry>,
+}
+
+/// An entry whose table is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LockedEntry {
+    /// The index of the entry.
+    pub entry: usize,
+    /// The id of the batch that holds the lock; `None` if a long operation holds it.
+    pub by: Option<Uuid>,
 }
 
 impl Refusal {
@@ -73,6 +87,8 @@ impl Refusal {
             entry: None,
             message: message.into(),
             retry_after: RetryAfter::SOON,
+            found: None,
+            locked: None,
         }
     }
 
@@ -84,6 +100,15 @@ impl Refusal {
     /// Creates a refusal with status 503 and code 17.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ServiceUnavailable, message)
+    }
+
+    /// Sets the table's latest version.
+    #[must_use]
+    pub fn with_found(self, latest: u64) -> Self {
+        Self {
+            found: Some(latest),
+            ..self
+        }
     }
 
     /// Sets the index of the entry that it is about.

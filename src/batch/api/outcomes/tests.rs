@@ -375,9 +375,15 @@ fn an_abort_of_an_older_version_is_a_conflict() {
     let answer = AbortAnswer {
         status: 400,
         code: 13,
+        found: None,
     };
     assert_eq!(recorded(Some(answer)).status, 400);
     assert_eq!(recorded(Some(answer)).code, Code::InvalidInput);
+    let written: AbortAnswer = serde_json::from_str(r#"{"status":409,"code":14}"#).unwrap();
+    assert_eq!(recorded(Some(written)).found, None);
+    let found = Some(7);
+    let answer = AbortAnswer { found, ..written };
+    assert_eq!(recorded(Some(answer)).found, found);
 }
 
 /// Older versions of the gateway wrote a fingerprint of the entries as they were spelled.

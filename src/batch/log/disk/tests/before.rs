@@ -93,6 +93,7 @@ fn verdicts() -> [Verdict; 3] {
     let answered = AbortAnswer {
         status: 409,
         code: 14,
+        found: None,
     };
     [
         Verdict::Commit(vec![
