@@ -190,7 +190,7 @@ class Gateway:
         """Return the latest versions of several tables, all of one moment, with one request.
 
         >>> gateway.versions(["prod", "orders"], ["prod", "stock"])
-        [1, 1]
+        [..., ...]
         """
         if not tables:
             return []
