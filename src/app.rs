@@ -5,6 +5,7 @@
 mod active;
 mod build;
 mod config_metrics;
+mod online;
 mod process;
 mod reload;
 mod signals;
@@ -22,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 pub use build::routes;
+pub use online::{OnlineCheck, check_online};
 
 use crate::admin::{Admin, AdminState, Readiness, Reloads};
 use crate::app::active::ActiveConfig;

@@ -22,6 +22,7 @@ mod internal_request;
 mod kind;
 mod rest;
 pub mod transport;
+mod versioning;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use crate::request::peer::Peer;
 pub use catalog::Catalog;
 pub use credentials::Refusal;
 pub use failure::Failure;
+pub use versioning::Versioning;
 
 use crate::backend::endpoints::health::Health;
 use crate::backend::transport::upstream_timer::UpstreamTimer;
@@ -52,6 +54,7 @@ use crate::request::origin::Origin;
 use dir::Dir;
 use kind::Kind;
 use rest::Rest;
+use versioning::KnownVersioning;
 
 /// One catalog, as the gateway reaches it. Shared as `Arc<Backend>`.
 pub struct Backend {
@@ -60,6 +63,7 @@ pub struct Backend {
     addresses: Box<[Arc<str>]>,
     batch: BatchMode,
     sets_managed_versioning: bool,
+    versioning: KnownVersioning,
     response_timeout: Duration,
     data_timeout: Duration,
     health: Health,
@@ -142,6 +146,7 @@ impl Backend {
             name,
             batch: config.batch,
             sets_managed_versioning: config.managed_versioning == ManagedVersioning::Set,
+            versioning: KnownVersioning::default(),
             response_timeout: limits.response_timeout,
             data_timeout: limits.data_timeout,
             health: Health::default(),
@@ -166,6 +171,7 @@ impl Backend {
             name,
             batch,
             sets_managed_versioning: false,
+            versioning: KnownVersioning::default(),
             response_timeout: limits.response_timeout,
             data_timeout: limits.data_timeout,
             health: Health::default(),

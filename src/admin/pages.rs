@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{AdminState, EXPOSITION, Page, Problem, reload};
-use crate::backend::EndpointStatus;
+use crate::backend::{Backend, EndpointStatus};
 use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
@@ -58,11 +58,21 @@ pub(super) fn backends(shown: &AdminState) -> Value {
             "implementation": backend.implementation(),
             "up": backend.is_up(),
             "error": backend.last_error(),
+            "managed_versioning": backend.versioning().word(),
+            "managed_versioning_setting": setting(backend),
             "endpoints": backend.endpoints().iter().map(endpoint).collect::<Vec<_>>(),
             "mounts": mounts,
         })
     });
     json!({ "backends": backends.collect::<Vec<_>>() })
+}
+
+fn setting(backend: &Backend) -> &'static str {
+    if backend.sets_managed_versioning() {
+        "set"
+    } else {
+        "keep"
+    }
 }
 
 fn endpoint(standing: &EndpointStatus) -> Value {

@@ -157,6 +157,7 @@ async fn backends_are_shown_with_their_mounts() {
     let admin = admin(None, &[]).await;
     let expected = json!({ "backends": [{
         "name": "lake", "implementation": "rest", "up": true, "error": null,
+        "managed_versioning": "not seen yet", "managed_versioning_setting": "keep",
         "endpoints": [{
             "address": "http://127.0.0.1:1/base", "up": true, "error": null,
             "breaker": "closed", "in_flight": 0,

@@ -366,7 +366,7 @@ impl World {
 }
 
 /// The program under test; `NSGATE_BIN` names another build, to be measured.
-fn program() -> String {
+pub fn program() -> String {
     std::env::var("NSGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nsgate").to_owned())
 }
 

@@ -26,6 +26,7 @@ mod identity;
 mod limits;
 mod listing;
 mod load;
+mod online;
 mod operator;
 #[cfg(feature = "otlp")]
 mod otlp;

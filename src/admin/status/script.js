@@ -182,13 +182,15 @@ function catalogs(now, seen, backends) {
     const addresses = backend.endpoints || [], serving = addresses.filter(serves).length;
     const state = !backend.up ? word("bad", "down")
       : serving < addresses.length ? word("warn", `${serving} of ${addresses.length} addresses`) : word("good", "up");
+    const managed = backend.managed_versioning, set = backend.managed_versioning_setting === "set";
+    const versions = el("span", { class: `sub ${managed === "no" && !set ? "bad" : ""}` }, `managed versioning: ${managed}${set ? " (set)" : ""}`);
     const mounts = backend.mounts.map(({ namespace, backend_namespace: theirs }) => {
       const kept = namespace.join("$") === theirs.join("$");
       return el("span", { class: "sub" }, el("code", null, name_of(namespace)), kept ? "" : ` → ${theirs.length ? theirs.join("$") : "its root"}`);
     });
     return [
       [el("b", null, backend.name), " ", el("span", { class: "faint" }, backend.implementation), ...mounts],
-      [state, ...(backend.error && !addresses.length ? [el("span", { class: "sub bad" }, backend.error)] : []), ...addresses.map(address)],
+      [state, ...(backend.error && !addresses.length ? [el("span", { class: "sub bad" }, backend.error)] : []), ...addresses.map(address), versions],
       count(all), { level: erring(failed, all), text: share(failed, all) }, latency(p50), latency(p95), latency(p99),
     ];
   });

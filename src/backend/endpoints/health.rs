@@ -4,11 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until, timeout_at};
+
 use crate::backend::transport::coarse_clock;
-use crate::backend::{Backend, Kind};
+use crate::backend::{Backend, Kind, Versioning};
 
 /// The interval for a catalog of the embedding program, which is as healthy as the program.
 const OWN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The number of health checks after which a catalog that does not manage versions is asked again.
+const REPEAT: usize = 60;
 
 /// The result of the last health check. Up until one has failed.
 #[derive(Debug, Default)]
@@ -40,12 +45,26 @@ impl Health {
     }
 }
 
-/// Checks `backend` at its interval for as long as it exists.
+/// Checks `backend` at its interval for as long as it exists. In between, from the second check on, finds out whether
+/// it manages versions.
 pub async fn watch(backend: Weak<Backend>) {
-    while let Some(backend) = backend.upgrade() {
+    for checks in 0_usize.. {
+        let Some(backend) = backend.upgrade() else {
+            return;
+        };
         let interval = check(&backend).await;
+        let next = Instant::now() + coarse_clock::jittered(interval);
+        let asks = match backend.versioning() {
+            Versioning::Managed => false,
+            Versioning::Unmanaged => checks.is_multiple_of(REPEAT),
+            Versioning::NotSeen => checks > 0,
+        };
+        if asks && backend.is_up() && backend.has_service_credentials() {
+            // Without an answer it is asked again; the health check has reported why.
+            let _ = timeout_at(next, backend.ask_versioning()).await;
+        }
         drop(backend);
-        tokio::time::sleep(coarse_clock::jittered(interval)).await;
+        sleep_until(next).await;
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Command {
     /// Run the gateway until SIGTERM
     Serve(ConfigFile),
     /// Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting
-    Check(ConfigFile),
+    Check(Check),
     /// Print the JSON Schema of the configuration
     Schema,
     /// Say which mount and backend serve an identifier, and the path sent upstream
@@ -30,6 +30,16 @@ pub(crate) enum Command {
     Batches(Batches),
     /// Print a signed token for trials; the first time, make a key pair and jwks.json in a folder
     DevToken(DevToken),
+}
+
+/// The configuration to check.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    /// Ask each catalog, too: whether it answers, and whether batches can work with it
+    #[arg(long)]
+    pub(crate) online: bool,
 }
 
 /// The identifier to explain.

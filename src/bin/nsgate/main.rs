@@ -29,7 +29,7 @@ const BAD_INPUT: u8 = 1;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(file) => serve(&file),
-        Command::Check(file) => check(&file),
+        Command::Check(arguments) => check(&arguments),
         Command::Explain(arguments) => loaded(&arguments.file).and_then(|loaded| {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
@@ -81,13 +81,22 @@ fn serve(file: &ConfigFile) -> Result<String, Failure> {
     })
 }
 
-fn check(file: &ConfigFile) -> Result<String, Failure> {
-    let loaded = loaded(file)?;
+fn check(arguments: &cli::Check) -> Result<String, Failure> {
+    let loaded = loaded(&arguments.file)?;
     app::check(&loaded).map_err(Failure::bad_input)?;
     if let Some(missing) = app::missing_here(&loaded) {
         let _ = writeln!(std::io::stderr(), "{missing}");
     }
-    Ok("ok".to_owned())
+    if !arguments.online {
+        return Ok("ok".to_owned());
+    }
+    let checked = app::check_online(&loaded).map_err(Failure::bad_input)?;
+    let lines = checked.lines.join("\n");
+    if checked.is_sound {
+        Ok(format!("{lines}\nok"))
+    } else {
+        Err(Failure::bad_input(lines))
+    }
 }
 
 fn dev_token(arguments: cli::DevToken) -> Result<String, Failure> {

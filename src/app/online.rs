@@ -1,0 +1,69 @@
+//! `nsgate check --online`: whether each catalog answers, and whether batches can work with it.
+
+use futures_util::future::join_all;
+
+use super::Failure;
+use super::workers;
+use crate::backend::{Backend, Versioning};
+use crate::config::load::Loaded;
+use crate::config::{BackendConfig, Limits};
+use crate::metrics::Metrics;
+
+/// A line for each backend, and whether all of them can do their part.
+pub struct OnlineCheck {
+    /// The lines, in the order of the backends' names.
+    pub lines: Vec<String>,
+    /// True if every catalog answers, and no one is known to be unable to take part in batches.
+    pub is_sound: bool,
+}
+
+/// Asks each configured catalog, with the gateway's own credentials, for a table and its description.
+///
+/// # Errors
+/// A runtime cannot be started.
+pub fn check_online(loaded: &Loaded) -> Result<OnlineCheck, Failure> {
+    // An error only means that the process has a provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = workers::runtime().map_err(|error| Failure::Configuration(error.to_string()))?;
+    let config = &loaded.config;
+    let backends = config.backends.values();
+    let metrics = Metrics::new();
+    let asked = backends.map(|backend| ask(backend, &config.limits, &metrics));
+    let answers = runtime.block_on(join_all(asked));
+    let is_sound = answers.iter().all(|(_, is_sound)| *is_sound);
+    let names = config.backends.keys();
+    let lines = names.zip(answers);
+    Ok(OnlineCheck {
+        lines: lines
+            .map(|(name, (answer, _))| format!("{name}: {answer}"))
+            .collect(),
+        is_sound,
+    })
+}
+
+/// Returns what is to be said about one catalog, and whether it can do its part.
+async fn ask(config: &BackendConfig, limits: &Limits, metrics: &Metrics) -> (String, bool) {
+    let backend = match Backend::open(config, limits, metrics).await {
+        Ok(backend) => backend,
+        Err(error) => return (format!("cannot be opened: {error}"), false),
+    };
+    if !backend.has_service_credentials() {
+        let words = "the gateway has no credentials of its own for it; set `service_authorization` or `oauth`";
+        return (words.to_owned(), false);
+    }
+    match backend.ask_versioning().await {
+        Err(error) => (error, false),
+        Ok(Versioning::Managed) => ("works: it says managed_versioning".to_owned(), true),
+        Ok(_) if backend.sets_managed_versioning() => (
+            "works: the gateway says managed_versioning for it; the catalog must be able to create versions"
+                .to_owned(),
+            true,
+        ),
+        Ok(Versioning::Unmanaged) => (
+            "does not say managed_versioning, so clients write past the gateway: set `managed_versioning: set` if the catalog can create versions, else nothing is atomic"
+                .to_owned(),
+            false,
+        ),
+        Ok(Versioning::NotSeen) => ("answers, but has no table to look at".to_owned(), true),
+    }
+}

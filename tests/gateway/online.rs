@@ -1,0 +1,102 @@
+//! Whether batches can work with a catalog, as an operator learns it.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::catalog::faults::PATIENCE;
+use crate::catalog::store::Store;
+use crate::harness::{Setup, World, program};
+
+/// Runs `nsgate check --online` over the configuration of a gateway.
+async fn check(world: &World) -> Output {
+    let folder = world.folder().to_owned();
+    let run = tokio::task::spawn_blocking(move || {
+        Command::new(program())
+            .args(["check", "--config", "gateway.yaml", "--online"])
+            .current_dir(folder)
+            .env_clear()
+            .output()
+            .unwrap()
+    });
+    run.await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_check_asks_each_catalog() {
+    let setup = Setup::two().mount("[south]", "south");
+    let setup = setup.backend("south", "managed_versioning: set");
+    let world = setup.mount("[void]", "void").start().await.seeded();
+    *world.catalog("void").store() = Store::default();
+    let south = world.catalog("south");
+    south.can("describe_table", 200, "application/json", b"{}");
+    let good = check(&world).await;
+    assert!(good.status.success(), "{good:?}");
+    let lines = "east: works: it says managed_versioning
+south: works: the gateway says managed_versioning for it; the catalog must be able to create versions
+void: answers, but has no table to look at
+west: works: it says managed_versioning
+ok
+";
+    assert_eq!(text(&good.stdout), lines);
+    let asked = &world.catalog("west").seen_of("describe_table")[0];
+    assert_eq!(
+        asked.header("authorization"),
+        Some("Bearer service-of-west")
+    );
+
+    let west = world.catalog("west");
+    west.can("describe_table", 200, "application/json", b"{}");
+    world.catalog("east").stop().await;
+    let bad = check(&world).await;
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    let said = text(&bad.stderr);
+    assert!(said.contains("east: does not answer: "), "{said}");
+    assert!(
+        said.contains("west: does not say managed_versioning, "),
+        "{said}"
+    );
+    assert!(said.contains("set `managed_versioning: set` if"), "{said}");
+}
+
+/// Waits until the admin page shows this of a backend.
+pub async fn shown(world: &World, name: &str, expected: &Value) {
+    let waits = async {
+        loop {
+            let page = world.admin().get("/backends").await.ok().json();
+            let backends = page["backends"].as_array().unwrap();
+            let backend = backends.iter().find(|backend| backend["name"] == name);
+            if &backend.unwrap()["managed_versioning"] == expected {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, waits).await;
+    assert!(seen.is_ok(), "{name} is never shown as {expected}");
+}
+
+#[tokio::test]
+async fn health_checks_find_out_whether_versions_are_managed() {
+    let health = "health: { interval: 20ms }";
+    let setup = Setup::two().backend("west", health).backend("east", health);
+    let setup = setup.mount("[south]", "south");
+    let setup = setup.backend("south", "managed_versioning: set");
+    let world = setup.start().await;
+    let south = world.admin().get("/backends").await.ok().json()["backends"][1].clone();
+    assert_eq!(south["managed_versioning"], "not seen yet");
+    assert_eq!(south["managed_versioning_setting"], "set");
+    let (west, east) = (world.catalog("west"), world.catalog("east"));
+    east.can("describe_table", 200, "application/json", b"{}");
+    for name in ["west", "east"] {
+        world.catalog(name).store().seed(&[name, "t1"], 1);
+    }
+    shown(&world, "west", &json!("yes")).await;
+    shown(&world, "east", &json!("no")).await;
+    let asked = west.seen_of("describe_table").len();
+    assert_eq!(asked, 1, "a catalog that has said yes is not asked again");
+}
