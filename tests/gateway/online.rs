@@ -64,7 +64,7 @@ ok
 }
 
 /// Waits until the admin page shows this of a backend.
-async fn shown(world: &World, name: &str, expected: &Value) {
+pub async fn shown(world: &World, name: &str, expected: &Value) {
     let waits = async {
         loop {
             let page = world.admin().get("/backends").await.ok().json();

@@ -123,6 +123,8 @@ async fn a_catalog_that_is_well_again_is_not_called_down_because_nobody_asks_it(
         .backend("west", "health: { interval: 10ms }");
     let world = setup.start().await.seeded();
     let west = world.catalog("west");
+    // The gateway itself has no more questions to the catalog.
+    crate::online::shown(&world, "west", &json!("yes")).await;
     let write = async || {
         west.fail("restore_table", Fault::ResetBefore);
         let client = world.client();
