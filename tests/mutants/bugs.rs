@@ -451,6 +451,27 @@ pub const BUGS: &[Bug] = &[
         checkers: &[VISIBLE, SIMULATION],
     },
     Bug {
+        name: "a table that a batch renames is compared with another one",
+        file: "src/batch/plan/rename.rs",
+        right: "(registers && removes).then_some(entry + 1)",
+        wrong: "(registers && removes).then_some(2)",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "an error names the entry of the log, and not the operation of the request",
+        file: "src/batch/api.rs",
+        right: "        entry < entries\n",
+        wrong: "        entry < entries && false\n",
+        checkers: &[GATEWAY],
+    },
+    Bug {
+        name: "a batch creates versions of a table that it renames",
+        file: "src/batch/plan/conflicts.rs",
+        right: "renamed.find(|index| is_of_rename(entries, *index))",
+        wrong: "renamed.find(|index| is_of_rename(entries, *index) && false)",
+        checkers: &[GATEWAY],
+    },
+    Bug {
         name: "a batch makes the number of an undone version again at once",
         file: "src/batch/run/cool_down.rs",
         right: "self.lock_at_rest(lock, || self.rests(plan)).await",
