@@ -29,6 +29,10 @@ quick:
 lint:
     bash deploy/lint.sh
 
+# Builds and checks the packages of a release: just package, just package check
+package *ARGS:
+    deploy/package.sh {{ ARGS }}
+
 # Compares what a request costs with what is recorded
 instructions *ARGS:
     cargo bench --locked --bench instructions {{ ARGS }}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lints what is shipped to run the gateway and cannot be run everywhere: the Dockerfile, compose, the Helm chart (rendered
-# by Helm's own library), the overlays (rendered by kubectl, where it is installed) and the unit. Needs Python 3.11 or newer
-# with venv and pip; installs into target/lint, versions as in lint/requirements.txt.
+# Lints what is shipped to run the gateway and cannot be run everywhere: the Dockerfile, compose, the workflow of a
+# release, the Helm chart (rendered by Helm's own library), the overlays (rendered by kubectl, where it is installed) and
+# the unit. Needs Python 3.11 or newer with venv and pip; installs into target/lint, versions as in lint/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +20,9 @@ say hadolint
 
 say compose specification
 "$venv/bin/check-jsonschema" --builtin-schema vendor.compose-spec deploy/compose.yaml
+
+say "release workflow"
+"$venv/bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/release.yml
 
 say helm
 "$venv/bin/python" deploy/lint/chart.py deploy/helm/nsgate "$venv/chart.yaml"

@@ -1,10 +1,11 @@
 """``python -m nsgate``: the program, wherever this package was installed."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
 import sysconfig
-from pathlib import Path
 
 
 def program() -> str:
@@ -13,15 +14,35 @@ def program() -> str:
     if chosen:
         return chosen
     name = "nsgate" + (sysconfig.get_config_var("EXE") or "")
-    for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
-        if folder and (Path(folder) / name).is_file():
-            return str(Path(folder) / name)
-    found = shutil.which(name)
-    if found:
-        return found
-    raise FileNotFoundError(f"the program {name} was not installed with this package; set NSGATE_BIN to its path")
+    folders = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", f"{os.name}_user"),
+        os.path.dirname(sys.executable),
+    ]
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK):
+            return path
+    path = shutil.which(name)
+    if path is None:
+        raise FileNotFoundError(
+            f"the program {name} is not in {', '.join(dict.fromkeys(folders))}, nor in PATH;"
+            " install it (pip install --force-reinstall --no-deps nsgate), or set NSGATE_BIN to its path"
+        )
+    return path
+
+
+def main() -> None:
+    """Run the program instead of this process."""
+    try:
+        path = program()
+    except FileNotFoundError as error:
+        sys.exit(f"python -m nsgate: {error}")
+    try:
+        os.execv(path, [path, *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"python -m nsgate: cannot run {path}: {error.strerror}")
 
 
 if __name__ == "__main__":
-    path = program()
-    os.execv(path, [path, *sys.argv[1:]])
+    main()

@@ -1,9 +1,10 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use http::Uri;
 use nsgate::config::Secret;
 
@@ -30,6 +31,34 @@ pub(crate) enum Command {
     Batches(Batches),
     /// Print a signed token for trials; the first time, make a key pair and jwks.json in a folder
     DevToken(DevToken),
+    /// Run the guided tour of the Python package: catalogs, a gateway and a client on this machine
+    #[command(disable_help_flag = true)]
+    Demo(Demo),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// The arguments of the tour, `--help` included: the Python package knows them.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Arguments for `python3 -m nsgate.demo`, such as --help
+    #[arg(
+        value_name = "ARGUMENTS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// A shell that has completions for nsgate.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// The configuration to check.

@@ -2,6 +2,8 @@
 
 mod batches;
 mod cli;
+mod completions;
+mod demo;
 mod explain;
 
 use std::fmt::Write as _;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         }),
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
+        Command::Demo(arguments) => demo::run(&arguments.arguments).map_err(Failure::bad_input),
+        Command::Completions { shell } => Ok(completions::of(shell).to_owned()),
         Command::Schema => Ok(format!("{:#}", schema::json())),
     };
     match result {

@@ -1,0 +1,94 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_nsgate_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_nsgate_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_nsgate_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_nsgate_using_subcommand
+    set -l cmd (__fish_nsgate_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c nsgate -n "__fish_nsgate_needs_command" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_needs_command" -s V -l version -d 'Print version'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "serve" -d 'Run the gateway until SIGTERM'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "check" -d 'Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "explain" -d 'Say which mount and backend serve an identifier, and the path sent upstream'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "batches" -d 'Look at the batches that are not over, and decide what waits for a person'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "dev-token" -d 'Print a signed token for trials; the first time, make a key pair and jwks.json in a folder'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "demo" -d 'Run the guided tour of the Python package: catalogs, a gateway and a client on this machine'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "completions" -d 'Print the completions of a shell'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -l config -d 'The configuration file' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l config -d 'The configuration file' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand check" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand schema" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -l config -d 'The configuration file' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -l delimiter -d 'The text between the names' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -l admin -d 'The gateway\'s admin address' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -l token -d 'The gateway\'s `admin.token`, if it has one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -l json -d 'Print the gateway\'s own JSON, for programs'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -f -a "list" -d 'List the batches that are not over, and what each waits for'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -f -a "show" -d 'Show each entry of one batch, what is the matter with it, and what can be done'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -f -a "resolve" -d 'Decide what a batch cannot decide by itself; `show` says what each decision does'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and not __fish_seen_subcommand_from list show resolve help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from list" -l admin -d 'The gateway\'s admin address' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from list" -l token -d 'The gateway\'s `admin.token`, if it has one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from list" -l json -d 'Print the gateway\'s own JSON, for programs'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from show" -l admin -d 'The gateway\'s admin address' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from show" -l token -d 'The gateway\'s `admin.token`, if it has one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from show" -l json -d 'Print the gateway\'s own JSON, for programs'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l who -d 'The operator who decides; kept in the batch log [default: $USER, or $LOGNAME]' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l why -d 'The reason; kept in the batch log' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l admin -d 'The gateway\'s admin address' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l token -d 'The gateway\'s `admin.token`, if it has one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l commit -d 'Let be what is there: it becomes visible, and its tables unlock'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l abort -d 'Abort what is undecided; delete on your word what could not be proven to be the batch\'s'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -l json -d 'Print the gateway\'s own JSON, for programs'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from resolve" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the batches that are not over, and what each waits for'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each entry of one batch, what is the matter with it, and what can be done'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "resolve" -d 'Decide what a batch cannot decide by itself; `show` says what each decision does'
+complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l dir -d 'The folder of the key pair and of jwks.json' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l issuer -d 'The claim `iss`' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l audience -d 'The claim `aud`' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l subject -d 'The claim `sub`' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l scope -d 'The claim `scope`: words separated by spaces' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l claim -d 'A further claim; the value is JSON or, if it is not, text' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l ttl -d 'The lifetime of the token, such as 15m, 1h or 30d' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "serve" -d 'Run the gateway until SIGTERM'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "check" -d 'Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "explain" -d 'Say which mount and backend serve an identifier, and the path sent upstream'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "batches" -d 'Look at the batches that are not over, and decide what waits for a person'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "dev-token" -d 'Print a signed token for trials; the first time, make a key pair and jwks.json in a folder'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "demo" -d 'Run the guided tour of the Python package: catalogs, a gateway and a client on this machine'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "completions" -d 'Print the completions of a shell'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "list" -d 'List the batches that are not over, and what each waits for'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "show" -d 'Show each entry of one batch, what is the matter with it, and what can be done'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "resolve" -d 'Decide what a batch cannot decide by itself; `show` says what each decision does'
