@@ -50,9 +50,15 @@ fn types_and_style_are_clean() {
     let settings = settings.to_str().unwrap();
     let cache = tempfile::tempdir().unwrap();
     let cache = cache.path().to_str().unwrap();
-    run("mypy", &["--config-file", settings, "--cache-dir", cache, "nsgate"]);
+    run(
+        "mypy",
+        &["--config-file", settings, "--cache-dir", cache, "nsgate"],
+    );
     run("ruff", &["check", "--no-cache", "--config", settings, "."]);
-    run("ruff", &["format", "--no-cache", "--check", "--config", settings, "."]);
+    run(
+        "ruff",
+        &["format", "--no-cache", "--check", "--config", settings, "."],
+    );
     run("pip", &["check"]);
 }
 
@@ -63,7 +69,9 @@ fn passes(name: &str, least: usize) {
     };
     let mut pytest = python.module("pytest");
     let suite = file(PACKAGE).join("tests").join(name);
-    pytest.args(["-q", "-p", "no:cacheprovider", "-rP"]).arg(suite);
+    pytest
+        .args(["-q", "-p", "no:cacheprovider", "-rP"])
+        .arg(suite);
     pytest.env("NSGATE_BIN", env!("CARGO_BIN_EXE_nsgate"));
     pytest.env("LANCE_LOG", "error");
     let output = pytest.output().unwrap();

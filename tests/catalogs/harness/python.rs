@@ -79,7 +79,10 @@ impl Python {
 fn made(folder: &Path) -> PathBuf {
     let requirements = file("requirements.txt");
     let mut hasher = DefaultHasher::new();
-    for list in [&requirements, &file("../../deploy/quickstart/requirements.txt")] {
+    for list in [
+        &requirements,
+        &file("../../deploy/quickstart/requirements.txt"),
+    ] {
         fs::read(list).unwrap().hash(&mut hasher);
     }
     let home = folder.join(format!("catalogs-venv-{:016x}", hasher.finish()));

@@ -38,6 +38,7 @@ complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "help" -d 'Print this 
 complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -l config -d 'The configuration file' -r -F
 complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l config -d 'The configuration file' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l online -d 'Ask each catalog, too: whether it answers, and whether batches can work with it'
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -l config -d 'The configuration file' -r -F
