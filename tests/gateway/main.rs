@@ -27,7 +27,7 @@ mod limits;
 mod listing;
 mod load;
 mod online;
-mod operator;
+mod batches_command;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod overload;

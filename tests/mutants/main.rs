@@ -11,20 +11,20 @@
     reason = "tests say what they expect; nobody links against them"
 )]
 
-mod bugs;
-mod gaps;
+mod batch_bugs;
+mod protections;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use bugs::{BUGS, Bug};
-use gaps::GAPS;
+use batch_bugs::{BUGS, Bug};
+use protections::PROTECTIONS;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The parts that a copy needs to be built and tested.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
@@ -33,6 +33,8 @@ const PARTS: [&str; 8] = [
     "config",
     "deploy",
     "benches",
+    "pyproject.toml",
+    "python",
 ];
 
 #[test]
@@ -77,7 +79,7 @@ fn every_planted_bug_is_caught() {
 }
 
 fn all() -> impl Iterator<Item = &'static Bug> {
-    BUGS.iter().chain(GAPS)
+    BUGS.iter().chain(PROTECTIONS)
 }
 
 /// A copy of the source.

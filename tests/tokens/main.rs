@@ -17,6 +17,6 @@ mod judge;
 mod keys;
 mod log;
 mod memory;
-mod rotation;
+mod keys_under_load;
 mod tls;
 mod verifier;

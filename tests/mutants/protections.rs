@@ -1,6 +1,6 @@
 //! The gaps that another reader of a request would find: each bug removes one protection.
 
-use super::bugs::Bug;
+use super::batch_bugs::Bug;
 
 const READER: &[&str] = &["--test", "gateway", "unambiguous::second_reader"];
 const TRAILERS: &[&str] = &["--test", "gateway", "http2::trailers"];
@@ -8,7 +8,7 @@ const REQUESTS: &[&str] = &["--test", "gateway", "hostile::requests"];
 const FLOODS: &[&str] = &["--test", "gateway", "hostile::floods"];
 const SHARES: &[&str] = &["--test", "gateway", "overload::shares"];
 
-pub const GAPS: &[Bug] = &[
+pub const PROTECTIONS: &[Bug] = &[
     Bug {
         name: "a name that decodes to another path goes on",
         file: "src/protocol/identifier/reading.rs",
