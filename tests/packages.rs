@@ -130,3 +130,19 @@ fn the_python_module_runs_the_program() {
     let expected = "python -m nsgate: cannot run /nowhere/nsgate: No such file or directory\n";
     assert_eq!((code, text.as_str()), (Some(1), expected));
 }
+
+#[test]
+fn the_python_module_without_clients_says_how_to_get_them() {
+    if std::env::var_os("NSGATE_SKIP_REAL").is_some() {
+        eprintln!("SKIPPED: needs Python");
+        return;
+    }
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+    let script = "import sys; sys.path.append(sys.argv[1]); import nsgate; nsgate.Error; nsgate.connect";
+    // -S: without what is installed on this machine.
+    let mut command = Command::new("python3");
+    command.args(["-S", "-B", "-c", script]).arg(package);
+    let (code, text) = result(&mut command);
+    let expected = "ModuleNotFoundError: nsgate.connect needs lance_namespace: pip install 'nsgate[client]'";
+    assert_eq!((code, text.lines().last()), (Some(1), Some(expected)));
+}

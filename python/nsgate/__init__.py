@@ -40,9 +40,14 @@ A writer that goes past the gateway, to storage or to a catalog's own address,
 is outside of all promises.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, List
+
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown, Unmanaged
-from .gateway import Gateway, connect
-from .transaction import Change, Committed, Progress, Transaction
+
+if TYPE_CHECKING:
+    from .gateway import Gateway, connect
+    from .transaction import Change, Committed, Progress, Transaction
 
 __all__ = [
     "Change",
@@ -60,3 +65,29 @@ __all__ = [
     "Unmanaged",
     "connect",
 ]
+
+# Imported when they are asked for: the program alone needs neither pylance nor lancedb.
+_LATER = {
+    "Gateway": "gateway",
+    "connect": "gateway",
+    "Change": "transaction",
+    "Committed": "transaction",
+    "Progress": "transaction",
+    "Transaction": "transaction",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'nsgate' has no attribute {name!r}")
+    try:
+        value: object = getattr(import_module(f"nsgate.{_LATER[name]}"), name)
+    except ModuleNotFoundError as error:
+        message = f"nsgate.{name} needs {error.name}: pip install 'nsgate[client]'"
+        raise ModuleNotFoundError(message, name=error.name) from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -23,13 +23,13 @@ def program() -> str:
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK):
             return path
-    path = shutil.which(name)
-    if path is None:
+    found = shutil.which(name)
+    if found is None:
         raise FileNotFoundError(
             f"the program {name} is not in {', '.join(dict.fromkeys(folders))}, nor in PATH;"
             " install it (pip install --force-reinstall --no-deps nsgate), or set NSGATE_BIN to its path"
         )
-    return path
+    return found
 
 
 def main() -> None:
