@@ -138,11 +138,13 @@ fn the_python_module_without_clients_says_how_to_get_them() {
         return;
     }
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
-    let script = "import sys; sys.path.append(sys.argv[1]); import nsgate; nsgate.Error; nsgate.connect";
+    let script =
+        "import sys; sys.path.append(sys.argv[1]); import nsgate; nsgate.Error; nsgate.connect";
     // -S: without what is installed on this machine.
     let mut command = Command::new("python3");
     command.args(["-S", "-B", "-c", script]).arg(package);
     let (code, text) = result(&mut command);
-    let expected = "ModuleNotFoundError: nsgate.connect needs lance_namespace: pip install 'nsgate[client]'";
+    let expected =
+        "ModuleNotFoundError: nsgate.connect needs lance_namespace: pip install 'nsgate[client]'";
     assert_eq!((code, text.lines().last()), (Some(1), Some(expected)));
 }

@@ -1,27 +1,27 @@
 //! Batches: all versions become visible together or never, whatever catalogs do and whenever the gateway dies.
 
+mod client_leaves;
 mod commit;
 mod conditions;
-mod untrue_renames;
+mod create_fails;
 mod described;
 mod facts;
 mod full;
 mod hidden;
 mod late;
-mod client_leaves;
 mod mixed;
 mod numbers;
-mod create_fails;
 mod recovery;
 mod refused_before_writing;
 mod rename;
 mod renames;
 mod repeat;
-mod second_name;
 mod retry_after;
+mod second_name;
 mod stray_names;
 mod together;
 mod undo;
+mod untrue_renames;
 mod waiting;
 
 use std::time::Duration;

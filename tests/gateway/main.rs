@@ -11,6 +11,7 @@ mod admin;
 mod agreement;
 mod authorization;
 mod batches;
+mod batches_command;
 mod catalog;
 #[path = "../support/client.rs"]
 mod client;
@@ -27,7 +28,6 @@ mod limits;
 mod listing;
 mod load;
 mod online;
-mod batches_command;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod overload;
