@@ -7,15 +7,17 @@ data and manifest are in storage by then, and nothing is published.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from lance_namespace import DescribeTableRequest, LanceNamespace, ListTableVersionsRequest
 
-from .errors import Error, Finished, NotAtomic, Unmanaged
+from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unmanaged
 
 TableId = Tuple[str, ...]
+AUTO_CLEANUP = "lance.auto_cleanup."
 
 
 @dataclass
@@ -30,12 +32,20 @@ class Chain:
     opened: int
     # Requests to create versions, one for each number, rising by one.
     entries: List[Dict[str, Any]] = field(default_factory=list)
+    # What the catalog says of that version: another table of this name has another one of this number.
+    opened_as: Optional[Dict[str, Any]] = None
+    # The columns of that version, with their numbers.
+    schema: Any = None
     # Whether rows were read through the handle: the changes may depend on them.
     read: bool = False
+    # Whether rows were matched by keys: the changes depend on the keys that there were.
+    merged: bool = False
     # Whether Lance deletes old versions by itself when this table is committed to.
     cleans_up: bool = False
-    # Lance's records of the changes, by version.
+    # Lance's records of the changes, by version; None where pylance cannot read it.
     records: Dict[int, Any] = field(default_factory=dict)
+    # Requests that others have replaced, whose manifests nobody needs.
+    replaced: List[Dict[str, Any]] = field(default_factory=list)
     # More than zero during a compaction, which makes two requests of one number.
     compacting: int = 0
     # The number of entries when the compaction began.
@@ -59,7 +69,19 @@ class Chain:
         if self.entries and not self.compacting:
             version = int(self.entries[-1]["version"])
             if version not in self.records and inner.version() == version:
-                self.records[version] = inner.read_transaction(version)
+                try:
+                    self.records[version] = inner.read_transaction(version)
+                except Exception:
+                    # pylance 14 cannot read the record of a compaction that has changed an index.
+                    self.records[version] = None
+                # Another writer may have turned it on before the change was made.
+                self.cleans_up = self.cleans_up or cleans_up(inner.config())
+
+    def staged_files(self) -> Optional[List[str]]:
+        """Return the paths of the staged manifests; None where storage is not this machine's."""
+        if self.location is None or ("://" in self.location and not self.location.startswith("file://")):
+            return None
+        return ["/" + str(entry["manifest_path"]).lstrip("/") for entry in (*self.entries, *self.replaced)]
 
     @property
     def transactions(self) -> Optional[List[Any]]:
@@ -67,15 +89,51 @@ class Chain:
         records = [self.records.get(int(entry["version"])) for entry in self.entries]
         return None if None in records else records
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the first change is built on a version that everybody sees, and on the rows that were read."""
-        return self.listed == self.base and (not self.read or self.base == self.opened)
+
+def cleans_up(config: Dict[str, str]) -> bool:
+    """Return whether Lance deletes old versions by itself at the commits of a table with this configuration."""
+    return any(key.startswith(AUTO_CLEANUP) for key in config)
 
 
 def named(table: TableId, branch: Optional[str] = None) -> str:
     """Return a table as errors and logs write it."""
     return ".".join(table) + (f"@{branch}" if branch else "")
+
+
+def members(request: Any) -> Dict[str, Any]:
+    """Return the members of a request: Lance gives a dictionary, others an object."""
+    found: Dict[str, Any] = request if isinstance(request, dict) else request.model_dump()
+    return found
+
+
+def differs(one: Optional[Dict[str, Any]], other: Optional[Dict[str, Any]]) -> bool:
+    """Return whether two descriptions of a version of one number are of different versions."""
+    for name in ("e_tag", "manifest_size"):
+        values = [None if version is None else version.get(name) for version in (one, other)]
+        if None not in values:
+            return values[0] != values[1]
+    return False
+
+
+def recreated(chain: Chain) -> Conflict:
+    """Return the error for a table that was dropped and created anew."""
+    return Conflict(
+        f"{chain.name} was dropped and created anew since version {chain.opened} was opened; start again, for example "
+        "with `gateway.run`",
+        table=chain.table,
+        branch=chain.branch,
+    )
+
+
+def translated(table: TableId, error: Exception) -> Exception:
+    """Return this package's error for one of a namespace client, or the same error if there is none."""
+    kind = type(error).__name__
+    if kind in ("ServiceUnavailableError", "ThrottlingError", "InternalError"):
+        silent = "Failed to execute request" in str(error)
+        return Unavailable(f"{named(table)}: {'the gateway does not answer' if silent else error}", table=table)
+    if kind in ("UnauthenticatedError", "PermissionDeniedError"):
+        return Refused(f"{named(table)}: {error}", table=table, status=401 if kind.startswith("Una") else 403)
+    return error
 
 
 class Held(LanceNamespace):
@@ -93,21 +151,55 @@ class Held(LanceNamespace):
         self._chain_of = chain_of
         self._staged = staged
         self._lock = threading.Lock()
-        self.is_finished = False
+        # Held for moments only: the end of the transaction does not wait for requests.
+        self._ending = threading.Lock()
+        self._is_finished = False
         # The first commit that was refused here. Lance reports it in words of its own.
         self.failure: Optional[Error] = None
+        # What the last request that failed came to, and the latest versions that were listed.
+        self._trouble: Optional[Error] = None
+        self._latest_seen: Dict[Tuple[TableId, Optional[str]], Dict[str, Any]] = {}
+
+    @contextlib.contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Raise the error of a request that has failed, where Lance raises one in words of its own."""
+        self._trouble = None
+        try:
+            yield
+        except Error:
+            raise
+        except Exception as error:
+            if self._trouble is not None:
+                raise self._trouble from error
+            raise
+
+    def _asked(self, table: Any, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except Exception as error:
+            known = translated(tuple(table or ()), error)
+            if isinstance(known, Error):
+                self._trouble = known
+                raise known from error
+            raise
 
     def namespace_id(self) -> str:
         return str(self.client.namespace_id())
 
     def describe_table(self, request: Any) -> Any:
-        answer = self.client.describe_table(request)
+        table = members(request)["id"]
+        answer = self._asked(table, lambda: self.client.describe_table(request))
         if getattr(answer, "managed_versioning", None) is not True:
-            raise Unmanaged(tuple(request.id or ()))
+            self._trouble = Unmanaged(tuple(table))
+            raise self._trouble
         return answer
 
     def list_table_versions(self, request: Any) -> Any:
-        return self.client.list_table_versions(request)
+        asked = members(request)
+        answer = self._asked(asked["id"], lambda: self.client.list_table_versions(request))
+        if answer.versions and asked.get("descending"):
+            self._latest_seen[(tuple(asked["id"]), asked.get("branch"))] = answer.versions[0].model_dump()
+        return answer
 
     def describe_table_version(self, request: Any) -> Any:
         return self.client.describe_table_version(request)
@@ -132,15 +224,22 @@ class Held(LanceNamespace):
         entry = {key: value for key, value in dict(request).items() if value is not None}
         try:
             self._keep(entry)
-        except Error as error:
-            self.failure = self.failure or error
-            raise
+        except Exception as error:
+            table = tuple(entry["id"])
+            known = error if isinstance(error, Error) else Conflict(f"{named(table)}: {error}", table=table)
+            self.failure = self.failure or known
+            raise known from error
         return {"version": {"version": entry["version"], "manifest_path": entry["manifest_path"]}}
 
     def check_open(self, table: TableId) -> None:
         """Raise ``Finished`` if the transaction is over."""
-        if self.is_finished:
+        if self._is_finished:
             raise Finished(f"{named(table)}: the transaction of this handle is over; open the table again")
+
+    def finish(self) -> None:
+        """Keep nothing from now on."""
+        with self._ending:
+            self._is_finished = True
 
     def _keep(self, entry: Dict[str, Any]) -> None:
         table: TableId = tuple(entry["id"])
@@ -154,6 +253,7 @@ class Held(LanceNamespace):
                 # A compaction first reserves numbers of fragments, with a version of its own, and then asks storage
                 # for the latest one, which is still the one before. Its second request contains the reserved numbers,
                 # so it replaces the first.
+                chain.replaced.append(entries[-1])
                 entries[-1] = entry
                 chain.records.pop(version, None)
                 return
@@ -170,14 +270,52 @@ class Held(LanceNamespace):
                     "change, or turn the automatic cleanup off."
                 )
             if not entries:
-                chain.listed = self._latest(table, entry.get("branch"))
-            entries.append(entry)
+                if not chain.opened:
+                    raise NotAtomic(
+                        f"{chain.name} is changed through a handle of another branch; open it with "
+                        f"`tx.table(…, branch={chain.branch!r})`"
+                    )
+                chain.listed = self.latest(chain)
+                if chain.read and version - 1 != chain.opened:
+                    raise Conflict(
+                        f"{chain.name} is at version {version - 1} by now, and rows of version {chain.opened} were "
+                        "read; start again, for example with `gateway.run`",
+                        table=table,
+                        branch=chain.branch,
+                    )
+            with self._ending:
+                self.check_open(table)
+                entries.append(entry)
         self._staged(chain)
 
-    def _latest(self, table: TableId, branch: Optional[str]) -> int:
-        request = ListTableVersionsRequest(id=list(table), descending=True, limit=1, branch=branch)
-        versions = self.client.list_table_versions(request).versions
-        return max((int(version.version) for version in versions), default=0)
+    def latest(self, chain: Chain) -> int:
+        """Ask for the table's latest version."""
+        request = ListTableVersionsRequest(id=list(chain.table), descending=True, limit=1, branch=chain.branch)
+        versions = self.list_table_versions(request).versions
+        found = max((int(version.version) for version in versions), default=0)
+        if found == chain.opened and differs(chain.opened_as, self.seen(chain, found)):
+            raise recreated(chain)
+        return found
+
+    def seen(self, chain: Chain, version: int) -> Optional[Dict[str, Any]]:
+        """Return what was listed of a version; None if another one was listed after it."""
+        listed = self._latest_seen.get((chain.table, chain.branch))
+        return listed if listed is not None and int(listed["version"]) == version else None
+
+    def is_as_opened(self, chain: Chain) -> bool:
+        """Ask whether the version that the changes were made at is still the table's own."""
+        request = {"id": list(chain.table), "version": chain.opened}
+        if chain.branch is not None:
+            request["branch"] = chain.branch
+        try:
+            answer = self._asked(chain.table, lambda: self.client.describe_table_version(request))
+        except Error:
+            raise
+        except Exception as error:
+            if type(error).__name__.endswith("NotFoundError"):
+                return False
+            raise
+        return not differs(chain.opened_as, dict(answer["version"]))
 
     def describe(self, table: TableId) -> Any:
         """Describe a table. Raises ``Unmanaged`` before anything is written."""

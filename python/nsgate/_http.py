@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+import functools
+import http.client
+import io
 import json
 import random
+import socket
 import time
+import urllib.parse
+import urllib.request
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
+# The most bytes of an answer.
+LARGEST = 64 << 20
 Token = Union[None, str, Callable[[], str]]
 
 
 class NoAnswer(Exception):
     """A request without a whole answer: it may have been carried out."""
+
+
+class _Raw(io.RawIOBase):
+    """The bytes of a connection, until a moment."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._bytes: Any = connection.makefile("rb", buffering=0)
+        # urllib3 has set it to what is left of the request's time.
+        left = connection.gettimeout()
+        self._deadline = None if left is None else time.monotonic() + left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Any:
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise socket.timeout("the answer takes too long")
+            self._connection.settimeout(left)
+        return self._bytes.readinto(buffer)
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer whose time is limited as a whole. A plain one has its limit for each read anew."""
+
+    def __init__(self, connection: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(connection, *arguments, **options)
+        plain, self.fp = self.fp, io.BufferedReader(_Raw(connection))
+        plain.close()
 
 
 class Http:
@@ -35,13 +78,17 @@ class Http:
         self._token = token
         self._headers = dict(headers)
         self.timeout = timeout
-        self._pool = urllib3.PoolManager(
-            maxsize=32,
-            retries=False,
-            ca_certs=ca,
-            cert_file=certificate,
-            key_file=private_key,
-        )
+        options: Dict[str, Any] = {
+            "maxsize": 32,
+            "retries": False,
+            "ca_certs": ca,
+            "cert_file": certificate,
+            "key_file": private_key,
+        }
+        proxy = _proxy(self.uri)
+        manager = urllib3.PoolManager if proxy is None else functools.partial(urllib3.ProxyManager, proxy)
+        self._pool = manager(**options)
+        self._pool.pool_classes_by_scheme = _pools()
 
     def headers(self) -> Dict[str, str]:
         """Return the headers of the next request; a callable token is asked each time."""
@@ -68,13 +115,19 @@ class Http:
                 self.uri + path,
                 body=body,
                 headers=all_headers,
-                timeout=seconds,
+                timeout=self._urllib3.Timeout(total=seconds),
                 redirect=False,
+                preload_content=False,
             )
-        except self._urllib3.exceptions.HTTPError as error:
+            data = answer.read(LARGEST + 1)
+            if len(data) > LARGEST:
+                answer.close()
+                raise NoAnswer(f"the answer has more than {LARGEST} bytes")
+            answer.release_conn()
+        except (self._urllib3.exceptions.HTTPError, OSError) as error:
             raise NoAnswer(str(error)) from error
         try:
-            value = json.loads(answer.data or b"{}")
+            value = json.loads(data or b"{}")
         except ValueError:
             value = None
         if isinstance(value, dict) and (answer.status < 400 or isinstance(value.get("code"), int)):
@@ -88,6 +141,34 @@ class Http:
     def close(self) -> None:
         """Close the idle connections."""
         self._pool.clear()
+
+
+def _proxy(uri: str) -> Optional[str]:
+    """Return the proxy that the environment names for an address, as pylance's own requests use it."""
+    parts = urllib.parse.urlsplit(uri)
+    if urllib.request.proxy_bypass(parts.netloc):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _pools() -> Dict[str, Any]:
+    from urllib3.connection import HTTPConnection, HTTPSConnection
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+    class Plain(HTTPConnection):
+        response_class = _Answer
+
+    class Secure(HTTPSConnection):
+        response_class = _Answer
+
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    return {"http": PlainPool, "https": SecurePool}
 
 
 class Pace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional
 
@@ -9,8 +10,9 @@ import lance
 from lancedb.namespace import LanceNamespaceDBConnection
 from lancedb.table import LanceTable
 
-from ._held import Chain, Held, TableId, named
-from ._table import AUTO_CLEANUP, ReadOnly, at_once, changing, compacting, refuse, wrap
+from ._held import Chain, Held, TableId, cleans_up, named
+from ._table import ReadOnly, at_once, changing, compacting, refuse, wrap
+from ._table import Table as Dataset
 from .errors import NotAtomic
 
 # An age that no version has: lancedb's `optimize` prunes what is older.
@@ -22,6 +24,29 @@ class Table(LanceTable):
 
     _chain: Chain
     _held: Held
+    _is_restored = False
+
+    def restore(self, *arguments: Any, **options: Any) -> None:
+        """Restore an older version. It must be the only change of the table: lancedb does not see it afterwards."""
+        if self._chain.entries:
+            raise NotAtomic(self._alone())
+        super().restore(*arguments, **options)
+        self._is_restored = True
+
+    def to_lance(self, **options: Any) -> Any:
+        """Return a pylance dataset of the table, as ``Transaction.table`` does."""
+        return Dataset._of(super().to_lance(**options), self._chain, self._held)
+
+    def check(self) -> None:
+        """Raise the error for what comes after `restore`."""
+        if self._is_restored:
+            raise NotAtomic(self._alone())
+
+    def _alone(self) -> str:
+        return (
+            f"{self._chain.name}: `restore` through lancedb is the only thing that can be done to a table in a "
+            "transaction. For more, use pylance's: `tx.table(…).checkout_version(…).restore()`."
+        )
 
     def optimize(self, **options: Any) -> Any:
         """Compact files and update indexes; old versions stay."""
@@ -61,6 +86,25 @@ wrap(
 )
 
 
+def seeing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that is refused where it would not see what the transaction has done."""
+
+    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        self.check()
+        return plain(self, *arguments, **options)
+
+    return method
+
+
+wrap(
+    Table,
+    "add update delete merge merge_insert add_columns alter_columns drop_columns restore create_index "
+    "create_scalar_index create_fts_index drop_index optimize replace_field_metadata update_field_metadata "
+    "count_rows head search to_arrow to_batches to_lance to_pandas to_polars take_offsets take_row_ids",
+    seeing,
+)
+
+
 class Connection:
     """A lancedb connection of a transaction: ``open_table`` and ``create_table``, as lancedb's own.
 
@@ -78,6 +122,7 @@ class Connection:
         self._chain_of = chain_of
         self._create = create
         self._tables: Dict[TableId, Any] = {}
+        self._lock = threading.Lock()
 
     def open_table(self, name: str, *, namespace_path: Optional[List[str]] = None, **options: Any) -> Any:
         """Open a table for changes; the same handle each time."""
@@ -87,21 +132,26 @@ class Connection:
                 f"{named(table)}: inside of a transaction lancedb opens the latest version of the main branch; for a "
                 "branch use `tx.table(…, branch=…)`"
             )
-        if table not in self._tables:
-            described = self._client.describe(table)
-            opened: Any = self._inner.open_table(name, namespace_path=namespace_path, **options)
-            chain = self._chain_of(table, None, "lancedb")
-            chain.opened = opened.version
-            # lancedb does not tell which rows a change depends on.
-            chain.read = True
-            chain.location = described.location
-            config = lance.dataset(namespace_client=self._client.client, table_id=list(table)).config()
-            chain.cleans_up = any(key.startswith(AUTO_CLEANUP) for key in config)
-            opened.__class__ = Table
-            opened._chain = chain
-            opened._held = self._client
-            self._tables[table] = opened
-        return self._tables[table]
+        with self._lock:
+            return self._tables.get(table) or self._opened(table, options)
+
+    def _opened(self, table: TableId, options: Dict[str, Any]) -> Any:
+        described = self._client.describe(table)
+        with self._client.plainly():
+            opened: Any = self._inner.open_table(table[-1], namespace_path=list(table[:-1]), **options)
+        chain = self._chain_of(table, None, "lancedb")
+        chain.opened = opened.version
+        chain.opened_as = self._client.seen(chain, opened.version)
+        # lancedb does not tell which rows a change depends on.
+        chain.read = True
+        chain.location = described.location
+        same = lance.dataset(namespace_client=self._client.client, table_id=list(table), version=opened.version)
+        chain.cleans_up = cleans_up(same.config())
+        opened.__class__ = Table
+        opened._chain = chain
+        opened._held = self._client
+        self._tables[table] = opened
+        return opened
 
     def create_table(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Create a table that appears with the commit."""
@@ -115,6 +165,6 @@ class Connection:
         return self._tables[table]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("drop_table", "rename_table", "drop_all_tables", "drop_database", "create_namespace"):
+        if name.startswith(("drop_", "rename_", "create_")):
             raise NotAtomic(f"`lancedb.{name}` acts at once and cannot be undone; do it outside of the transaction")
         return getattr(self._inner, name)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, List, NoReturn
+from typing import Any, Callable, Iterable, List, NoReturn, Optional, Union
 
 import lance
-from lance.dataset import DatasetOptimizer
+from lance.dataset import DatasetOptimizer, MergeInsertBuilder
 
-from ._held import Chain, Held
+from ._held import AUTO_CLEANUP, Chain, Held, cleans_up
 from .errors import NotAtomic
-
-AUTO_CLEANUP = "lance.auto_cleanup."
 
 
 class compacting:
@@ -28,10 +26,22 @@ class compacting:
         self.chain.compacting -= 1
 
 
-def latest(client: Held, chain: Chain) -> lance.LanceDataset:
-    """Open the latest version of a table's branch, with a session of its own."""
-    dataset = lance.dataset(namespace_client=client, table_id=list(chain.table))
-    return dataset if chain.branch is None else dataset.checkout_version((chain.branch, None))
+def latest(client: Held, chain: Chain, version: Optional[int] = None) -> lance.LanceDataset:
+    """Open the latest version of a table's branch, or another one, with a session of its own."""
+    with client.plainly():
+        if chain.branch is None:
+            return lance.dataset(namespace_client=client, table_id=list(chain.table), version=version)
+        dataset = lance.dataset(namespace_client=client, table_id=list(chain.table))
+        return dataset.checkout_version((chain.branch, version))
+
+
+def schema_of(dataset: lance.LanceDataset) -> Any:
+    """Return the columns of a version with their numbers: a column that is dropped and added again has another one."""
+
+    def columns(fields: Any) -> Any:
+        return [(field.id(), str(field.to_arrow()), columns(field.children())) for field in fields]
+
+    return columns(dataset.lance_schema.fields())
 
 
 def refuse(chain: Chain, what: str) -> NoReturn:
@@ -106,8 +116,10 @@ class Table(lance.LanceDataset):
         dataset = latest(client, chain)
         table = cls._of(dataset, chain, client)
         chain.opened = dataset.version
+        chain.opened_as = client.seen(chain, dataset.version)
+        chain.schema = schema_of(dataset)
         chain.location = dataset.uri
-        chain.cleans_up = table._cleans_up()
+        chain.cleans_up = cleans_up(dataset.config())
         return table
 
     @classmethod
@@ -119,11 +131,11 @@ class Table(lance.LanceDataset):
             setattr(table, name, value)
         return table
 
-    def _cleans_up(self) -> bool:
-        return any(key.startswith(AUTO_CLEANUP) for key in self._ds.config())
-
     def checkout_version(self, version: Any) -> Table:
         """Return the table at another version; its ``restore`` is a change of this transaction."""
+        branch = version[0] if isinstance(version, tuple) else self._chain.branch
+        if (None if branch == "main" else branch) != self._chain.branch:
+            raise NotAtomic(f"{self._chain.name}: open another branch with `tx.table(…, branch={branch!r})`")
         self._chain.read = True
         other = Table._of(super().checkout_version(version), self._chain, self._held)
         other.__dict__["_origin"] = self
@@ -137,7 +149,6 @@ class Table(lance.LanceDataset):
         restored = lance.LanceDataset.commit(origin, operation)
         origin._ds = restored._ds
         self._ds = restored._ds
-        self._chain.cleans_up = self._chain.cleans_up or origin._cleans_up()
 
     def checkout_latest(self) -> None:
         """Stay where the transaction is: its own changes are the latest version here."""
@@ -151,9 +162,15 @@ class Table(lance.LanceDataset):
             refuse(self._chain, "turning on the automatic cleanup")
         return super().update_config(*arguments, **options)
 
+    def merge_insert(self, on: Union[str, Iterable[str], None] = None) -> MergeInsertBuilder:
+        """Match rows by keys; see ``lance.LanceDataset.merge_insert``."""
+        self._chain.merged = True
+        return super().merge_insert(on)
+
     @property
     def optimize(self) -> Optimizer:
         """Compaction and the upkeep of indexes."""
+        self._held.check_open(self._chain.table)
         return Optimizer(self)
 
     @property
@@ -221,8 +238,8 @@ def changing(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 wrap(
     Table,
-    "scanner to_table to_batches to_pandas count_rows take take_blobs read_blobs head sample slice get_fragments "
-    "get_fragment sql join to_batch_records to_stream_reader delta",
+    "scanner to_table to_batches to_pandas count_rows take _take_rows take_blobs read_blobs head sample slice "
+    "get_fragments get_fragment sql join to_batch_records to_stream_reader delta",
     reading,
 )
 wrap(

@@ -17,10 +17,10 @@ error              what holds                                                  w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
-    from .transaction import Committed, PendingCommit
+    from ._commit import Committed, PendingCommit
 
 
 class Error(Exception):
@@ -109,6 +109,9 @@ class Unknown(Error):
         super().__init__(message)
         self._pending = pending
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (str(self), self._pending)
+
     @property
     def transaction_id(self) -> Optional[str]:
         """The gateway's name of the transaction, for its operator; None if no answer came."""
@@ -139,6 +142,9 @@ class Unmanaged(Error):
             "in the gateway's configuration."
         )
         self.table: Tuple[str, ...] = tuple(table)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.table,)
 
 
 class NotAtomic(Error):

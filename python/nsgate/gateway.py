@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 import random
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
+from ._commit import PASSING, refusal, seconds
 from ._http import Http, NoAnswer, Pace, Token
-from .errors import Conflict, Error, Unavailable
-from .transaction import PASSING, TEMPORARY, Progress, Transaction, refusal, seconds
+from .errors import Conflict, Error, Finished, Unavailable
+from .transaction import TEMPORARY, Progress, Transaction, outlasted
 
 if TYPE_CHECKING:
     import lance
@@ -40,7 +43,8 @@ def connect(
     ``token`` is a bearer token, or a function that returns a fresh one and is
     asked before each request. ``headers`` go with every request. ``ca``,
     ``certificate`` and ``private_key`` are paths of PEM files. ``timeout`` is
-    the most seconds that one request may take.
+    the most seconds that one request of this package may take; pylance bounds
+    its own.
 
     >>> gateway = nsgate.connect("http://127.0.0.1:8080", token=TOKEN)
     """
@@ -51,6 +55,10 @@ def connect(
         raise ImportError(
             f"{error.name} is missing: transactions need pylance and lancedb; `pip install 'nsgate[client]'`"
         ) from error
+    if not timeout > 0:
+        raise ValueError("timeout: more than 0 seconds")
+    if not uri.startswith(("http://", "https://")):
+        raise ValueError(f"uri: begins with http:// or https://, for example https://{uri}")
     return Gateway(uri, token, headers or {}, ca=ca, certificate=certificate, private_key=private_key, timeout=timeout)
 
 
@@ -70,11 +78,23 @@ class Gateway:
     ) -> None:
         self._http = Http(uri, token, headers, ca=ca, certificate=certificate, private_key=private_key, timeout=timeout)
         self._tls = {"tls.ssl_ca_cert": ca, "tls.cert_file": certificate, "tls.key_file": private_key}
+        self._settings: Dict[str, Any] = {
+            "token": token,
+            "headers": dict(headers),
+            "ca": ca,
+            "certificate": certificate,
+            "private_key": private_key,
+            "timeout": timeout,
+        }
         self._client: Any = None
         self._connection: Any = None
 
     def __repr__(self) -> str:
         return f"Gateway({self._http.uri!r})"
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # Another process makes connections of its own.
+        return functools.partial(connect, self._http.uri, **self._settings), ()
 
     # -- plain clients ------------------------------------------------------------------------------------------
 
@@ -131,7 +151,8 @@ class Gateway:
         ``rebase``, a table that has changed meanwhile gets the same change on
         top, without writing data again, where Lance allows that and nothing
         was read through the table's handle; without it, that is a
-        ``Conflict``. ``progress`` is called with each step.
+        ``Conflict``. ``progress`` is called with each step; what it raises is
+        logged (``nsgate``) and changes nothing.
         """
         return Transaction(self, timeout=timeout, rebase=rebase, progress=progress)
 
@@ -156,33 +177,47 @@ class Gateway:
         ...     stock.update({"left": "left - 1"}, where="sku = 'A'")
         >>> gateway.run(sell)
         """
-        if attempts < 1:
-            raise ValueError("attempts: at least 1")
-        pause = 0.02
-        for left in range(attempts - 1, -1, -1):
-            transaction = self.transaction(timeout=timeout, rebase=rebase, progress=progress)
-            try:
-                with transaction:
-                    return change(transaction)
-            except Exception as error:
-                if left == 0 or not _passes(error):
-                    raise
-                transaction._say("starting again", detail=str(error))
-            time.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(pause * 2, 2.0)
-        raise AssertionError("unreachable")
 
-    async def run_async(self, change: Callable[[Transaction], Any], **options: Any) -> Any:
+        def checked(transaction: Transaction) -> T:
+            result = change(transaction)
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise TypeError("`run` takes a plain function; give a coroutine function to `run_async`")
+            return result
+
+        return _Run(self, checked, attempts, timeout=timeout, rebase=rebase, progress=progress).result()
+
+    async def run_async(
+        self,
+        change: Callable[[Transaction], Any],
+        *,
+        attempts: int = 5,
+        timeout: float = 120.0,
+        rebase: bool = True,
+        progress: Optional[Callable[[Progress], None]] = None,
+    ) -> Any:
         """Do what ``run`` does without blocking the event loop; ``change`` may be a coroutine function.
 
         A coroutine function runs in a thread and an event loop of its own.
+        Cancelling rolls back, unless the commit was sent: then it is waited
+        for, and what was committed is returned.
         """
 
         def change_in_thread(transaction: Transaction) -> Any:
             result = change(transaction)
-            return asyncio.run(result) if inspect.iscoroutine(result) else result
+            return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
 
-        return await asyncio.to_thread(lambda: self.run(change_in_thread, **options))
+        run = _Run(self, change_in_thread, attempts, timeout=timeout, rebase=rebase, progress=progress)
+        work = asyncio.ensure_future(asyncio.to_thread(run.result))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not await asyncio.to_thread(run.stop):
+                # Nobody waits for `change`; whatever it still does is not committed.
+                work.add_done_callback(lambda done: done.cancelled() or done.exception())
+                raise
+            return await outlasted(work, lambda: run.is_committed)
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
@@ -272,6 +307,56 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+class _Run(Generic[T]):
+    """A change that starts again where it conflicts, until it is stopped."""
+
+    def __init__(self, gateway: Gateway, change: Callable[[Transaction], T], attempts: int, **options: Any) -> None:
+        if attempts < 1:
+            raise ValueError("attempts: at least 1")
+        self._gateway = gateway
+        self._change = change
+        self._attempts = attempts
+        self._options = options
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._transaction: Optional[Transaction] = None
+
+    def result(self) -> T:
+        """Run the change; return what it returns."""
+        pause = 0.02
+        for left in range(self._attempts - 1, -1, -1):
+            with self._lock:
+                if self._is_stopped:
+                    raise Finished("this run was cancelled")
+                transaction = self._transaction = self._gateway.transaction(**self._options)
+            try:
+                with transaction:
+                    return self._change(transaction)
+            except Exception as error:
+                if left == 0 or transaction.result is not None or not _passes(error):
+                    raise
+                transaction._say("starting again", detail=str(error))
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 2.0)
+        raise AssertionError("unreachable")
+
+    def stop(self) -> bool:
+        """Begin no commit from now on. Returns whether one was begun."""
+        with self._lock:
+            self._is_stopped = True
+            transaction = self._transaction
+        return transaction is not None and not transaction._give_up()
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether there is a commit."""
+        return self._transaction is not None and self._transaction.result is not None
 
 
 def _passes(error: Exception) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import threading
 import time
 import uuid
+import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, TypeVar
 
-from ._held import Chain, Held, TableId, named
-from ._http import NoAnswer, Pace
+from ._commit import Change, Committed, PendingCommit
+from ._held import Chain, Held, TableId, named, recreated
+from ._http import Pace
 from .errors import Conflict, Error, Finished, NotAtomic, Refused, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -23,44 +26,11 @@ if TYPE_CHECKING:
 
     from .gateway import Gateway
 
+T = TypeVar("T")
 BATCH_CREATE = "/v1/table/version/batch-create"
 BATCH_COMMIT = "/nsgate/v1/batch-commit"
 # The names of tables that a transaction is still writing; the gateway leaves them out of its listings.
 TEMPORARY = "__nsgate_new_"
-# Lance's operations that may move to a later version as they are, if nothing was read through their handle.
-MOVABLE = ("Append", "Overwrite", "Delete", "Update", "CreateIndex", "UpdateConfig")
-# The statuses of an answer that passes: nothing was committed, and the same request may succeed later.
-PASSING = (408, 425, 429)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One table's part of a transaction.
-
-    ``base`` is the version that it is built on, 0 for a new table, and
-    ``version`` the one that the commit makes. ``operations`` are Lance's names
-    of the changes in between, where they are known.
-    """
-
-    table: Tuple[str, ...]
-    branch: Optional[str]
-    base: int
-    version: int
-    operations: Tuple[str, ...]
-    created: bool = False
-
-    def __str__(self) -> str:
-        what = "created" if self.created else f"{self.base} -> {self.version}"
-        operations = f" ({', '.join(self.operations)})" if self.operations else ""
-        return f"{named(self.table, self.branch)}: {what}{operations}"
-
-
-@dataclass(frozen=True)
-class Committed:
-    """The result of a commit: the gateway's name of it, and what it changed."""
-
-    transaction_id: Optional[str]
-    changes: Tuple[Change, ...]
 
 
 @dataclass(frozen=True)
@@ -88,63 +58,6 @@ class _Created:
     handle: Any = None
 
 
-class PendingCommit:
-    """One request to commit, repeated with the same key until its outcome is known."""
-
-    def __init__(self, gateway: Gateway, path: str, body: bytes, changes: Tuple[Change, ...]) -> None:
-        self.gateway = gateway
-        self.path = path
-        self.body = body
-        self.changes = changes
-        self.key = str(uuid.uuid4())
-        self.transaction_id: Optional[str] = None
-
-    def settle(self, timeout: float, waiting: Callable[[str], None] = lambda _: None) -> Committed:
-        """Send the request until there is a definite answer. Raises an ``Error`` for every other outcome."""
-        pace = Pace(timeout)
-        while True:
-            at_least = 0.0
-            try:
-                status, answer, headers = self.gateway._http.post(
-                    self.path, self.body, headers={"Idempotency-Key": self.key}, timeout=pace.left()
-                )
-            except NoAnswer as error:
-                problem = f"the gateway does not answer ({error})"
-            else:
-                if status == 200:
-                    return Committed(answer.get("transaction_id"), self.changes)
-                known = answer.get("transaction_id")
-                if not known:
-                    raise refusal(status, answer, headers.get("Retry-After"))
-                self.transaction_id = known
-                at_least = seconds(headers.get("Retry-After"))
-                problem = f"transaction {known} is not decided yet"
-            waiting(problem)
-            if not pace.pause(at_least):
-                raise Unknown(f"{problem}; it is committed completely or not at all: ask with `error.wait()`", self)
-
-
-def seconds(retry_after: Optional[str]) -> float:
-    """Return the seconds of a ``Retry-After`` header, 0 if there are none."""
-    try:
-        return float(retry_after or 0)
-    except ValueError:
-        return 0.0
-
-
-def refusal(status: int, answer: Dict[str, Any], retry_after: Optional[str]) -> Refused:
-    """Return the error for an answer that says that nothing was committed."""
-    message = str(answer.get("error") or f"status {status}")
-    facts: Dict[str, Any] = {"status": status, **{name: answer.get(name) for name in ("code", "entry", "table")}}
-    if status == 409:
-        expected, found = answer.get("expected"), answer.get("found")
-        return Conflict(message, branch=answer.get("branch"), expected=expected, found=found, **facts)
-    if status in PASSING or status >= 500:
-        locked_by = answer.get("locked_by")
-        return Unavailable(message, retry_after=seconds(retry_after), locked_by=locked_by, **facts)
-    return Refused(message, **facts)
-
-
 class Transaction:
     """Changes of tables that are committed together, or not at all.
 
@@ -167,6 +80,8 @@ class Transaction:
         rebase: bool = True,
         progress: Optional[Callable[[Progress], None]] = None,
     ) -> None:
+        if not timeout > 0:
+            raise ValueError("timeout: more than 0 seconds")
         self._gateway = gateway
         self._timeout = timeout
         self._rebase = rebase
@@ -178,7 +93,9 @@ class Transaction:
         self._handles: Dict[Tuple[TableId, Optional[str]], Any] = {}
         self._created: Dict[TableId, _Created] = {}
         self._result: Optional[Committed] = None
+        self._pending: Optional[PendingCommit] = None
         self._is_finished = False
+        self._is_committing = False
         self._clients: Dict[str, Held] = {}
         self._lancedb: Any = None
 
@@ -197,6 +114,8 @@ class Transaction:
         from ._table import Table
 
         table = _checked(path)
+        # Lance's own requests name no branch where they mean the main one.
+        branch = None if branch == "main" else branch
         key = (table, branch)
         with self._lock:
             self._check_open()
@@ -209,7 +128,8 @@ class Transaction:
             if handle is None:
                 client = self._client("pylance")
                 client.describe(table)
-                handle = self._handles[key] = Table.open(client, self._chain_of(table, branch, "pylance"))
+                with client.plainly():
+                    handle = self._handles[key] = Table.open(client, self._chain_of(table, branch, "pylance"))
         return handle
 
     @property
@@ -245,6 +165,10 @@ class Transaction:
         return created
 
     def _create(self, table: TableId, write: Callable[[Any, TableId], Any]) -> Any:
+        if " " in table[-1]:
+            raise ValueError(
+                f"{named(table)}: pylance cannot open a table with a blank in its name; choose another one"
+            )
         with self._lock:
             self._check_open()
             if table in self._created or (table, None) in self._chains:
@@ -257,14 +181,33 @@ class Transaction:
             with self._lock:
                 del self._created[table]
             self._drop(temporary)
+            self._check_open()
             raise
+        if self._is_finished:
+            # It was ended by another thread meanwhile, without this table.
+            self._drop(temporary)
+            self._check_open()
         self._say("staged", table)
         return created.handle
 
     def _client(self, owner: str) -> Held:
         with self._lock:
             if owner not in self._clients:
-                self._clients[owner] = Held(self._gateway._new_namespace_client(), owner, self._chain_of, self._staged)
+                # Lance keeps the client where Python's collector cannot look, so the client must not keep this.
+                chain_of, staged = weakref.WeakMethod(self._chain_of), weakref.WeakMethod(self._staged)
+
+                def find(table: TableId, branch: Optional[str], owner: str) -> Chain:
+                    method = chain_of()
+                    if method is None:
+                        raise Finished(f"{named(table)}: the transaction of this handle is gone, so nothing commits it")
+                    return method(table, branch, owner)
+
+                def tell(chain: Chain) -> None:
+                    method = staged()
+                    if method is not None:
+                        method(chain)
+
+                self._clients[owner] = Held(self._gateway.namespace_client, owner, find, tell)
             return self._clients[owner]
 
     def _chain_of(self, table: TableId, branch: Optional[str], owner: str) -> Chain:
@@ -282,8 +225,13 @@ class Transaction:
         self._say("staged", chain.table, f"version {chain.entries[-1]['version']}")
 
     def _say(self, step: str, table: Optional[TableId] = None, detail: str = "") -> None:
-        if self._progress is not None:
+        if self._progress is None:
+            return
+        try:
             self._progress(Progress(step, time.monotonic() - self._began, table, detail))
+        except Exception:
+            # What is committed stays committed, whatever becomes of the report.
+            logging.getLogger("nsgate").exception("progress: the callback raised an exception at the step %r", step)
 
     def _check_open(self) -> None:
         if self._is_finished:
@@ -302,12 +250,17 @@ class Transaction:
 
         Returns when everybody sees them. Raises ``Conflict``, ``Unavailable``
         or ``Refused``, and then nobody ever sees any of them, or ``Unknown``.
-        A transaction without changes sends nothing.
+        A transaction without changes sends nothing. If something else
+        interrupts it, such as Ctrl-C, ``wait`` tells what became of it.
         """
         with self._lock:
             self._check_open()
             self._finish()
+            self._is_committing = True
         failure = self._failure
+        unfinished = [created for created in self._created.values() if created.handle is None]
+        if failure is None and unfinished:
+            failure = NotAtomic(f"{named(unfinished[0].table)} is still being written by another thread; wait for it")
         if failure is not None:
             self._clean_up()
             raise failure
@@ -320,7 +273,23 @@ class Transaction:
             if isinstance(error, Exception):
                 self._clean_up()
             raise
+        for chain in self._changed():
+            # Only what a compaction has replaced goes: the rest is published.
+            chain.entries = []
+            self._remove(chain)
         self._say("committed", detail=self._result.transaction_id or "")
+        return self._result
+
+    def wait(self, timeout: float = 300.0) -> Committed:
+        """Return the result of a commit that was interrupted; ask until it is known, ``timeout`` seconds at most.
+
+        Raises ``Finished`` if no commit was sent: then nothing was committed.
+        Otherwise it raises what ``commit`` raises.
+        """
+        if self._result is None:
+            if self._pending is None:
+                raise Finished("no commit of this transaction was sent, so nothing was committed")
+            self._result = self._pending.settle(timeout)
         return self._result
 
     def rollback(self) -> None:
@@ -330,6 +299,11 @@ class Transaction:
                 return
             self._finish()
         self._clean_up()
+
+    def _give_up(self) -> bool:
+        """Roll back, unless a commit was begun; whether there is none."""
+        self.rollback()
+        return not self._is_committing
 
     @property
     def _failure(self) -> Optional[Error]:
@@ -345,7 +319,7 @@ class Transaction:
     def _finish(self) -> None:
         self._is_finished = True
         for client in self._clients.values():
-            client.is_finished = True
+            client.finish()
 
     def _changed(self) -> List[Chain]:
         return [chain for chain in self._chains.values() if chain.entries]
@@ -373,28 +347,36 @@ class Transaction:
         if not chains and not self._created:
             return Committed(None, ())
         pace = Pace(self._timeout)
-        if not all(chain.is_settled for chain in chains):
-            # A change was built on a version that is not decided, or on rows that have changed since they were read.
-            self._rebased(chains)
+        # Nobody sees the version that a change was built on, or it is not the one that it was made at.
+        stale = not all(self._is_settled(chain) for chain in chains)
+        problem: Optional[Refused] = None
         while True:
-            try:
-                return self._send(chains, pace)
-            except Conflict as conflict:
-                problem: Refused = conflict
-            except Unavailable as unavailable:
-                problem = unavailable
-            # The gateway may have used up some of the staged manifests: all are made anew, upon the latest versions.
-            wait = problem.retry_after or 0.0 if isinstance(problem, Unavailable) else 0.0
+            if stale:
+                try:
+                    self._rebased(chains, problem)
+                    stale = False
+                except Unavailable as unavailable:
+                    problem = unavailable
+            if not stale:
+                try:
+                    return self._send(chains, pace)
+                except (Conflict, Unavailable) as refused:
+                    problem = refused
+                # What is locked never got its locks, so nothing was used up. Otherwise the gateway may have used up
+                # some of the staged manifests: all are made anew, upon the latest versions.
+                stale = getattr(problem, "locked_by", None) is None
+            assert problem is not None
             if any(created.table == problem.table for created in self._created.values()):
                 raise problem
+            wait = problem.retry_after or 0.0 if isinstance(problem, Unavailable) else 0.0
             if not self._rebase or not pace.pause(wait):
                 raise problem
-            if isinstance(problem, Unavailable) and problem.locked_by is not None:
-                # It never got its locks, so nothing was used up.
-                self._say("waiting", problem.table, str(problem))
-                continue
-            self._say("rebasing", problem.table, str(problem))
-            self._rebased(chains, problem)
+            self._say("rebasing" if stale else "waiting", problem.table, str(problem))
+
+    def _is_settled(self, chain: Chain) -> bool:
+        from ._rebase import is_settled
+
+        return is_settled(self._client(chain.owner), chain, self._transactions(chain))
 
     def _send(self, chains: Sequence[Chain], pace: Pace) -> Committed:
         changes = (*self._changes(chains), *self._creations())
@@ -415,70 +397,36 @@ class Transaction:
         else:
             path, request = BATCH_CREATE, {"entries": entries}
         self._say("committing", detail=f"{len(changes)} tables")
-        pending = PendingCommit(self._gateway, path, json.dumps(request).encode(), changes)
+        self._pending = pending = PendingCommit(self._gateway, path, json.dumps(request).encode(), changes)
         try:
             return pending.settle(pace.left(), lambda problem: self._say("waiting", detail=problem))
         except Refused as refused:
             if refused.table is None and isinstance(refused.entry, int) and refused.entry < len(of_entry):
                 refused.table = of_entry[refused.entry].table
+            if not isinstance(refused, (Conflict, Unavailable)):
+                for chain in chains:
+                    if chain.table == refused.table and not self._client(chain.owner).is_as_opened(chain):
+                        raise recreated(chain) from refused
             raise
 
     # -- rebase -------------------------------------------------------------------------------------------------
 
     def _rebased(self, chains: Sequence[Chain], problem: Optional[Refused] = None) -> None:
-        """Stage all chains anew upon the latest versions, without writing data again. Raises ``Conflict``."""
+        """Stage what is stale upon the latest versions, without writing data again. Raises ``Conflict``."""
+        from ._rebase import is_intact, rebased
+
         for chain in chains:
-            self._rebase_one(chain, problem)
-
-    def _rebase_one(self, chain: Chain, problem: Optional[Refused]) -> None:
-        import lance
-        from lance.commit import CommitConflictError
-
-        from ._table import latest
-
-        transactions = self._transactions(chain)
-
-        def conflict(why: str) -> Conflict:
-            expected, found = (problem.expected, problem.found) if isinstance(problem, Conflict) else (None, None)
-            because = f" ({problem})" if problem is not None else ""
-            return Conflict(
-                f"{chain.name} {why}; start again, for example with `gateway.run`{because}",
-                table=chain.table,
-                branch=chain.branch,
-                expected=expected,
-                found=found,
-                status=409,
-            )
-
-        if not self._rebase:
-            raise conflict("has changed since this transaction opened it")
-        if not transactions:
-            if isinstance(problem, Unavailable):
-                raise problem
-            raise conflict("was changed through lancedb, whose changes cannot move to a later version")
-        client = Held(self._gateway._new_namespace_client(), chain.owner, lambda *_: staged)
-        # With a session of its own: the old one remembers the staged version under its number.
-        dataset = latest(client, chain)
-        since = f"is at version {dataset.version} by now"
-        if chain.read and dataset.version != chain.opened:
-            raise conflict(f"{since}, and rows of version {chain.opened} were read")
-        if dataset.version != chain.base:
-            kinds = [type(transaction.operation).__name__ for transaction in transactions]
-            if len(kinds) > 1:
-                raise conflict(f"{since}, and several changes of it do not move")
-            if kinds[0] not in MOVABLE:
-                raise conflict(f"{since}, and {kinds[0]} does not move")
-        staged = Chain(chain.table, chain.branch, chain.owner, opened=dataset.version)
-        for transaction in transactions:
-            try:
-                dataset = lance.LanceDataset.commit(dataset, transaction, max_retries=1)
-            except CommitConflictError as error:
-                raise conflict(f"was changed in the same place ({error})") from error
-        if not staged.is_settled:
-            raise conflict("has a version that is not decided yet")
-        self._remove(chain)
-        chain.entries, chain.listed, chain.opened = staged.entries, staged.listed, staged.opened
-        chain.records = {int(entry["version"]): made for entry, made in zip(chain.entries, transactions)}
+            transactions = self._transactions(chain)
+            if is_intact(self._client(chain.owner), chain, transactions):
+                continue
+            handle = self._handles.get((chain.table, chain.branch))
+            schema = None if handle is None else handle.schema
+            staged = rebased(self._gateway, chain, transactions, schema, self._rebase, problem)
+            self._remove(chain)
+            chain.replaced = []
+            chain.entries, chain.listed, chain.opened = staged.entries, staged.listed, staged.opened
+            chain.opened_as, chain.schema = staged.opened_as, staged.schema
+            chain.records = {int(entry["version"]): made for entry, made in zip(chain.entries, transactions or ())}
 
     # -- what is left over --------------------------------------------------------------------------------------
 
@@ -491,10 +439,7 @@ class Transaction:
     @staticmethod
     def _remove(chain: Chain) -> None:
         """Remove staged manifests that nobody will publish, where they are files of this machine."""
-        if chain.location is None or ("://" in chain.location and not chain.location.startswith("file://")):
-            return
-        for entry in chain.entries:
-            path = "/" + str(entry["manifest_path"]).lstrip("/")
+        for path in chain.staged_files() or ():
             # Its final name belongs to the catalog.
             if ".manifest-" in os.path.basename(path):
                 with contextlib.suppress(OSError):
@@ -525,8 +470,7 @@ class Transaction:
             return
         failure = self._failure
         self.rollback()
-        if failure is not None and isinstance(error, Exception) and error is not failure:
-            # Lance reports an error of its own where this package's has stopped a commit.
+        if failure is not None and error is not failure and _hides(error, failure):
             raise failure from error
 
     async def __aenter__(self) -> Transaction:
@@ -538,7 +482,32 @@ class Transaction:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        end = asyncio.ensure_future(asyncio.to_thread(self.__exit__, kind, error, trace))
+        await outlasted(end, lambda: self._result is not None)
+
+
+async def outlasted(work: asyncio.Future[T], is_committed: Callable[[], bool]) -> T:
+    """Wait for what cannot be interrupted, also where this task is cancelled; then the cancellation goes on.
+
+    It does not if there is a commit by then: whoever is told of a cancellation
+    may take it that nothing was committed.
+    """
+    cancelled: Optional[asyncio.CancelledError] = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not is_committed() and not isinstance(work.exception(), Unknown):
+        raise cancelled
+    return work.result()
+
+
+def _hides(error: Optional[BaseException], failure: Error) -> bool:
+    """Return whether Lance reports, in words of its own, that this package's error has stopped a commit."""
+    if type(error) not in (OSError, RuntimeError, ValueError):
+        return False
+    return "Commit result for version" in str(error) or str(failure)[:40] in str(error)
 
 
 def _checked(path: Tuple[str, ...]) -> TableId:

@@ -3,8 +3,13 @@
 Needs the program: NSGATE_BIN, or an installed package.
 """
 
+import http.server
 import itertools
+import json
 import tempfile
+import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import lance
@@ -56,3 +61,80 @@ def tables(gateway):
     """One table in each catalog."""
     number = next(NAMES)
     return make(gateway, ("prod", f"a{number}")), make(gateway, ("research", "lake", "daily", f"b{number}"))
+
+
+class Relay(http.server.ThreadingHTTPServer):
+    """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones.
+
+    A number is a status that the gateway answers with, of its own accord. `is_down` cuts every other request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, uri):
+        self.uri = uri
+        self.lose = []
+        self.batches = []
+        self.is_down = False
+        super().__init__(("127.0.0.1", 0), RelayHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class RelayHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = None
+        if "/batch-c" in self.path:
+            self.server.batches.append(self.headers["Idempotency-Key"])
+            fault = self.server.lose.pop(0) if self.server.lose else None
+        elif self.server.is_down:
+            fault = "before"
+        if isinstance(fault, int):
+            said = {"error": f"refused with {fault}", "code": 17, "detail": "", "instance": ""}
+            self.answer(fault, json.dumps(said).encode(), "application/json")
+            return
+        if fault == "before":
+            self.close_connection = True
+            return
+        if fault == "page":
+            self.answer(502, b"<html>bad gateway</html>", "text/html")
+            return
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        request = urllib.request.Request(self.server.uri + self.path, body, headers, method=self.command)
+        try:
+            with urllib.request.urlopen(request) as response:
+                status, text = response.status, response.read()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read()
+        if fault == "after":
+            self.close_connection = True
+        elif fault == "page after":
+            self.answer(504, b"<html>gateway timeout</html>", "text/html")
+        else:
+            self.answer(status, text, "application/json")
+
+    do_GET = do_POST
+
+    def answer(self, status, body, kind):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def relay(world):
+    relay = Relay(world.uri)
+    yield relay
+    relay.shutdown()
+    relay.server_close()

@@ -1,7 +1,6 @@
 """How transactions end: committed, moved on top, in conflict, rolled back, unknown."""
 
 import asyncio
-import http.server
 import json
 import os
 import random
@@ -10,8 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 from conftest import make, rows
@@ -97,7 +94,8 @@ def test_rows_that_were_read_before_a_change_that_lance_moves_by_itself(gateway,
     table = tx.table(*tables[0])
     assert table.count_rows() == 300
     gateway.table(*tables[0]).insert(rows(700, 7))
-    table.insert(rows(800, 1))
+    with pytest.raises(nsgate.Conflict):
+        table.insert(rows(800, 1))
     with pytest.raises(nsgate.Conflict):
         tx.commit()
     assert gateway.table(*tables[0]).count_rows() == 307
@@ -220,73 +218,6 @@ def test_the_async_forms(gateway, tables):
 
     assert asyncio.run(main()) == (301, 301)
     assert gateway.table(*tables[1]).count_rows() == 301
-
-
-class Relay(http.server.ThreadingHTTPServer):
-    """A proxy before the gateway that loses answers to batches: `lose` names what happens to the next ones."""
-
-    daemon_threads = True
-
-    def __init__(self, uri):
-        self.uri = uri
-        self.lose = []
-        self.batches = []
-        super().__init__(("127.0.0.1", 0), RelayHandler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def address(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class RelayHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = None
-        if "/batch-c" in self.path:
-            self.server.batches.append(self.headers["Idempotency-Key"])
-            fault = self.server.lose.pop(0) if self.server.lose else None
-        if fault == "before":
-            self.close_connection = True
-            return
-        if fault == "page":
-            self.answer(502, b"<html>bad gateway</html>", "text/html")
-            return
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-        request = urllib.request.Request(self.server.uri + self.path, body, headers, method=self.command)
-        try:
-            with urllib.request.urlopen(request) as response:
-                status, text = response.status, response.read()
-        except urllib.error.HTTPError as error:
-            status, text = error.code, error.read()
-        if fault == "after":
-            self.close_connection = True
-        elif fault == "page after":
-            self.answer(504, b"<html>gateway timeout</html>", "text/html")
-        else:
-            self.answer(status, text, "application/json")
-
-    do_GET = do_POST
-
-    def answer(self, status, body, kind):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def relay(world):
-    relay = Relay(world.uri)
-    yield relay
-    relay.shutdown()
-    relay.server_close()
 
 
 @pytest.mark.parametrize("faults", [["before"], ["after"], ["page"], ["page after"], ["after", "before", "page after"]])

@@ -1,0 +1,488 @@
+"""What others do at the worst moment: lost answers, rivals, threads, cancellations. Nothing is lost or doubled."""
+
+import asyncio
+import gc
+import os
+import pickle
+import socket
+import threading
+import time
+import weakref
+
+import lance
+import lance_namespace as ln
+import pyarrow as pa
+import pytest
+from conftest import make, rows
+
+import nsgate
+from nsgate._held import Held
+from nsgate._http import _proxy
+
+# -- lost answers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refusal", [429, 503, 500])
+def test_a_refusal_to_repeat_says_nothing_of_a_commit_whose_answer_was_lost(world, relay, gateway, tables, refusal):
+    relay.lose = ["after", refusal, refusal]
+    through = nsgate.connect(relay.address, token=world.token)
+    through.run(lambda tx: [tx.table(*table).insert(rows(300, 1)) for table in tables])
+    assert [gateway.table(*table).count_rows() for table in tables] == [301, 301]
+    assert len(relay.batches) == 4 and len(set(relay.batches)) == 1, "one key"
+
+
+@pytest.mark.parametrize("refusal", [401, 403])
+def test_a_token_that_ends_while_an_answer_is_lost_leaves_the_outcome_unknown(world, relay, gateway, tables, refusal):
+    relay.lose = ["after", refusal]
+    tx = nsgate.connect(relay.address, token=world.token).transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    with pytest.raises(nsgate.Unknown, match=f"refused with {refusal}") as raised:
+        tx.commit()
+    assert raised.value.wait().transaction_id
+    assert tx.wait() == tx.wait()
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_a_token_that_cannot_be_had_again_leaves_the_outcome_unknown(world, relay, gateway, tables):
+    def token():
+        if relay.batches and relay.batches[-1]:
+            raise RuntimeError("no more tokens")
+        return world.token
+
+    relay.lose = ["after"]
+    tx = nsgate.connect(relay.address, token=token).transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    with pytest.raises(nsgate.Unknown, match="no more tokens"):
+        tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_a_first_refusal_is_definite(world, relay, gateway, tables):
+    relay.lose = [400]
+    tx = nsgate.connect(relay.address, token=world.token).transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    with pytest.raises(nsgate.Refused, match="refused with 400"):
+        tx.commit()
+    assert gateway.versions(tables[0]) == [1]
+
+
+def test_a_gateway_out_of_reach_while_a_table_is_staged_anew(world, relay, gateway, tables):
+    tx = nsgate.connect(relay.address, token=world.token).transaction(timeout=2)
+    tx.table(*tables[0]).insert(rows(300, 1))
+    gateway.table(*tables[0]).insert(rows(500, 1))
+    relay.is_down = True
+    with pytest.raises(nsgate.Unavailable, match="does not answer"):
+        tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 301
+    with pytest.raises(nsgate.Unavailable):
+        nsgate.connect(relay.address, token=world.token).transaction().table(*tables[0])
+
+
+def test_an_answer_that_drips_ends_with_the_time_of_the_request(tables):
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip():
+        connection, _ = listener.accept()
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            try:
+                connection.sendall(b" ")
+            except OSError:
+                return
+            time.sleep(0.1)
+
+    threading.Thread(target=drip, daemon=True).start()
+    slow = nsgate.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=1)
+    with pytest.raises(nsgate.Unavailable):
+        slow.versions(tables[0])
+    listener.close()
+
+
+# -- rivals -------------------------------------------------------------------------------------------------------
+
+
+def test_the_main_branch_by_its_name_is_the_table(gateway, tables):
+    tx = gateway.transaction()
+    table = tx.table(*tables[0], branch="main")
+    assert table is tx.table(*tables[0])
+    assert table.count_rows() == 300
+    gateway.table(*tables[0]).update({"value": "7.0"})
+    with pytest.raises(nsgate.Conflict):
+        table.insert(rows(0, 1), mode="overwrite")
+    tx.rollback()
+    assert gateway.table(*tables[0]).count_rows("value = 7.0") == 300
+
+
+def test_another_branch_is_not_changed_through_a_handle_of_this_one(gateway, tables):
+    gateway.table(*tables[0]).create_branch("dev")
+    with gateway.transaction() as tx:
+        with pytest.raises(nsgate.NotAtomic, match="branch='dev'"):
+            tx.table(*tables[0]).checkout_version(("dev", None))
+
+
+def upsert(table, value):
+    new = pa.table({"id": pa.array([900], pa.int64()), "value": [value], "vector": [[0.0] * 4]}, rows(0, 1).schema)
+    table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(new)
+
+
+def test_two_upserts_of_one_key_leave_one_row(gateway, tables):
+    tx = gateway.transaction()
+    upsert(tx.table(*tables[0]), 1.0)
+    upsert(gateway.table(*tables[0]), 2.0)
+    with pytest.raises(nsgate.Conflict, match="merge_insert"):
+        tx.commit()
+    gateway.run(lambda tx: upsert(tx.table(*tables[0]), 1.0))
+    assert gateway.table(*tables[0]).to_table(filter="id = 900")["value"].to_pylist() == [1.0]
+
+
+def test_an_upsert_moves_over_an_append(gateway, tables):
+    tx = gateway.transaction()
+    upsert(tx.table(*tables[0]), 1.0)
+    gateway.table(*tables[0]).insert(rows(500, 1))
+    tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 302
+
+
+def test_a_primary_key_is_not_staged_anew_without_its_check(gateway, tables):
+    key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    keyed = make(gateway, (*tables[0][:-1], tables[0][-1] + "k"), pa.table([[1, 2]], pa.schema([key])))
+    new = pa.table([[9]], pa.schema([key]))
+    tx = gateway.transaction()
+    tx.table(*keyed).merge_insert("id").when_not_matched_insert_all().execute(new)
+    gateway.table(*keyed).insert(pa.table([[5]], pa.schema([key])))
+    with pytest.raises(nsgate.Conflict, match="primary key"):
+        tx.commit()
+
+
+def test_rows_do_not_move_under_other_columns(gateway, tables):
+    tx = gateway.transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    gateway.table(*tables[0]).alter_columns({"path": "id", "data_type": pa.int32()})
+    with pytest.raises(nsgate.Conflict, match="other columns"):
+        tx.commit()
+    assert gateway.table(*tables[0]).count_rows() == 300
+
+
+@pytest.mark.parametrize("moment", ["before staging", "before the commit"])
+def test_a_table_that_was_dropped_and_created_anew_is_another_one(gateway, tables, moment):
+    tx = gateway.transaction()
+    table = tx.table(*tables[0])
+    if moment == "before the commit":
+        table.insert(rows(300, 1))
+    gateway.namespace_client.drop_table(ln.DropTableRequest(id=list(tables[0])))
+    make(gateway, tables[0], rows(0, 5))
+    with pytest.raises(nsgate.Conflict, match="created anew"):
+        if moment == "before staging":
+            table.insert(rows(300, 1))
+        tx.commit()
+    assert gateway.table(*tables[0]).to_table().num_rows == 5
+
+
+def test_metadata_of_a_table_survives_a_conflict_elsewhere(gateway, tables):
+    gateway.table(*tables[0]).update_schema_metadata({"owner": "me"})
+    tx = gateway.transaction()
+    tx.table(*tables[0]).add_columns({"twice": "value * 2"})
+    tx.table(*tables[1]).insert(rows(300, 1))
+    gateway.table(*tables[1]).insert(rows(500, 1))
+    tx.commit()
+    assert gateway.table(*tables[0]).schema.metadata == {b"owner": b"me"}
+
+
+def test_metadata_that_would_be_lost_is_a_conflict(gateway, tables):
+    owned = rows(0, 1).replace_schema_metadata({"owner": "me"})
+    tx = gateway.transaction()
+    tx.table(*tables[0]).insert(owned, mode="overwrite")
+    gateway.table(*tables[0]).insert(rows(500, 1))
+    with pytest.raises(nsgate.Conflict, match="metadata"):
+        tx.commit()
+    gateway.run(lambda tx: tx.table(*tables[0]).insert(owned, mode="overwrite"))
+    assert gateway.table(*tables[0]).schema.metadata == {b"owner": b"me"}
+
+
+def test_a_rival_that_turns_cleanup_on_does_not_make_the_transaction_delete_what_is_published(gateway, tables):
+    tx = gateway.transaction()
+    table = tx.table(*tables[0])
+    cleanup = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    gateway.table(*tables[0]).update_config(cleanup)
+    table.insert(rows(300, 1))
+    with pytest.raises(nsgate.NotAtomic, match="deletes old versions"):
+        table.insert(rows(301, 1))
+    assert gateway.table(*tables[0]).count_rows() == 300
+    tx.rollback()
+    assert gateway.table(*tables[0]).count_rows() == 300
+
+
+def test_a_compaction_of_a_table_with_an_index(gateway, tables):
+    plain = gateway.table(*tables[0])
+    plain.create_scalar_index("id", "BTREE")
+    for number in range(3):
+        plain.insert(rows(300 + number, 1))
+    folder = plain.uri.replace("file://", "") + "/_versions"
+    with gateway.transaction() as tx:
+        table = tx.table(*tables[0])
+        table.optimize.compact_files()
+        assert table.count_rows() == 303
+        assert [change.version for change in tx.dry_run()] == [6]
+    assert len(gateway.table(*tables[0]).get_fragments()) == 2, "indexed rows, and others"
+    assert not [name for name in os.listdir(folder) if ".manifest-" in name]
+
+
+# -- lancedb ------------------------------------------------------------------------------------------------------
+
+
+def test_a_restore_through_lancedb_is_alone(gateway, tables):
+    gateway.table(*tables[0]).insert(rows(300, 1))
+    with gateway.transaction() as tx:
+        table = tx.lancedb.open_table(tables[0][-1], namespace_path=list(tables[0][:-1]))
+        table.restore(1)
+        for use in (table.count_rows, lambda: table.add(rows(0, 1)), lambda: table.restore(2)):
+            with pytest.raises(nsgate.NotAtomic, match="only thing"):
+                use()
+    assert gateway.table(*tables[0]).count_rows() == 300
+
+
+def test_pylance_behind_a_lancedb_table_is_part_of_the_transaction(gateway, tables):
+    with gateway.transaction() as tx:
+        table = tx.lancedb.open_table(tables[0][-1], namespace_path=list(tables[0][:-1])).to_lance()
+        for act in (lambda: table.tags.create("now", 1), table.cleanup_old_versions):
+            with pytest.raises(nsgate.NotAtomic):
+                act()
+        table.insert(rows(300, 1))
+        assert gateway.table(*tables[0]).count_rows() == 300
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_threads_get_one_lancedb_table(gateway, tables):
+    with gateway.transaction() as tx:
+        found = []
+        name, path = tables[0][-1], list(tables[0][:-1])
+        threads = [
+            threading.Thread(target=lambda: found.append(tx.lancedb.open_table(name, namespace_path=path)))
+            for _ in range(6)
+        ]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert len(found) == 6 and len({id(table) for table in found}) == 1
+
+
+@pytest.mark.parametrize("name", ["drop_table", "drop_table_async", "drop_namespace", "create_view", "rename_table"])
+def test_what_a_lancedb_connection_does_at_once_is_refused(gateway, name):
+    with gateway.transaction() as tx:
+        with pytest.raises(nsgate.NotAtomic):
+            getattr(tx.lancedb, name)
+
+
+# -- threads, tasks, callbacks ------------------------------------------------------------------------------------
+
+
+def test_a_change_that_another_thread_stages_during_the_end_is_refused(gateway, tables, monkeypatch):
+    tx = gateway.transaction()
+    first, second = (tx.table(*table) for table in tables)
+    first.insert(rows(300, 1))
+    latest = Held.latest
+
+    def ended_meanwhile(held, chain):
+        monkeypatch.setattr(Held, "latest", latest)
+        found = latest(held, chain)
+        end = threading.Thread(target=tx.commit)
+        end.start()
+        end.join()
+        return found
+
+    monkeypatch.setattr(Held, "latest", ended_meanwhile)
+    with pytest.raises(nsgate.Finished):
+        second.insert(rows(300, 1))
+    assert gateway.versions(*tables) == [2, 1]
+
+
+def test_a_commit_does_not_publish_a_table_that_is_being_written(gateway, tables):
+    tx = gateway.transaction()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    writing, ended = threading.Event(), threading.Event()
+
+    def batches():
+        writing.set()
+        ended.wait(30)
+        yield from rows(0, 3).to_batches()
+
+    new = (*tables[0][:-1], tables[0][-1] + "n")
+    reader = pa.RecordBatchReader.from_batches(rows(0, 1).schema, batches())
+    raised = []
+
+    def create():
+        try:
+            tx.create(*new, data=reader)
+        except nsgate.Finished as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=create)
+    thread.start()
+    writing.wait(30)
+    with pytest.raises(nsgate.NotAtomic, match="still being written"):
+        tx.commit()
+    ended.set()
+    thread.join()
+    assert len(raised) == 1
+    assert gateway.versions(tables[0]) == [1]
+    with pytest.raises(nsgate.Refused):
+        gateway.versions(new)
+
+
+def test_a_callback_that_raises_changes_nothing(gateway, tables, caplog):
+    def broken(progress):
+        raise nsgate.Conflict(f"no {progress.step}")
+
+    gateway.run(lambda tx: tx.table(*tables[0]).insert(rows(300, 1)), progress=broken)
+    assert gateway.table(*tables[0]).count_rows() == 301
+    assert "the callback raised an exception at the step 'committed'" in caplog.text
+
+
+def slowed(gateway, monkeypatch):
+    """Let a commit take its time; the event is set when it was sent."""
+    post, sent = gateway._http.post, threading.Event()
+
+    def slow(path, *arguments, **options):
+        sent.set()
+        time.sleep(0.5)
+        return post(path, *arguments, **options)
+
+    monkeypatch.setattr(gateway._http, "post", slow)
+    return sent
+
+
+@pytest.mark.parametrize("form", ["run_async", "async with"])
+def test_a_cancellation_during_the_commit_waits_for_it(gateway, tables, monkeypatch, form):
+    sent = slowed(gateway, monkeypatch)
+
+    async def change():
+        if form == "run_async":
+            return await gateway.run_async(lambda tx: tx.table(*tables[0]).insert(rows(300, 1)) or "done")
+        async with gateway.transaction() as tx:
+            tx.table(*tables[0]).insert(rows(300, 1))
+        return "done"
+
+    async def cancelled():
+        task = asyncio.ensure_future(change())
+        await asyncio.to_thread(sent.wait)
+        task.cancel()
+        return await task
+
+    assert asyncio.run(cancelled()) == "done"
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+@pytest.mark.parametrize("form", ["run_async", "async with"])
+def test_a_cancellation_before_the_commit_rolls_back(gateway, tables, form):
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def change():
+        if form == "run_async":
+
+            def insert(tx):
+                tx.table(*tables[0]).insert(rows(300, 1))
+                begun.set()
+                go_on.wait(30)
+
+            return await gateway.run_async(insert)
+        async with gateway.transaction() as tx:
+            tx.table(*tables[0]).insert(rows(300, 1))
+            begun.set()
+            await asyncio.sleep(30)
+        return None
+
+    async def cancelled():
+        task = asyncio.ensure_future(change())
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+
+    asyncio.run(cancelled())
+    assert gateway.versions(tables[0]) == [1]
+
+
+def test_an_interrupted_commit_can_be_asked_for(gateway, tables, monkeypatch):
+    tx = gateway.transaction()
+    with pytest.raises(nsgate.Finished, match="no commit"):
+        tx.wait()
+    tx.table(*tables[0]).insert(rows(300, 1))
+    post = gateway._http.post
+
+    def interrupted(*arguments, **options):
+        post(*arguments, **options)
+        monkeypatch.setattr(gateway._http, "post", post)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gateway._http, "post", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tx.commit()
+    assert tx.wait().transaction_id
+    assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_run_does_not_lose_a_coroutine(gateway, tables):
+    async def change(tx):
+        tx.table(*tables[0]).insert(rows(300, 1))
+
+    with pytest.raises(TypeError, match="run_async"):
+        gateway.run(change)
+    assert gateway.versions(tables[0]) == [1]
+
+
+# -- the rest -----------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_is_gone_holds_nothing(gateway, tables):
+    gone, open_files = [], []
+    for _ in range(12):
+        tx = gateway.transaction()
+        tx.table(*tables[0]).insert(rows(300, 1))
+        tx.lancedb.open_table(tables[1][-1], namespace_path=list(tables[1][:-1]))
+        tx.rollback()
+        gone.append(weakref.ref(tx))
+        open_files.append(len(os.listdir("/proc/self/fd")))
+    del tx
+    gc.collect()
+    assert [found for found in gone if found() is not None] == []
+    assert open_files[-1] < open_files[3] + 5
+
+
+def test_errors_and_connections_reach_other_processes(gateway, tables):
+    unmanaged = pickle.loads(pickle.dumps(nsgate.Unmanaged(("a", "b"))))
+    assert unmanaged.table == ("a", "b") and str(unmanaged).startswith("a.b:")
+    conflict = pickle.loads(pickle.dumps(nsgate.Conflict("no", table=["a"], expected=3)))
+    assert (conflict.table, conflict.expected) == (("a",), 3)
+    plain = nsgate.connect(gateway._http.uri, token=gateway._http._token(), timeout=7)
+    again = pickle.loads(pickle.dumps(plain))
+    assert again.versions(*tables) == [1, 1] and again._http.timeout == 7
+
+
+@pytest.mark.parametrize("wrong", ["127.0.0.1:8080", "catalog.example"])
+def test_an_address_has_a_scheme(wrong):
+    with pytest.raises(ValueError, match="http://"):
+        nsgate.connect(wrong)
+
+
+def test_wrong_arguments_are_refused_before_any_work(gateway, tables):
+    for call in (lambda: gateway.transaction(timeout=0), lambda: nsgate.connect("http://x", timeout=0)):
+        with pytest.raises(ValueError, match="timeout"):
+            call()
+    with gateway.transaction() as tx:
+        with pytest.raises(ValueError, match="blank"):
+            tx.create("prod", "a b", data=rows(0, 1))
+
+
+def test_the_proxy_is_the_environments(monkeypatch):
+    for name in ("NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    assert _proxy("http://catalog.example") == "http://proxy.example:3128"
+    assert _proxy("https://catalog.example") is None
+    monkeypatch.setenv("NO_PROXY", "catalog.example")
+    assert _proxy("http://catalog.example") is None
+
+
+def test_a_plain_dataset_is_still_pylances(gateway, tables):
+    assert type(gateway.table(*tables[0])) is lance.LanceDataset
