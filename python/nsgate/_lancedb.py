@@ -34,7 +34,12 @@ class Table(LanceTable):
         self._is_restored = True
 
     def to_lance(self, **options: Any) -> Any:
-        """Return a pylance dataset of the table, as ``Transaction.table`` does."""
+        """Return a pylance dataset of the table, as ``Transaction.table`` does. Only before the first change."""
+        if self._chain.entries:
+            raise NotAtomic(
+                f"{self._chain.name}: `to_lance` does not see what was changed through lancedb in this transaction; "
+                "call it first, and make all changes there"
+            )
         return Dataset._of(super().to_lance(**options), self._chain, self._held)
 
     def check(self) -> None:
@@ -156,6 +161,8 @@ class Connection:
     def create_table(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Create a table that appears with the commit."""
         table: TableId = (*(options.pop("namespace_path", None) or ()), name)
+        if options.get("mode", "create") != "create" or options.get("exist_ok"):
+            raise TypeError("`create_table` makes a new table; change an existing one with `open_table`")
 
         def write(client: Any, temporary: TableId) -> Any:
             connection = LanceNamespaceDBConnection(client)

@@ -244,13 +244,23 @@ def test_a_restore_through_lancedb_is_alone(gateway, tables):
 
 def test_pylance_behind_a_lancedb_table_is_part_of_the_transaction(gateway, tables):
     with gateway.transaction() as tx:
-        table = tx.lancedb.open_table(tables[0][-1], namespace_path=list(tables[0][:-1])).to_lance()
+        handle = tx.lancedb.open_table(tables[0][-1], namespace_path=list(tables[0][:-1]))
+        table = handle.to_lance()
         for act in (lambda: table.tags.create("now", 1), table.cleanup_old_versions):
             with pytest.raises(nsgate.NotAtomic):
                 act()
         table.insert(rows(300, 1))
         assert gateway.table(*tables[0]).count_rows() == 300
+        with pytest.raises(nsgate.NotAtomic, match="call it first"):
+            handle.to_lance()
     assert gateway.table(*tables[0]).count_rows() == 301
+
+
+def test_a_lancedb_table_that_is_there_is_not_created_over(gateway, tables):
+    with gateway.transaction() as tx:
+        for options in ({"mode": "overwrite"}, {"exist_ok": True}):
+            with pytest.raises(TypeError, match="open_table"):
+                tx.lancedb.create_table("new", rows(0, 1), namespace_path=["prod"], **options)
 
 
 def test_threads_get_one_lancedb_table(gateway, tables):

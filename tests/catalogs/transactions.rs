@@ -16,6 +16,11 @@ fn transactions_end_as_they_promise() {
 }
 
 #[test]
+fn others_at_the_worst_moment_lose_and_double_nothing() {
+    passes("test_adversity.py", 45);
+}
+
+#[test]
 fn new_tables_appear_with_the_commit() {
     passes("test_creation.py", 8);
 }
