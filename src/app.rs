@@ -97,7 +97,7 @@ pub fn check(loaded: &Loaded) -> Result<(), Failure> {
 /// the configuration is for; `None` if there is none.
 pub fn missing_here(loaded: &Loaded) -> Option<Problem> {
     let batch = &loaded.config.batch;
-    let missing = disk::missing_folder(&batch.log).filter(|_| !batch.create_folder)?;
+    let missing = disk::missing_folder(batch.log.file()?).filter(|_| !batch.create_folder)?;
     let message = format!("the gateway does not start with this log: {missing}");
     Some(Problem {
         warning: true,
@@ -148,7 +148,11 @@ async fn serve(
     let front = front.on(workers);
     let back = bind("admin.address", config.admin.address).await?;
     let (log_failed, mut log_failure) = oneshot::channel();
-    let lasting = ProcessState::open(&config, log, log_failed)?;
+    let lasting = tokio::select! {
+        opened = ProcessState::open(&config, log, log_failed) => opened?,
+        // A log in a database may be waited for.
+        () = signals.next() => return Ok(()),
+    };
     let snapshot = Snapshot::build(&lasting, config, digests, None).await;
     let snapshot = snapshot.map_err(|unbuilt| Failure::unbuilt(&origin, unbuilt))?;
     // The place of each key in a long file takes much memory.

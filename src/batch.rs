@@ -54,6 +54,8 @@ const READ_WAIT: Duration = Duration::from_secs(2);
 /// The answer to a batch or a snapshot whose tables cannot be locked in time.
 const LOCKED: &str =
     "one of the tables is locked by an unfinished batch or a long operation; retry later";
+/// The answer to a request that needs the batch log while its server is away.
+const AWAY: &str = "the batch log does not answer, so no batch can begin; retry later";
 /// The interval at which shutdown checks whether batches are still at work.
 const AT_WORK_EVERY: Duration = Duration::from_millis(10);
 /// The interval at which old batches are removed from memory and from the log.
@@ -328,6 +330,9 @@ impl step::Refusal {
 }
 
 fn unwritten(error: LogError) -> Error {
+    if matches!(error, LogError::Away { .. }) {
+        return busy(AWAY);
+    }
     Error::internal("the batch log cannot be written", error)
 }
 
@@ -341,6 +346,9 @@ fn locked(error: LockError, message: &str) -> Error {
 }
 
 fn unread(error: LogError) -> Error {
+    if matches!(error, LogError::Away { .. }) {
+        return busy(AWAY);
+    }
     Error::internal("the batch log cannot be read", error)
 }
 

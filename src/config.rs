@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod backend;
 mod batch;
+mod batch_log;
 mod check;
 mod keys;
 mod kind;
@@ -26,6 +27,7 @@ pub use backend::{
     Implementation, ManagedVersioning, OAuth, Pool, RestConfig, Retry,
 };
 pub use batch::BatchConfig;
+pub use batch_log::{LogAddress, PostgresAddress, PostgresLogConfig, SCHEMA, is_schema};
 pub(crate) use kind::is_plain_http_abroad;
 pub use limits::{ContextConfig, Limits, RateLimit};
 pub use listen::{Admin, Listen, ServerTls};

@@ -9,9 +9,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request};
 use nsgate::backend::Backend;
 use nsgate::batch::Batches;
+use nsgate::batch::log::Log;
 use nsgate::batch::log::disk::DiskLog;
+use nsgate::batch::log::postgres::{PostgresLog, prepare};
 use nsgate::body::Body;
-use nsgate::config::{BatchConfig, BatchMode, Limits};
+use nsgate::config::{BatchConfig, BatchMode, Limits, LogAddress};
 use nsgate::gateway::{Gateway, RoutingSnapshot};
 use nsgate::layer::recognize::{Recognize, RecognizeLayer};
 use nsgate::metrics::Metrics;
@@ -63,10 +65,16 @@ impl House {
             });
             backends.push(Arc::new(backend));
         }
-        let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
-            panic!("{error}")
-        });
-        let batches = Batches::new(Arc::new(log.unwrap()), settings, metrics.batch().clone());
+        let log: Arc<dyn Log> = match std::env::var("NSGATE_BENCH_LOG") {
+            Ok(address) => Arc::new(in_postgres(&address)),
+            Err(_) => {
+                let log = DiskLog::open(&folder.path().join("batches.redb"), |error| {
+                    panic!("{error}")
+                });
+                Arc::new(log.unwrap())
+            }
+        };
+        let batches = Batches::new(log, settings, metrics.batch().clone());
         let batches = Arc::new(batches);
         let world = RoutingSnapshot {
             routes: route::Table::new(mounts),
@@ -167,4 +175,25 @@ pub fn batch(tables: impl Iterator<Item = String>, version: u64) -> String {
         })
         .collect();
     format!("{{\"entries\":[{}]}}", entries.join(","))
+}
+
+/// Opens a log in a new schema of this database.
+fn in_postgres(address: &str) -> PostgresLog {
+    let settings = BatchConfig {
+        log: LogAddress::parse(address).unwrap(),
+        schema: format!("bench_{}", uuid::Uuid::now_v7().simple()),
+        ..BatchConfig::default()
+    };
+    let config = settings.postgres().unwrap();
+    let open = async move {
+        prepare(&config, None).await.unwrap();
+        let opened = PostgresLog::open(&config, "bench", |error| panic!("{error}")).await;
+        opened.unwrap()
+    };
+    // A measurement may run on a runtime already, which cannot wait for another.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(open)).join().unwrap())
 }

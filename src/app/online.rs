@@ -1,23 +1,24 @@
-//! `nsgate check --online`: whether each catalog answers, and whether batches can work with it.
+//! `nsgate check --online`: whether each catalog answers, and whether batches can work with it and with their log.
 
-use futures_util::future::join_all;
+use futures_util::future::{OptionFuture, join_all};
 
 use super::Failure;
 use super::workers;
 use crate::backend::{Backend, Versioning};
+use crate::batch::log::postgres;
 use crate::config::load::Loaded;
 use crate::config::{BackendConfig, Limits};
 use crate::metrics::Metrics;
 
-/// A line for each backend, and whether all of them can do their part.
+/// A line for each backend and for a batch log in PostgreSQL, and whether all of them can do their part.
 pub struct OnlineCheck {
-    /// The lines, in the order of the backends' names.
+    /// The lines, in the order of the backends' names, the log last.
     pub lines: Vec<String>,
-    /// True if every catalog answers, and no one is known to be unable to take part in batches.
+    /// True if every catalog and the log answer, and no one is known to be unable to take part in batches.
     pub is_sound: bool,
 }
 
-/// Asks each configured catalog, with the gateway's own credentials, for a table and its description.
+/// Asks the batch log and each configured catalog, with the gateway's own credentials, for a table and its description.
 ///
 /// # Errors
 /// A runtime cannot be started.
@@ -29,15 +30,23 @@ pub fn check_online(loaded: &Loaded) -> Result<OnlineCheck, Failure> {
     let backends = config.backends.values();
     let metrics = Metrics::new();
     let asked = backends.map(|backend| ask(backend, &config.limits, &metrics));
-    let answers = runtime.block_on(join_all(asked));
-    let is_sound = answers.iter().all(|(_, is_sound)| *is_sound);
-    let names = config.backends.keys();
-    let lines = names.zip(answers);
+    let (answers, log) = runtime.block_on(async {
+        let log = config.batch.postgres();
+        let log = log.as_ref().map(postgres::examine);
+        let log: OptionFuture<_> = log.into();
+        tokio::join!(join_all(asked), log)
+    });
+    let names = config.backends.keys().map(String::as_str);
+    let answers: Vec<_> = names
+        .zip(answers)
+        .chain(log.map(|answer| ("batch.log", answer)))
+        .collect();
     Ok(OnlineCheck {
-        lines: lines
+        is_sound: answers.iter().all(|(_, (_, is_sound))| *is_sound),
+        lines: answers
+            .into_iter()
             .map(|(name, (answer, _))| format!("{name}: {answer}"))
             .collect(),
-        is_sound,
     })
 }
 

@@ -7,9 +7,10 @@ use tokio::sync::oneshot;
 use super::Failure;
 use crate::auth::keys::{Clock, SystemClock};
 use crate::batch::Batches;
-use crate::batch::log::LogError;
 use crate::batch::log::disk::{self, DiskLog};
-use crate::config::Config;
+use crate::batch::log::postgres::PostgresLog;
+use crate::batch::log::{Log as BatchLog, LogError};
+use crate::config::{BatchConfig, Config, LogAddress};
 use crate::layer::limits::LimitsLayer;
 use crate::metrics::Metrics;
 use crate::request::places::Places;
@@ -27,18 +28,13 @@ pub(super) struct ProcessState {
 
 impl ProcessState {
     /// Opens the batch log. `log_failed` gets the error if the log can no longer be written.
-    pub(super) fn open(
+    pub(super) async fn open(
         config: &Config,
         log: Log,
         log_failed: oneshot::Sender<LogError>,
     ) -> Result<Self, Failure> {
-        if config.batch.create_folder {
-            disk::make_folder(&config.batch.log).map_err(Failure::BatchLog)?;
-        }
-        let batch_log = DiskLog::open(&config.batch.log, move |error| {
-            let _ = log_failed.send(error);
-        });
-        let batch_log = Arc::new(batch_log.map_err(Failure::BatchLog)?);
+        let batch_log = open_log(&config.batch, log_failed).await;
+        let batch_log = batch_log.map_err(Failure::BatchLog)?;
         let metrics = Arc::new(Metrics::new());
         let batches = Batches::new(batch_log, config.batch.clone(), metrics.batch().clone());
         Ok(Self {
@@ -52,4 +48,33 @@ impl ProcessState {
             ))),
         })
     }
+}
+
+/// Opens the log of batches. `failed` gets the error if it can no longer be written.
+async fn open_log(
+    batch: &BatchConfig,
+    failed: oneshot::Sender<LogError>,
+) -> Result<Arc<dyn BatchLog>, LogError> {
+    let on_failure = move |error| {
+        let _ = failed.send(error);
+    };
+    match &batch.log {
+        LogAddress::File(path) => {
+            if batch.create_folder {
+                disk::make_folder(path)?;
+            }
+            Ok(Arc::new(DiskLog::open(path, on_failure)?))
+        }
+        LogAddress::Postgres(address) => {
+            let log = batch.postgres_at(address);
+            let opened = PostgresLog::open(&log, &process_name(), on_failure).await?;
+            Ok(Arc::new(opened))
+        }
+    }
+}
+
+/// Returns the name by which operators tell this process from others.
+fn process_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{} (process {})", host.trim(), std::process::id())
 }

@@ -1,6 +1,6 @@
 //! The durable log of batches: the intent, the one decision, the settled entries, the end.
 //!
-//! The log is a trait, so that several gateways may share one; `disk` implements it for one gateway.
+//! The log is a trait: `disk` implements it in a file, and `postgres` in a database.
 
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use crate::error::code::Code;
 use crate::protocol::identifier::Identifier;
 
 pub mod disk;
+pub mod postgres;
+pub mod transfer;
 
 /// The id of a batch: a UUID of version 7, so that ids sort by time. Clients see it as `transaction_id`.
 pub type BatchId = Uuid;
@@ -290,6 +292,24 @@ pub enum LogError {
         "the batch log cannot be written: {0}. Nothing was acknowledged that is not on the disk. Check the disk (space, limits, errors), then start the gateway again: it continues from what is on the disk"
     )]
     Write(String),
+    /// The server of the log does not answer. Nothing was written, and it can be tried again.
+    #[error("the batch log {path} does not answer: {cause}")]
+    Away {
+        /// The address of the log.
+        path: String,
+        /// The cause.
+        cause: String,
+    },
+    /// Another process has taken the log over.
+    #[error(
+        "gateway `{by}` has taken the batch log {path} over, so this one must not go on: it was silent for longer than `batch.lease`, or was started a second time. Nothing that it did not write is acknowledged. Only one gateway at a time can use a batch log: give each its own `batch.schema`"
+    )]
+    TakenOver {
+        /// The address of the log.
+        path: String,
+        /// The name of the other process; empty if it is not known.
+        by: String,
+    },
 }
 
 /// A future that a log operation returns.
@@ -305,6 +325,12 @@ pub trait Log: Send + Sync + 'static {
     fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()>;
     /// Writes the final state of one entry.
     fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()>;
+    /// Records that a delete or deregister for this entry may leave from now on. A process that does not own the log
+    /// any more gets an error, and must not send it. A log that only one process can have open records nothing.
+    fn sending(&self, id: BatchId, entry: usize) -> Logged<'_, ()> {
+        let _ = (id, entry);
+        Box::pin(async { Ok(()) })
+    }
     /// Writes the end, at `now` in milliseconds since the epoch.
     fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()>;
     /// Forgets batches that ended before `before`, in milliseconds since the epoch.
@@ -426,6 +452,13 @@ fn replay(id: BatchId, lines: impl IntoIterator<Item = Line>) -> Result<Record, 
         }
     }
     Ok(record)
+}
+
+/// Explains a line that is complete, but holds words that this version does not know.
+fn cause_of_unread(id: BatchId, error: &serde_json::Error) -> String {
+    format!(
+        "batch {id}: {error}. A newer gateway wrote it: start that version again, or a later one"
+    )
 }
 
 /// Parses the lines of one batch and writes them again, for tests of their format.

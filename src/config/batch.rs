@@ -3,14 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::batch_log::{LogAddress, SCHEMA, log_address, schema_name};
 use super::keys::{Keys, Section};
-use super::kind::{duration, file_to_write, flag, whole};
+use super::kind::{duration, flag, maybe, secret, shaped, whole};
+use super::{ClientTls, Secret};
 
 /// The coordinated batch: its log, its size and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// The file of the durable log; created if it does not exist.
-    pub log: PathBuf,
+    /// The durable log: a file, which is created if it does not exist, or a database.
+    pub log: LogAddress,
+    /// The password of the user of a log in PostgreSQL; `None` if the server asks for none.
+    pub log_password: Option<Secret>,
+    /// TLS to the server of a log in PostgreSQL; `None` for the system's authorities, and for no TLS on this machine.
+    pub log_tls: Option<ClientTls>,
+    /// The schema of a log in PostgreSQL.
+    pub schema: String,
+    /// The time after which another gateway takes a silent one for dead, and its log in PostgreSQL over.
+    pub lease: Duration,
     /// True if the folder of the log is created when it does not exist.
     pub create_folder: bool,
     /// The most entries in one batch.
@@ -32,7 +42,11 @@ pub struct BatchConfig {
 impl Default for BatchConfig {
     fn default() -> Self {
         Self {
-            log: PathBuf::from("./data/batches.redb"),
+            log: PathBuf::from("./data/batches.redb").into(),
+            log_password: None,
+            log_tls: None,
+            schema: SCHEMA.to_owned(),
+            lease: Duration::from_secs(5),
             create_folder: false,
             max_entries: 1000,
             lock_timeout: Duration::from_secs(10),
@@ -55,8 +69,32 @@ impl Section for BatchConfig {
         keys.key(
             "log",
             &mut self.log,
-            file_to_write(),
-            "The file of the durable log, in a folder that exists.",
+            log_address(),
+            "The durable log: a file in a folder that exists, or the address of a database, such as postgres://nsgate@db.example/nsgate.",
+        );
+        keys.key(
+            "log_password",
+            &mut self.log_password,
+            maybe(secret("the password, such as ${file:log.password}")),
+            "The password of the user of a log in PostgreSQL.",
+        );
+        keys.key(
+            "log_tls",
+            &mut self.log_tls,
+            maybe(shaped()),
+            "TLS to the server of a log in PostgreSQL, whose name is always verified. Without it: the system's authorities, and no TLS on this machine.",
+        );
+        keys.key(
+            "schema",
+            &mut self.schema,
+            schema_name(),
+            "The schema of a log in PostgreSQL.",
+        );
+        keys.key(
+            "lease",
+            &mut self.lease,
+            duration(Duration::from_millis(500), Duration::from_secs(60)),
+            "With a log in PostgreSQL: how long a gateway may be silent before another one takes its log over.",
         );
         keys.key(
             "create_folder",

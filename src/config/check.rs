@@ -33,6 +33,20 @@ pub(super) fn whole(config: &Config, reader: &mut Reader<'_>) {
     same_catalog::same_catalog(config, reader);
     certificates::certificates(config, reader);
     certificates::unasked(config, reader);
+    batch_log(config, reader);
+}
+
+/// Warns about keys that show that a log in PostgreSQL was meant.
+fn batch_log(config: &Config, reader: &mut Reader<'_>) {
+    if config.batch.log.file().is_none() || !reader.has_no_problem_below("batch.log") {
+        return;
+    }
+    for key in ["log_password", "log_tls"] {
+        let key = format!("batch.{key}");
+        if reader.has(&key) {
+            reader.warn_at(&key, "is for a log in PostgreSQL, and `batch.log` is a file; remove it, or write an address such as postgres://nsgate@db.example/nsgate");
+        }
+    }
 }
 
 fn addresses(config: &Config, reader: &mut Reader<'_>) {

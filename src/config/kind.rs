@@ -16,5 +16,6 @@ pub(super) use location::{
     address, base_uri, collector, file, file_to_write, guarded_uri, parse_base_uri, url_path,
 };
 pub(super) use scalar::{
-    Scalar, algorithm, backend_name, choice, flag, name, secret, text, verbatim,
+    Scalar, algorithm, backend_name, choice, flag, name, printable, secret, string_schema, text,
+    verbatim,
 };

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use problem::{Origin, Position, Problem, Problems};
 
 use super::keys::{self, Section};
-use super::{Config, check};
+use super::{Config, LogAddress, check};
 use reader::{Found, Reader};
 
 /// The largest configuration file: enough for hundreds of thousands of mounts.
@@ -99,7 +99,9 @@ fn load<'e>(
     env: &'e dyn Fn(&str) -> Option<String>,
 ) -> (Config, Reader<'e>) {
     let mut config = Config::blank();
-    config.batch.log = named::resolve(base, &config.batch.log);
+    if let LogAddress::File(path) = &mut config.batch.log {
+        *path = named::resolve(base, &*path);
+    }
     let mut reader = Reader::new(base, env);
     let tree = yaml::parse(text);
     let broken = !tree.problems.is_empty();

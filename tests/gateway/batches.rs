@@ -8,6 +8,7 @@ mod described;
 mod facts;
 mod full;
 mod hidden;
+mod in_postgres;
 mod late;
 mod mixed;
 mod numbers;

@@ -31,6 +31,9 @@ mod online;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod overload;
+#[path = "../support/postgres.rs"]
+#[allow(dead_code, reason = "the tests of the log use more of it")]
+mod postgres;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod random;

@@ -11,7 +11,7 @@ mod reader;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -71,6 +71,17 @@ pub fn make_folder(path: &Path) -> Result<(), LogError> {
         path: path.display().to_string(),
         cause: format!("its folder cannot be made: {error}"),
     })
+}
+
+/// Returns the path of a file that belongs to the log at `path`.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    file::with_suffix(path, suffix)
+}
+
+/// Gives a file another name, durably.
+pub(super) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::rename(from, to)?;
+    file::sync_folder(file::folder(to))
 }
 
 impl DiskLog {

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::calls::CallTurn;
 use super::{BatchRun, EffectOutcome, Pending};
 use crate::backend::Authority;
+use crate::batch::AWAY;
 use crate::batch::api::outcomes::BatchAnswer;
 use crate::batch::locks::LockError;
 use crate::batch::log::{Action, LogError, Verdict};
@@ -166,8 +167,10 @@ impl BatchRun {
                     coordinator.contest(&entry.line, version).await?;
                 }
             }
-            coordinator.log.intend(id, intent).await?;
-            Ok(Event::IntentDurable)
+            match coordinator.log.intend(id, intent).await {
+                Err(LogError::Away { .. }) => Ok(Event::IntentFailed(Refusal::unavailable(AWAY))),
+                written => written.map(|()| Event::IntentDurable),
+            }
         })
     }
 
@@ -314,8 +317,10 @@ impl BatchRun {
 
     fn delete(&mut self, entry: usize, again: bool) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
+        let recorded = self.recorded(entry);
         Box::pin(async move {
             let _call = turn.begins().await;
+            recorded.await;
             let done = match participant::delete(&turn.plan.entries[entry], &turn.caller).await {
                 Removal::Done => Event::Deleted(entry).into(),
                 Removal::Unsent(refusal) => return Event::NotDeleted(entry).but(entry, refusal),
@@ -331,8 +336,10 @@ impl BatchRun {
 
     fn remove(&mut self, entry: usize, again: bool) -> BoxFuture<'static, EffectOutcome> {
         let turn = self.turn(entry, again);
+        let recorded = self.recorded(entry);
         Box::pin(async move {
             let _call = turn.begins().await;
+            recorded.await;
             match participant::remove(&turn.plan.entries[entry], &turn.caller).await {
                 Removal::Done => Event::Removed(entry).into(),
                 Removal::Unsent(refusal) | Removal::Refused(refusal) => {
@@ -341,6 +348,17 @@ impl BatchRun {
                 Removal::Lost(refusal) => Event::RemovalLost(entry).but(entry, refusal),
             }
         })
+    }
+
+    /// Records that a delete or deregister may leave. If another gateway owns the log now, it may be working on the
+    /// same version: then this never completes, so that nothing is sent, and the process is about to end.
+    fn recorded(&self, entry: usize) -> impl Future<Output = ()> + Send + 'static {
+        let (log, id) = (Arc::clone(&self.coordinator.log), self.id);
+        async move {
+            if log.sending(id, entry).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 
     fn answer(&mut self, answer: Answer) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use http::Uri;
-use nsgate::config::Secret;
+use nsgate::config::{LogAddress, SCHEMA, Secret, is_schema};
 
 /// One front door for many table catalogs.
 #[derive(Debug, Parser)]
@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Look at the batches that are not over, and decide what waits for a person
     Batches(Batches),
+    /// Install a batch log in PostgreSQL, or move a batch log to another place
+    #[command(subcommand)]
+    Log(OfLog),
     /// Print a signed token for trials; the first time, make a key pair and jwks.json in a folder
     DevToken(DevToken),
     /// Run the guided tour of the Python package: catalogs, a gateway and a client on this machine
@@ -66,7 +69,7 @@ pub(crate) enum Shell {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Ask each catalog, too: whether it answers, and whether batches can work with it
+    /// Ask each catalog, too, and a batch log in PostgreSQL: whether it answers, and whether batches can work with it
     #[arg(long)]
     pub(crate) online: bool,
 }
@@ -112,6 +115,53 @@ pub(crate) enum OfBatches {
     },
     /// Decide what a batch cannot decide by itself; `show` says what each decision does
     Resolve(Resolve),
+}
+
+/// The command for a batch log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OfLog {
+    /// Install the schema, or bring it up to date, as a user who may create it
+    Prepare {
+        /// The database, such as postgres://admin@db.example/nsgate
+        #[arg(value_name = "URL", value_parser = log_address)]
+        at: LogAddress,
+        /// The user of the gateway, who gets the rights that it needs
+        #[arg(long, value_name = "USER")]
+        grant: Option<String>,
+        #[command(flatten)]
+        access: LogAccess,
+    },
+    /// Move all batches to an empty log while no gateway runs; afterwards no gateway can use the old one
+    Move {
+        /// The log: a file, or a database
+        #[arg(long, value_name = "LOG", value_parser = log_address)]
+        from: LogAddress,
+        /// The new log: a file that does not exist, or a database with an empty schema
+        #[arg(long, value_name = "LOG", value_parser = log_address)]
+        to: LogAddress,
+        #[command(flatten)]
+        access: LogAccess,
+    },
+}
+
+/// The way to a log in PostgreSQL.
+#[derive(Debug, Args)]
+pub(crate) struct LogAccess {
+    /// The schema, as in `batch.schema`
+    #[arg(long, value_name = "NAME", default_value = SCHEMA, value_parser = log_schema)]
+    pub(crate) schema: String,
+    /// The user's password, if the server asks for one; other users of this machine cannot see the variable
+    #[arg(long, env = "NSGATE_LOG_PASSWORD", hide_env_values = true, value_parser = secret)]
+    pub(crate) password: Option<Secret>,
+    /// Authorities trusted instead of the system's (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate shown to the server (PEM)
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) private_key: Option<PathBuf>,
 }
 
 /// The decision, and the operator who takes it.
@@ -182,6 +232,16 @@ fn admin(text: &str) -> Result<Uri, String> {
 )]
 fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
+}
+
+fn log_address(text: &str) -> Result<LogAddress, String> {
+    LogAddress::parse(text)
+}
+
+fn log_schema(text: &str) -> Result<String, String> {
+    is_schema(text)
+        .then(|| text.to_owned())
+        .ok_or_else(|| "write small letters, digits and `_`, such as nsgate".to_owned())
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {

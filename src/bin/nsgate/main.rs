@@ -5,6 +5,7 @@ mod cli;
 mod completions;
 mod demo;
 mod explain;
+mod log;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             explain::explain(&loaded.config, &arguments).map_err(Failure::bad_input)
         }),
         Command::Batches(arguments) => batches::run(&arguments).map_err(Failure::bad_input),
+        Command::Log(arguments) => log::run(&arguments).map_err(Failure::bad_input),
         Command::DevToken(arguments) => dev_token(arguments),
         Command::Demo(arguments) => demo::run(&arguments.arguments).map_err(Failure::bad_input),
         Command::Completions { shell } => Ok(completions::of(shell).to_owned()),

@@ -41,7 +41,7 @@ impl Section for ClientTlsFile {
             "certificate",
             &mut self.certificate,
             maybe(file()),
-            "The certificate shown to the catalog, leaf first (PEM).",
+            "The certificate shown to the server, leaf first (PEM).",
         );
         keys.key(
             "private_key",

@@ -32,9 +32,11 @@ pub(super) fn certificates(config: &Config, reader: &mut Reader<'_>) {
             authorities(reader, &format!("auth.issuers[{index}].keys.ca"), file);
         }
     }
-    for (name, rest) in rest_backends(config) {
-        let Some(tls) = &rest.tls else { continue };
-        let key = format!("backends.{name}.tls");
+    let of_backends = rest_backends(config)
+        .filter_map(|(name, rest)| Some((format!("backends.{name}.tls"), rest.tls.as_ref()?)));
+    let of_log = config.batch.log_tls.iter();
+    let of_log = of_log.map(|tls| ("batch.log_tls".to_owned(), tls));
+    for (key, tls) in of_backends.chain(of_log) {
         if let Some(shown) = &tls.identity {
             identity(reader, &key, &shown.certificate, &shown.private_key);
         }

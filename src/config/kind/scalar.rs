@@ -85,7 +85,7 @@ pub(super) fn text_schema() -> Json {
 }
 
 /// Returns the JSON Schema of values that are never a bare number or truth value.
-pub(super) fn string_schema() -> Json {
+pub(in crate::config) fn string_schema() -> Json {
     json!({ "type": "string" })
 }
 
@@ -246,7 +246,7 @@ pub(super) fn quoted(text: &Text) -> bool {
     !text.plain && text.raw == text.value
 }
 
-pub(super) fn printable(text: &Text) -> Result<&str, String> {
+pub(in crate::config) fn printable(text: &Text) -> Result<&str, String> {
     match text.value.as_str() {
         "" if text.raw != text.value => Err(format!("{} is empty; give it a value", text.shown())),
         "" => Err("is empty".to_owned()),

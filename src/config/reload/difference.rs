@@ -47,7 +47,13 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
     wanted.listen.address = in_use.listen.address;
     wanted.listen.workers = in_use.listen.workers;
     wanted.admin.address = in_use.admin.address;
+    let password = &in_use.batch.log_password;
+    let has_new_password = wanted.batch.log_password != *password;
     wanted.batch.log.clone_from(&in_use.batch.log);
+    wanted.batch.log_password.clone_from(password);
+    wanted.batch.log_tls.clone_from(&in_use.batch.log_tls);
+    wanted.batch.schema.clone_from(&in_use.batch.schema);
+    wanted.batch.lease = in_use.batch.lease;
     wanted.telemetry.log = in_use.telemetry.log;
     let kept = wanted.redacted();
     let keys = [
@@ -55,6 +61,10 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "/listen/workers",
         "/admin/address",
         "/batch/log",
+        "/batch/log_password",
+        "/batch/log_tls",
+        "/batch/schema",
+        "/batch/lease",
         "/telemetry/log",
     ];
     let dotted = [
@@ -62,6 +72,10 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         "listen.workers",
         "admin.address",
         "batch.log",
+        "batch.log_password",
+        "batch.log_tls",
+        "batch.schema",
+        "batch.lease",
         "telemetry.log",
     ];
     let value = |of: &Value, key: &str| of.pointer(key).cloned().unwrap_or_default();
@@ -70,7 +84,11 @@ fn fixed(in_use: &Config, wanted: &mut Config) -> Vec<Fixed> {
         in_use: value(&kept, pointer),
         wanted: value(&asked, pointer),
     });
-    both.filter(|fixed| fixed.in_use != fixed.wanted).collect()
+    // Two passwords look the same when they are shown.
+    let differs = |fixed: &Fixed| {
+        fixed.in_use != fixed.wanted || has_new_password && fixed.key == "batch.log_password"
+    };
+    both.filter(differs).collect()
 }
 
 /// Compares tables key by key; anything else is one value.
@@ -132,6 +150,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use std::path::PathBuf;
+
     use crate::config::{BackendConfig, Implementation, Mount, Secret};
 
     fn lake() -> Config {
@@ -188,7 +208,7 @@ mod tests {
     fn what_needs_a_restart_stays_as_it_was() {
         let mut wanted = lake();
         wanted.listen.address = "127.0.0.1:1".parse().unwrap();
-        wanted.batch.log = "elsewhere.redb".into();
+        wanted.batch.log = PathBuf::from("elsewhere.redb").into();
         wanted.limits.connections = 3;
         let settled = Difference::settle(&lake(), &mut wanted);
         assert_eq!(settled.changed, ["limits.connections"]);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use redb::{DatabaseError, StorageError};
 
-use crate::batch::log::{BatchId, LogError};
+use crate::batch::log::LogError;
 
 /// The reason why the writer has ended, once it has.
 #[derive(Clone, Default)]
@@ -47,13 +47,6 @@ pub(super) fn unopened(error: &DatabaseError) -> String {
 pub(super) fn damaged(cause: &dyn Display) -> String {
     format!(
         "{cause}. It is damaged, or not a batch log of this version. Restore the newest log together with its own mark, and keep this file to find the cause"
-    )
-}
-
-/// Explains a line that is complete, but holds words that this version does not know.
-pub(super) fn unread(id: BatchId, error: &serde_json::Error) -> String {
-    format!(
-        "batch {id}: {error}. A newer gateway wrote it: start that version again, or a later one"
     )
 }
 

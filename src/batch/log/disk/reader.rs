@@ -3,8 +3,8 @@
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable};
 use tokio::sync::mpsc;
 
-use super::{LINES, PAGE, cause, keys};
-use crate::batch::log::{BatchId, Line, Record, replay};
+use super::{LINES, PAGE, keys};
+use crate::batch::log::{BatchId, Line, Record, cause_of_unread, replay};
 
 type Lines = ReadOnlyTable<(u128, u32), &'static [u8]>;
 
@@ -21,7 +21,7 @@ pub(super) fn find(database: &Database, id: BatchId) -> Result<Option<Record>, S
     for line in lines {
         let (_, value) = line.map_err(|error| error.to_string())?;
         let line = serde_json::from_slice(value.value());
-        batch.push(line.map_err(|error| cause::unread(id, &error))?);
+        batch.push(line.map_err(|error| cause_of_unread(id, &error))?);
     }
     if batch.is_empty() {
         return Ok(None);
@@ -53,7 +53,7 @@ pub(super) fn all(database: &Database, pages: &mpsc::Sender<Vec<Record>>) -> Res
             page.push(replay(before, batch.drain(..))?);
         }
         let line = serde_json::from_slice(value.value());
-        batch.push(line.map_err(|error| cause::unread(id, &error))?);
+        batch.push(line.map_err(|error| cause_of_unread(id, &error))?);
         if page.len() == PAGE {
             let whole = std::mem::replace(&mut page, Vec::with_capacity(PAGE));
             if pages.blocking_send(whole).is_err() {

@@ -31,6 +31,7 @@ complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "check" -d 'Report eve
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "schema" -d 'Print the JSON Schema of the configuration'
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "explain" -d 'Say which mount and backend serve an identifier, and the path sent upstream'
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "batches" -d 'Look at the batches that are not over, and decide what waits for a person'
+complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "log" -d 'Install a batch log in PostgreSQL, or move a batch log to another place'
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "dev-token" -d 'Print a signed token for trials; the first time, make a key pair and jwks.json in a folder'
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "demo" -d 'Run the guided tour of the Python package: catalogs, a gateway and a client on this machine'
 complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "completions" -d 'Print the completions of a shell'
@@ -38,7 +39,7 @@ complete -c nsgate -n "__fish_nsgate_needs_command" -f -a "help" -d 'Print this 
 complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -l config -d 'The configuration file' -r -F
 complete -c nsgate -n "__fish_nsgate_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l config -d 'The configuration file' -r -F
-complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l online -d 'Ask each catalog, too: whether it answers, and whether batches can work with it'
+complete -c nsgate -n "__fish_nsgate_using_subcommand check" -l online -d 'Ask each catalog, too, and a batch log in PostgreSQL: whether it answers, and whether batches can work with it'
 complete -c nsgate -n "__fish_nsgate_using_subcommand check" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand explain" -l config -d 'The configuration file' -r -F
@@ -72,6 +73,28 @@ complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_s
 complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each entry of one batch, what is the matter with it, and what can be done'
 complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "resolve" -d 'Decide what a batch cannot decide by itself; `show` says what each decision does'
 complete -c nsgate -n "__fish_nsgate_using_subcommand batches; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and not __fish_seen_subcommand_from prepare move help" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and not __fish_seen_subcommand_from prepare move help" -f -a "prepare" -d 'Install the schema, or bring it up to date, as a user who may create it'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and not __fish_seen_subcommand_from prepare move help" -f -a "move" -d 'Move all batches to an empty log while no gateway runs; afterwards no gateway can use the old one'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and not __fish_seen_subcommand_from prepare move help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l grant -d 'The user of the gateway, who gets the rights that it needs' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l schema -d 'The schema, as in `batch.schema`' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l password -d 'The user\'s password, if the server asks for one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l ca -d 'Authorities trusted instead of the system\'s (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l certificate -d 'The certificate shown to the server (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -l private-key -d 'Its private key (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from prepare" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l from -d 'The log: a file, or a database' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l to -d 'The new log: a file that does not exist, or a database with an empty schema' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l schema -d 'The schema, as in `batch.schema`' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l password -d 'The user\'s password, if the server asks for one; other users of this machine cannot see the variable' -r
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l ca -d 'Authorities trusted instead of the system\'s (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l certificate -d 'The certificate shown to the server (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -l private-key -d 'Its private key (PEM)' -r -F
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from move" -s h -l help -d 'Print help'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "prepare" -d 'Install the schema, or bring it up to date, as a user who may create it'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "move" -d 'Move all batches to an empty log while no gateway runs; afterwards no gateway can use the old one'
+complete -c nsgate -n "__fish_nsgate_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l dir -d 'The folder of the key pair and of jwks.json' -r -F
 complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l issuer -d 'The claim `iss`' -r
 complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l audience -d 'The claim `aud`' -r
@@ -81,15 +104,18 @@ complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l claim -d 'A 
 complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -l ttl -d 'The lifetime of the token, such as 15m, 1h or 30d' -r
 complete -c nsgate -n "__fish_nsgate_using_subcommand dev-token" -s h -l help -d 'Print help'
 complete -c nsgate -n "__fish_nsgate_using_subcommand completions" -s h -l help -d 'Print help'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "serve" -d 'Run the gateway until SIGTERM'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "check" -d 'Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "schema" -d 'Print the JSON Schema of the configuration'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "explain" -d 'Say which mount and backend serve an identifier, and the path sent upstream'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "batches" -d 'Look at the batches that are not over, and decide what waits for a person'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "dev-token" -d 'Print a signed token for trials; the first time, make a key pair and jwks.json in a folder'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "demo" -d 'Run the guided tour of the Python package: catalogs, a gateway and a client on this machine'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "completions" -d 'Print the completions of a shell'
-complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches dev-token demo completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "serve" -d 'Run the gateway until SIGTERM'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "check" -d 'Report every problem of a configuration; exit 1 if there is one that keeps the gateway from starting'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "schema" -d 'Print the JSON Schema of the configuration'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "explain" -d 'Say which mount and backend serve an identifier, and the path sent upstream'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "batches" -d 'Look at the batches that are not over, and decide what waits for a person'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "log" -d 'Install a batch log in PostgreSQL, or move a batch log to another place'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "dev-token" -d 'Print a signed token for trials; the first time, make a key pair and jwks.json in a folder'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "demo" -d 'Run the guided tour of the Python package: catalogs, a gateway and a client on this machine'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "completions" -d 'Print the completions of a shell'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and not __fish_seen_subcommand_from serve check schema explain batches log dev-token demo completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "list" -d 'List the batches that are not over, and what each waits for'
 complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "show" -d 'Show each entry of one batch, what is the matter with it, and what can be done'
 complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from batches" -f -a "resolve" -d 'Decide what a batch cannot decide by itself; `show` says what each decision does'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "prepare" -d 'Install the schema, or bring it up to date, as a user who may create it'
+complete -c nsgate -n "__fish_nsgate_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "move" -d 'Move all batches to an empty log while no gateway runs; afterwards no gateway can use the old one'

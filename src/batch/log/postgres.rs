@@ -1,0 +1,296 @@
+//! The log in PostgreSQL, for one gateway at a time: a schema of a few tables, and a function for each durable step.
+//!
+//! The gateway that owns the log has a number, the fence; every write names it, and the server refuses a write with an
+//! older one. No statement holds a lock over a round trip, so a gateway that stops in the middle blocks nobody.
+//!
+//! While the server does not answer, no batch begins, and what is under way waits: a write is tried again until it is
+//! known to be in the log.
+
+mod cause;
+mod connect;
+mod examine;
+mod fence;
+mod install;
+mod outage;
+mod owner;
+mod reader;
+mod thread;
+mod writer;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+pub use examine::examine;
+pub use install::prepare;
+
+use fence::Fence;
+use outage::Outage;
+use reader::{Lookup, PAGE_SIZE, RawBatch, Wanted};
+use writer::{Answer, Write, WriteKind};
+
+use super::{BatchId, Intent, Line, Log, LogError, Logged, Record, Resolution, Verdict};
+use crate::batch::step::{Decision, Settled};
+use crate::config::PostgresLogConfig;
+
+/// The number of connections that write. The writes of one batch go through the same one, so they keep their order.
+/// More of them gained nothing that could be told from noise; one transaction for each write took four times as long.
+const WRITERS: i32 = 2;
+/// The number of writes that may wait for each writer, and of lookups. Beyond it, callers wait.
+const QUEUE: usize = 2048;
+const LOOKUPS: usize = 64;
+/// The longest time that an INTENT waits for the server. Nothing was sent for its batch, which is then refused.
+const INTENT: Duration = Duration::from_secs(2);
+/// The longest time that the end of the process waits for writes that were requested before.
+const CLOSE: Duration = Duration::from_secs(10);
+/// The time that a gateway waits for the log of another one, in leases.
+const PATIENCE: u32 = 6;
+
+/// A log in a schema of PostgreSQL.
+pub struct PostgresLog {
+    address: String,
+    fence: Arc<Fence>,
+    outage: Arc<Outage>,
+    /// `None` once the log is closed.
+    queues: Mutex<Option<Queues>>,
+    running: Mutex<Option<Running>>,
+}
+
+/// The ways to the thread of the log.
+#[derive(Clone)]
+struct Queues {
+    writers: Arc<[mpsc::Sender<Write>]>,
+    lookups: mpsc::Sender<Lookup>,
+}
+
+struct Running {
+    /// True to end without writing what waits.
+    abandon: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl PostgresLog {
+    /// Opens the log, whose schema must be installed. Waits while another gateway uses it, up to six times the lease.
+    /// `name` tells operators which process has it. `on_failure` is called once, when another gateway has taken the log
+    /// over.
+    ///
+    /// # Errors
+    /// The server cannot be reached or is not safe, the schema is not installed, or another gateway uses it.
+    pub async fn open(
+        config: &PostgresLogConfig,
+        name: &str,
+        on_failure: impl FnOnce(LogError) + Send + 'static,
+    ) -> Result<Self, LogError> {
+        let patience = config.lease.saturating_mul(PATIENCE);
+        Self::open_within(config, name, patience, on_failure).await
+    }
+
+    /// Does the same, and waits up to `patience` for another gateway; always long enough to see whether it is alive.
+    pub(super) async fn open_within(
+        config: &PostgresLogConfig,
+        name: &str,
+        patience: Duration,
+        on_failure: impl FnOnce(LogError) + Send + 'static,
+    ) -> Result<Self, LogError> {
+        thread::start(config, name, patience, Box::new(on_failure)).await
+    }
+
+    fn unreadable(&self, cause: String) -> LogError {
+        LogError::Unusable {
+            path: self.address.clone(),
+            cause,
+        }
+    }
+
+    fn away(&self, cause: String) -> LogError {
+        LogError::Away {
+            path: self.address.clone(),
+            cause,
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Option<Queues>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_queues(&self) -> Result<Queues, LogError> {
+        let queues = self.queues().clone();
+        queues.ok_or_else(|| self.fence.to_error())
+    }
+
+    /// Requests a write, and returns the channel of its answer.
+    async fn request(
+        &self,
+        id: BatchId,
+        what: WriteKind,
+    ) -> Result<oneshot::Receiver<Answer>, LogError> {
+        let queues = self.open_queues()?;
+        let (done, answer) = oneshot::channel();
+        let place = usize::try_from(id.as_u128() % queues.writers.len() as u128);
+        let writer = &queues.writers[place.unwrap_or_default()];
+        let sent = writer.send(Write { id, what, done }).await;
+        sent.map_err(|_| self.fence.to_error())?;
+        Ok(answer)
+    }
+
+    /// Returns when the write is durable.
+    async fn write(&self, id: BatchId, what: WriteKind) -> Result<Answer, LogError> {
+        let answer = self.request(id, what).await?;
+        answer.await.map_err(|_| self.fence.to_error())
+    }
+
+    async fn write_line(&self, id: BatchId, line: Line) -> Result<(), LogError> {
+        self.write(id, WriteKind::Line(line)).await.map(drop)
+    }
+
+    /// Writes INTENT, or makes sure that it is not in the log.
+    async fn begin(&self, id: BatchId, intent: Arc<Intent>) -> Result<(), LogError> {
+        if let Some(cause) = self.outage.cause(INTENT) {
+            return Err(self.away(cause));
+        }
+        let write = WriteKind::Line(Line::Intent(intent));
+        let waited = timeout(INTENT, self.request(id, write)).await;
+        let Ok(answer) = waited else {
+            return Err(self.away("too many writes wait for it".into()));
+        };
+        let mut answer = answer?;
+        if let Ok(answer) = timeout(INTENT, &mut answer).await {
+            return answer.map(drop).map_err(|_| self.fence.to_error());
+        }
+        // From here on, either the answer has come, or the writer finds that nobody waits, and takes the INTENT back.
+        answer.close();
+        match answer.try_recv() {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let cause = self.outage.cause(Duration::ZERO);
+                Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
+            }
+        }
+    }
+
+    async fn look_up(&self, what: Wanted) -> Result<Vec<RawBatch>, LogError> {
+        let lookups = self.open_queues()?.lookups;
+        let (done, found) = oneshot::channel();
+        let sent = lookups.send(Lookup { what, done }).await;
+        sent.map_err(|_| self.fence.to_error())?;
+        let found = found.await.map_err(|_| self.fence.to_error())?;
+        found.map_err(|cause| self.away(cause))
+    }
+
+    async fn look_up_one(&self, what: Wanted) -> Result<Option<Record>, LogError> {
+        let found = self.look_up(what).await?.pop().map(RawBatch::record);
+        found.transpose().map_err(|cause| self.unreadable(cause))
+    }
+
+    /// Records where the batches of this log went, so that no gateway uses it any more; `None` if they are all here.
+    pub(super) async fn set_moved(&self, words: Option<String>) -> Result<(), LogError> {
+        let write = WriteKind::Moved(words);
+        self.write(BatchId::nil(), write).await.map(drop)
+    }
+}
+
+impl Drop for PostgresLog {
+    /// Ends the connections. A log that was not closed is not given up either: the next gateway waits for a lease.
+    fn drop(&mut self) {
+        if let Some(running) = self.running().take() {
+            running.abandon.send_replace(true);
+            let _ = running.thread.join();
+        }
+    }
+}
+
+impl Log for PostgresLog {
+    fn is_new(&self) -> bool {
+        self.fence.number() == 1
+    }
+
+    fn intend(&self, id: BatchId, intent: Arc<Intent>) -> Logged<'_, ()> {
+        Box::pin(self.begin(id, intent))
+    }
+
+    fn decide(&self, id: BatchId, verdict: Verdict) -> Logged<'_, Decision> {
+        Box::pin(async move {
+            match self.write(id, WriteKind::Line(Line::Verdict(verdict))).await? {
+                Answer::Decision(decision) => Ok(decision),
+                _ => Err(self.unreadable(format!("batch {id} has no INTENT there. Was the database restored from an old backup? Restore the newest one"))),
+            }
+        })
+    }
+
+    fn resolve(&self, id: BatchId, resolution: Resolution) -> Logged<'_, ()> {
+        Box::pin(self.write_line(id, Line::Resolve(resolution)))
+    }
+
+    fn note(&self, id: BatchId, entry: usize, settled: Settled) -> Logged<'_, ()> {
+        Box::pin(self.write_line(id, Line::Note(entry, settled.into())))
+    }
+
+    fn sending(&self, id: BatchId, entry: usize) -> Logged<'_, ()> {
+        Box::pin(async move {
+            let written = self.write(id, WriteKind::Sending(entry)).await;
+            written.map(drop)
+        })
+    }
+
+    fn end(&self, id: BatchId, now: u64) -> Logged<'_, ()> {
+        Box::pin(self.write_line(id, Line::End(now)))
+    }
+
+    fn forget(&self, before: u64) -> Logged<'_, ()> {
+        Box::pin(async move {
+            let forget = || self.write(BatchId::nil(), WriteKind::Forget { before });
+            while forget().await? == Answer::HasMore(true) {}
+            Ok(())
+        })
+    }
+
+    fn find(&self, id: BatchId) -> Logged<'_, Option<Record>> {
+        Box::pin(self.look_up_one(Wanted::Id(id)))
+    }
+
+    fn find_by_key<'a>(&'a self, key: &'a str) -> Logged<'a, Option<Record>> {
+        Box::pin(self.look_up_one(Wanted::Key(key.to_owned())))
+    }
+
+    fn scan<'a>(&'a self, each: &'a mut (dyn FnMut(Record) + Send)) -> Logged<'a, ()> {
+        Box::pin(async move {
+            let mut after = BatchId::nil();
+            loop {
+                let page = self.look_up(Wanted::PageAfter(after)).await?;
+                let is_last = page.len() < PAGE_SIZE;
+                for batch in page {
+                    after = batch.id();
+                    each(batch.record().map_err(|cause| self.unreadable(cause))?);
+                }
+                if is_last {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn close(&self) -> Logged<'_, ()> {
+        Box::pin(async move {
+            // Without senders, the writers end once their queues are empty.
+            drop(self.queues().take());
+            let Some(running) = self.running().take() else {
+                return Ok(());
+            };
+            let Running { abandon, thread } = running;
+            let ended = tokio::task::spawn_blocking(move || thread.join());
+            if timeout(CLOSE, ended).await.is_ok() {
+                return Ok(());
+            }
+            abandon.send_replace(true);
+            let cause = self.outage.cause(Duration::ZERO);
+            Err(self.away(cause.unwrap_or_else(|| "it is too slow".into())))
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether the server answers, for the log of the process and for requests that need not wait.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is known about the server.
+pub(super) struct Outage {
+    address: String,
+    now: Mutex<Option<Now>>,
+}
+
+struct Now {
+    since: Instant,
+    cause: String,
+}
+
+impl Outage {
+    pub(super) fn new(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            now: Mutex::new(None),
+        }
+    }
+
+    /// Records a request that failed.
+    pub(super) fn noticed(&self, cause: &str) {
+        let mut now = self.now();
+        if let Some(now) = &mut *now {
+            cause.clone_into(&mut now.cause);
+            return;
+        }
+        *now = Some(Now {
+            since: Instant::now(),
+            cause: cause.to_owned(),
+        });
+        drop(now);
+        tracing::error!(
+            log = self.address,
+            cause,
+            "the batch log does not answer; no batch begins, and what is under way waits. Check PostgreSQL and the way to it"
+        );
+    }
+
+    /// Records a request that was answered.
+    pub(super) fn ended(&self) {
+        if let Some(now) = self.now().take() {
+            let seconds = now.since.elapsed().as_secs_f64();
+            tracing::info!(log = self.address, seconds, "the batch log answers again");
+        }
+    }
+
+    /// Returns the cause of an outage that has lasted for `at_least`.
+    pub(super) fn cause(&self, at_least: Duration) -> Option<String> {
+        let now = self.now();
+        let now = now.as_ref().filter(|now| now.since.elapsed() >= at_least);
+        now.map(|now| now.cause.clone())
+    }
+
+    fn now(&self) -> MutexGuard<'_, Option<Now>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

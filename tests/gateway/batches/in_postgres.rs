@@ -1,0 +1,124 @@
+//! Batches whose log is in PostgreSQL: kills of the gateway, a second gateway, a server that is away.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{BATCH, assert_both, pair, settled, start, stored, until, visible};
+use crate::harness::{Setup, World};
+use crate::postgres::Postgres;
+
+/// Starts two catalogs and a gateway whose log is in a new schema.
+async fn world(server: &Postgres) -> World {
+    let address = server.socket();
+    let prepared = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .args(["log", "prepare", &address])
+        .output();
+    let prepared = prepared.unwrap();
+    assert!(prepared.status.success(), "{prepared:?}");
+    let section = format!("batch: {{ log: \"{address}\", lease: 1s }}");
+    Setup::two().section(&section).start().await.seeded()
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_killed_between_intent_and_decision() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server).await;
+    let gate = world.catalog("east").hold("create_table_version");
+    let batch = start(world.client(), pair(&world, 2));
+    gate.reached(1).await;
+    until("the first is prepared", || stored(&world, "west") == [1, 2]).await;
+    let undecided = "SELECT count(*) FROM nsgate.batch WHERE verdict IS NULL";
+    assert_eq!(server.sql(undecided), "1");
+    world.kill();
+    gate.open();
+    for name in ["west", "east"] {
+        world.catalog(name).behave();
+    }
+    world.restart().await;
+    settled(&world).await;
+    let west = visible(&world, "west").await;
+    let versions: &[u64] = if west == [1, 2] { &[1, 2] } else { &[1] };
+    assert_both(&world, versions, "after the restart").await;
+    assert_eq!(server.sql(undecided), "0");
+    if versions == [1] {
+        let sent = "SELECT count(*) FROM nsgate.entry WHERE sent = 2";
+        assert_ne!(server.sql(sent), "0", "a delete left without its mark");
+    }
+    drop(batch);
+    let again = world.client();
+    let next = pair(&world, if west == [1, 2] { 3 } else { 2 });
+    until_committed(&again, &next).await;
+}
+
+/// Sends a batch until the number of the version has rested.
+async fn until_committed(client: &crate::client::Client, batch: &serde_json::Value) {
+    for _ in 0..200 {
+        let reply = client.post(BATCH, batch).await;
+        if reply.status == 200 {
+            return;
+        }
+        assert_eq!(reply.status, 503, "{:?}", reply.body);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the batch never begins");
+}
+
+#[tokio::test]
+async fn a_second_gateway_waits_and_refuses_and_a_fenced_one_ends() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let mut world = world(&server).await;
+    world.client().post(BATCH, &pair(&world, 2)).await.ok();
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_nsgate"))
+        .args(["serve", "--config"])
+        .arg(world.folder().join("gateway.yaml"))
+        .output();
+    let second = second.unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        said.contains("uses it, and its heartbeat goes on"),
+        "{said}"
+    );
+    assert_both(&world, &[1, 2], "beside a second gateway").await;
+    // As the one that takes over does.
+    server
+        .sql("UPDATE nsgate.log SET owner = NULL, fence = fence + 1; DELETE FROM nsgate.instance");
+    assert_eq!(world.ended().await, Some(3));
+    assert!(
+        world.log().contains("has taken the batch log"),
+        "{}",
+        world.log()
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_away() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let world = world(&server).await;
+    server.crash();
+    let refused = world.client().post(BATCH, &pair(&world, 2)).await;
+    assert_eq!(refused.status, 503);
+    let said = refused.json();
+    let said = said.to_string();
+    assert!(said.contains("the batch log does not answer"), "{said}");
+    assert_both(&world, &[1], "without the log").await;
+    assert_eq!(stored(&world, "west"), [1]);
+    server.up();
+    until_committed(&world.client(), &pair(&world, 2)).await;
+    assert_both(&world, &[1, 2], "with the log again").await;
+    let log = world.log();
+    assert!(
+        log.contains("the batch log does not answer; no batch begins"),
+        "{log}"
+    );
+    assert!(log.contains("the batch log answers again"), "{log}");
+    let shown = world.admin().get("/config").await.ok().json();
+    assert_eq!(shown["batch"]["schema"], json!("nsgate"));
+}

@@ -1,0 +1,158 @@
+//! What operators do with a log: install it, check it, move it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nsgate::batch::log::disk::DiskLog;
+use nsgate::batch::log::{BatchId, Log, Resolution};
+use nsgate::batch::step::{Hazard, Settled};
+
+use crate::house::{abort, commit, held, installed, intent, open};
+use crate::postgres::{PASSWORD, Postgres};
+
+fn nsgate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nsgate"));
+    command.args(arguments).env("NSGATE_LOG_PASSWORD", PASSWORD);
+    command.output().unwrap()
+}
+
+fn works(arguments: &[&str]) -> String {
+    let output = nsgate(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(arguments: &[&str]) -> String {
+    let output = nsgate(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Writes batches that are over, open and stuck.
+async fn fill(log: &dyn Log) {
+    for number in 0..1010 {
+        let id = BatchId::now_v7();
+        let key = format!("key-{number}");
+        log.intend(id, intent(Some(&key))).await.unwrap();
+        match number % 101 {
+            0 => continue,
+            1 => {
+                log.decide(id, abort()).await.unwrap();
+                let hazard = Settled::Hazard(Hazard::Unproven);
+                log.note(id, 0, hazard).await.unwrap();
+                let resolution = Resolution {
+                    commit: true,
+                    who: "ann".into(),
+                    why: String::new(),
+                    at: 7,
+                };
+                log.resolve(id, resolution).await.unwrap();
+            }
+            _ => {
+                log.decide(id, commit()).await.unwrap();
+                log.end(id, number).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_moves_to_postgres_and_back() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (file, back) = (path("batches.redb"), path("back.redb"));
+    let log = DiskLog::open(Path::new(&file), |error| panic!("{error}")).unwrap();
+    fill(&log).await;
+    let before = held(&log).await;
+    let address = server.loopback(server.port);
+    let to = ["log", "move", "--from", &file, "--to", &address];
+    let missing = fails(&to);
+    assert!(missing.contains("another process has it open"), "{missing}");
+    drop(log);
+    assert!(fails(&to).contains("run `nsgate log prepare`"));
+    let said = works(&["log", "prepare", &address]);
+    assert!(said.contains("schema nsgate is installed"), "{said}");
+    let said = works(&to);
+    assert!(said.starts_with("moved 1010 batches"), "{said}");
+    let old = DiskLog::open(Path::new(&file), |_| {}).err().unwrap();
+    assert!(old.to_string().contains("it is missing"), "{old}");
+    let config = crate::house::config(&server.socket(), "nsgate");
+    let log = open(&config).await;
+    assert!(!log.is_new());
+    assert_eq!(before, held(&log).await);
+    let from = ["log", "move", "--from", &address, "--to", &back];
+    let used = fails(&from);
+    assert!(used.contains("gateway `test` uses it"), "{used}");
+    log.close().await.unwrap();
+    let other = path("other.redb");
+    drop(DiskLog::open(Path::new(&other), |_| {}).unwrap());
+    let full = fails(&["log", "move", "--from", &other, "--to", &address]);
+    assert!(full.contains("it has batches already"), "{full}");
+    let exists = fails(&["log", "move", "--from", &address, "--to", &other]);
+    assert!(exists.contains("it exists already"), "{exists}");
+    works(&from);
+    let log = DiskLog::open(Path::new(&back), |error| panic!("{error}")).unwrap();
+    assert!(!log.is_new());
+    assert_eq!(before, held(&log).await);
+    let gone = fails(&[
+        "log",
+        "move",
+        "--from",
+        &address,
+        "--to",
+        &path("again.redb"),
+    ]);
+    assert!(gone.contains("its batches were moved to"), "{gone}");
+}
+
+#[tokio::test]
+async fn check_online_looks_at_the_log() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml").display().to_string();
+    let check = |batch: &str| {
+        let yaml = format!(
+            "auth: {{ anonymous: true }}
+backends:
+  lake:
+    implementation: rest
+    properties: {{ uri: \"http://127.0.0.1:9\" }}
+mounts:
+  - {{ namespace: [lake], backend: lake }}
+batch: {{ {batch} }}
+"
+        );
+        std::fs::write(&file, yaml).unwrap();
+        let said = fails(&["check", "--online", "--config", &file]);
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("batch.log: "));
+        line.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let log = format!(
+        "log: \"{}\", log_password: {PASSWORD}",
+        server.loopback(server.port)
+    );
+    assert!(check(&log).contains("run `nsgate log prepare`"));
+    installed(&server, "nsgate").await;
+    let sound = check(&log);
+    assert!(sound.starts_with("works: no gateway uses it; "), "{sound}");
+    let wrong = check(&log.replace(PASSWORD, "other"));
+    assert!(wrong.contains("batch.log_password"), "{wrong}");
+    server.sql("UPDATE nsgate.log SET format = 9");
+    assert!(check(&log).contains("its format is 9"));
+    server.sql("UPDATE nsgate.log SET format = 1");
+    server.sql("ALTER SYSTEM SET full_page_writes = off");
+    server.sql("SELECT pg_reload_conf()");
+    let unsafe_server = check(&log);
+    assert!(
+        unsafe_server.contains("`full_page_writes`"),
+        "{unsafe_server}"
+    );
+}

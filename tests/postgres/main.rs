@@ -1,0 +1,24 @@
+//! The batch log in a real PostgreSQL: the same records as the log in a file, nothing acknowledged lost, and never two
+//! gateways that write.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests say what they expect; nobody links against them"
+)]
+
+mod commands;
+mod conformance;
+mod faults;
+mod house;
+mod ownership;
+#[path = "../support/postgres.rs"]
+mod postgres;
+#[path = "../support/random.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
+mod random;
+mod relay;
+#[path = "../support/test_ca.rs"]
+#[allow(dead_code, reason = "other suites use more of it")]
+mod test_ca;
+mod tls;

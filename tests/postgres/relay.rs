@@ -1,0 +1,138 @@
+//! A relay between gateway and server that can cut connections at a chosen moment, or swallow what passes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// A relay to a port on loopback.
+#[derive(Clone)]
+pub struct Relay {
+    pub port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of answers that are let through before the connection is cut instead; 0 for no cut.
+    cut_after: AtomicU64,
+    cuts: AtomicU64,
+    is_shut: AtomicBool,
+    /// The number of connections so far, and of those that are held up.
+    connections: AtomicU64,
+    frozen: AtomicU64,
+    changed: Notify,
+}
+
+impl Relay {
+    pub async fn to(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State::default());
+        let relay = Self {
+            port,
+            state: Arc::clone(&state),
+        };
+        tokio::spawn(async move {
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(near, server, Arc::clone(&state)));
+            }
+        });
+        relay
+    }
+
+    /// Cuts a connection at its answer number `answers` from now on: the server has done what it was asked, and nobody
+    /// is told.
+    pub fn cut_after(&self, answers: u64) {
+        self.state.cut_after.store(answers, Ordering::SeqCst);
+    }
+
+    /// The number of connections that were cut.
+    pub fn cuts(&self) -> u64 {
+        self.state.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Swallows everything, as a network does that loses all packets.
+    pub fn shut(&self) {
+        self.state.is_shut.store(true, Ordering::SeqCst);
+    }
+
+    /// Holds up what the present connections send; new ones work.
+    pub fn freeze(&self) {
+        let present = self.state.connections.load(Ordering::SeqCst);
+        self.state.frozen.store(present, Ordering::SeqCst);
+    }
+
+    /// Lets through what was held up, although its sender may be gone.
+    pub fn thaw(&self) {
+        self.state.frozen.store(0, Ordering::SeqCst);
+        self.state.changed.notify_waiters();
+    }
+
+    /// Lets everything through again, what was held back included.
+    pub fn open(&self) {
+        self.state.is_shut.store(false, Ordering::SeqCst);
+        self.state.changed.notify_waiters();
+    }
+}
+
+impl State {
+    async fn passable(&self, connection: u64) {
+        while self.is_shut.load(Ordering::SeqCst) || connection < self.frozen.load(Ordering::SeqCst)
+        {
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.changed.notified()).await;
+        }
+    }
+
+    /// True if this answer is the one to cut at.
+    fn cuts_here(&self) -> bool {
+        let left = self.cut_after.load(Ordering::SeqCst);
+        let cuts = left > 0 && self.cut_after.fetch_sub(1, Ordering::SeqCst) == 1;
+        if cuts {
+            self.cuts.fetch_add(1, Ordering::SeqCst);
+        }
+        cuts
+    }
+}
+
+async fn serve(near: TcpStream, server: u16, state: Arc<State>) {
+    let Ok(far) = TcpStream::connect(("127.0.0.1", server)).await else {
+        return;
+    };
+    let connection = state.connections.fetch_add(1, Ordering::SeqCst);
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
+    let (near_read, near_write) = near.into_split();
+    let (far_read, far_write) = far.into_split();
+    tokio::select! {
+        () = pass(near_read, far_write, &state, connection, false) => {}
+        () = pass(far_read, near_write, &state, connection, true) => {}
+    }
+}
+
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    state: &State,
+    connection: u64,
+    is_answer: bool,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let Ok(read @ 1..) = from.read(&mut buffer).await else {
+            return;
+        };
+        state.passable(connection).await;
+        if is_answer && state.cuts_here() {
+            return;
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}

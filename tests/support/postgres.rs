@@ -1,0 +1,215 @@
+//! A PostgreSQL server of the test's own: a new cluster in a folder of its own, on a Unix socket and on loopback.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The user that runs the server if the tests run as root, which the server refuses: `nobody`.
+const NOBODY: u32 = 65534;
+/// The password of the user `nsgate` on loopback.
+pub const PASSWORD: &str = "s3cret-of-the-log";
+
+/// A running server.
+pub struct Postgres {
+    folder: TempDir,
+    bin: PathBuf,
+    pub port: u16,
+}
+
+impl Postgres {
+    /// Creates a cluster and starts it. Returns `None` if `NSGATE_SKIP_REAL=1` and no server is installed.
+    pub fn start() -> Option<Self> {
+        let Some(bin) = bin() else {
+            if std::env::var_os("NSGATE_SKIP_REAL").is_some_and(|value| value == "1") {
+                eprintln!("skipped: no PostgreSQL is installed, and NSGATE_SKIP_REAL=1");
+                return None;
+            }
+            panic!(
+                "no PostgreSQL is installed (initdb is neither in PATH nor in /usr/lib/postgresql/*/bin). Install it (Debian: postgresql), or set NSGATE_SKIP_REAL=1 to leave these tests out"
+            );
+        };
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let home = folder.path().join("pg");
+        fs::create_dir(&home).unwrap();
+        if is_root(folder.path()) {
+            chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let password = home.join("password");
+        fs::write(&password, PASSWORD).unwrap();
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
+        let port = free_port();
+        let server = Self { folder, bin, port };
+        let data = server.data();
+        server.run(
+            "initdb",
+            &[
+                "-D",
+                &data,
+                "-U",
+                "nsgate",
+                "--no-sync",
+                "--locale=C",
+                "--auth-local=trust",
+                "--auth-host=scram-sha-256",
+                &format!("--pwfile={}", password.display()),
+            ],
+        );
+        let config = format!(
+            "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nshared_buffers = 16MB\n",
+            server.home().display()
+        );
+        let file = server.home().join("data/postgresql.auto.conf");
+        fs::write(file, config).unwrap();
+        server.up();
+        Some(server)
+    }
+
+    /// The address on the Unix socket, where no password is asked for.
+    pub fn socket(&self) -> String {
+        format!(
+            "postgres://nsgate@/postgres?host={}&port={}",
+            self.home().display(),
+            self.port
+        )
+    }
+
+    /// The address on loopback, or of a relay on `port`.
+    pub fn loopback(&self, port: u16) -> String {
+        format!("postgres://nsgate@127.0.0.1:{port}/postgres")
+    }
+
+    /// Lets the server speak TLS with this certificate and key, and accept nothing else on loopback.
+    pub fn require_tls(&self, certificate: &str, key: &str, client_ca: &str) {
+        let files = [
+            ("server.crt", certificate),
+            ("server.key", key),
+            ("ca.crt", client_ca),
+        ];
+        for (name, text) in files {
+            let file = self.home().join("data").join(name);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root(self.folder.path()) {
+                chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        let access = "local all all trust\nhostssl all all 127.0.0.1/32 cert\n";
+        fs::write(self.home().join("data/pg_hba.conf"), access).unwrap();
+        self.sql("ALTER SYSTEM SET ssl_ca_file = 'ca.crt'");
+        self.sql("ALTER SYSTEM SET ssl = on");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// Starts the server again.
+    pub fn up(&self) {
+        let log = self.home().join("server.log");
+        let log = log.display().to_string();
+        self.run(
+            "pg_ctl",
+            &["-D", &self.data(), "-w", "-t", "60", "-l", &log, "start"],
+        );
+    }
+
+    /// Ends the server as a power loss does.
+    pub fn crash(&self) {
+        self.run(
+            "pg_ctl",
+            &["-D", &self.data(), "-w", "-m", "immediate", "stop"],
+        );
+    }
+
+    /// Runs SQL, and returns what it prints.
+    pub fn sql(&self, sql: &str) -> String {
+        let (home, port) = (self.home(), self.port.to_string());
+        let home = home.display().to_string();
+        let output = self.run(
+            "psql",
+            &[
+                "-h",
+                &home,
+                "-p",
+                &port,
+                "-U",
+                "nsgate",
+                "-d",
+                "postgres",
+                "-XAtq",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-c",
+                sql,
+            ],
+        );
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("pg")
+    }
+
+    fn data(&self) -> String {
+        self.home().join("data").display().to_string()
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let output = self.command(program, arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let log = fs::read_to_string(self.home().join("server.log")).unwrap_or_default();
+        assert!(
+            output.status.success(),
+            "{program}: {said}\nthe server: {log}"
+        );
+        output
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command.args(arguments).current_dir(self.home());
+        if is_root(self.folder.path()) {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stop = ["-D", &self.data(), "-m", "immediate", "-w", "stop"];
+        let _ = self.command("pg_ctl", &stop).output();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// True if the tests run as root: what they create belongs to it.
+fn is_root(made: &Path) -> bool {
+    fs::metadata(made).unwrap().uid() == 0
+}
+
+/// Finds the programs of the newest server that is installed.
+fn bin() -> Option<PathBuf> {
+    let in_path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&in_path);
+    let mut packaged: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .collect();
+    packaged.sort();
+    let has = |folder: &PathBuf| {
+        ["initdb", "pg_ctl", "psql"]
+            .iter()
+            .all(|program| folder.join(program).is_file())
+    };
+    packaged.into_iter().rev().chain(in_path).find(has)
+}
