@@ -18,19 +18,19 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration |
-//! | [`admin`] | the pages for operators, on an address of their own |
-//! | [`server`] | listener, connections, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
+//! | [`app`] | builds everything from a [`config::Config`], binds, serves, reloads, drains; alone sees the whole configuration. `app.rs` is the life of the process, from the start to a second signal |
+//! | [`admin`] | the pages for operators, on an address of their own; also the words of `nsgate batches` about a batch |
+//! | [`server`] | listener, connections and their limits, timeouts, HTTP/1.1 and HTTP/2, TLS towards clients |
 //! | [`stack`] | the ordered list of layers, with a reason for each place |
 //! | [`layer`] | one middleware a file; layers do not import each other |
 //! | [`gateway`] | the innermost service: forwards, lists over catalogs, renames, commits batches, answers snapshots |
-//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure |
-//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted |
+//! | [`batch`] | atomic batches over catalogs that cannot prepare; `batch::step` is the protocol, pure. A log in a file that cannot be written ends the process (`batch/log/disk.rs`) |
+//! | [`backend`] | the connection to one catalog; reports exactly whether a catalog can have acted. `rest/dispatch.rs` alone decides what is sent again |
 //! | [`auth`] | tokens, issuers' keys, access rules |
 //! | [`route`] | the immutable table of mounts; pure |
 //! | [`telemetry`] | the log and the spans |
 //! | [`request`] | the record of one request, and the context that layers add to it |
-//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers |
+//! | `http1` | which HTTP/1.1 messages take the fast path; the cache of their headers. All else (`Expect`, chunks, upgrades) is hyper's, in `server/connection.rs` |
 //! | [`body`] | the one body type |
 //! | [`metrics`] | every counter, by name |
 //! | [`config`] | the validated configuration, and how it is read |

@@ -5,5 +5,5 @@ pub mod connection;
 pub mod listener;
 mod service;
 mod state;
-mod streams;
+mod stream_tasks;
 pub mod tls;

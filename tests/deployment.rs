@@ -268,6 +268,7 @@ fn the_configurations_that_are_shipped_pass_the_check() {
         ("kubernetes/base/gateway.yaml", None),
         ("kubernetes/overlays/example/gateway.yaml", None),
         ("helm/nsgate/values.yaml", Some(helm.to_string())),
+        ("package/deb/gateway.yaml", None),
     ] {
         let config = config.unwrap_or_else(|| text(name));
         let secret = secrets.path().to_str().unwrap();

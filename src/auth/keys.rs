@@ -5,7 +5,7 @@
 //! were verified with it are no longer accepted.
 
 mod clock;
-mod fetch;
+mod https_client;
 mod issuer;
 mod pace;
 mod set;

@@ -4,7 +4,7 @@ pub(in crate::backend) mod balance;
 pub(in crate::backend) mod breaker;
 pub(in crate::backend) mod endpoint;
 pub mod health;
-pub(in crate::backend) mod retry;
+pub(in crate::backend) mod retry_budget;
 
 use std::fmt;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ use crate::body::Body;
 use crate::config::Limits;
 use crate::error::BoxError;
 use crate::server::service::ConnectionService;
-use crate::server::streams::StreamExecutor;
+use crate::server::stream_tasks::StreamExecutor;
 use crate::util::wakers;
 use frames::Frames;
 use inspected::Inspector;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::streams::Streams;
+use super::stream_tasks::Streams;
 
 /// The state of one connection. The connection writes its activity here; the listener reads it and gives orders.
 #[derive(Debug)]

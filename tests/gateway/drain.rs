@@ -98,6 +98,33 @@ async fn draining_has_an_end() {
     assert!(asked.await.unwrap().is_err());
 }
 
+#[tokio::test]
+async fn a_second_signal_ends_the_drain() {
+    let mut world = Setup::two().start().await.seeded();
+    let gate = world.catalog("west").hold("count_table_rows");
+    let client = world.client().header("content-type", "application/json");
+    let asked = tokio::spawn(async move {
+        client
+            .send(http::Method::POST, COUNT, crate::client::full("{}"))
+            .await
+    });
+    gate.reached(1).await;
+    world.terminate();
+    until("the gateway drains", || {
+        world.log().contains("shutting down")
+    })
+    .await;
+    assert!(!asked.is_finished());
+    world.terminate();
+    world.ended().await;
+    assert!(asked.await.unwrap().is_err());
+    let log = world.log();
+    assert!(
+        log.contains("stopped at once, because of a second signal"),
+        "{log}"
+    );
+}
+
 /// The number of times that the gateway is stopped under load; `NSGATE_DRAIN_ROUNDS` sets another one.
 fn rounds() -> usize {
     let asked = std::env::var("NSGATE_DRAIN_ROUNDS");

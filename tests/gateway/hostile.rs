@@ -4,7 +4,7 @@ mod catalogs;
 mod chunks;
 mod downgrade;
 mod floods;
-mod frames;
+mod frame_bytes;
 mod framing;
 mod headers;
 mod lines;

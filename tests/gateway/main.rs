@@ -13,10 +13,10 @@ mod authorization;
 mod batches;
 mod batches_command;
 mod catalog;
+mod catalog_addresses;
 #[path = "../support/client.rs"]
 mod client;
 mod credentials;
-mod disclosure;
 mod drain;
 mod failures;
 mod harness;

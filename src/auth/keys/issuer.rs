@@ -7,7 +7,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
 
 use super::Clock;
-use super::fetch::FetchedDocument;
+use super::https_client::FetchedDocument;
 use super::pace::{self, RefreshPolicy};
 use super::set::{KeyMatch, KeySet};
 use super::source::Source;

@@ -8,7 +8,7 @@ use http::Uri;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
 
-use super::fetch::{Client, FetchedDocument, MAX_BODY};
+use super::https_client::{Client, FetchedDocument, MAX_BODY};
 use super::pace;
 use crate::config;
 use crate::error::BoxError;

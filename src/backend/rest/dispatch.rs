@@ -24,8 +24,8 @@ use super::attempt::{AnswerSource, AttemptOutcome, AttemptTerms, attempt};
 use super::headers;
 use crate::backend::Failure;
 use crate::backend::endpoints::endpoint::InFlightRequest;
-use crate::backend::endpoints::retry;
-use crate::backend::endpoints::retry::{AnswerVerdict, RetryBudget};
+use crate::backend::endpoints::retry_budget;
+use crate::backend::endpoints::retry_budget::{AnswerVerdict, RetryBudget};
 use crate::backend::endpoints::{Endpoints, Selection};
 use crate::backend::rest::injected::InjectedHeaders;
 use crate::backend::rest::spans::AttemptSpans;
@@ -207,7 +207,7 @@ impl<'a> Attempts<'a> {
         response: Response<AnswerSource>,
         now: Instant,
     ) -> AttemptResult {
-        let verdict = retry::judge(response.status());
+        let verdict = retry_budget::judge(response.status());
         flight.answered(verdict);
         let endpoints = &self.dispatcher.endpoints;
         if verdict == AnswerVerdict::Well {
@@ -286,7 +286,7 @@ impl<'a> Attempts<'a> {
         self.remember(so_far);
         if !self.dispatcher.endpoints.has_other(self.tried) {
             self.tried = 0;
-            self.wait = Some(retry::wait(self.tries));
+            self.wait = Some(retry_budget::wait(self.tries));
         }
         self.again = true;
         ControlFlow::Continue(())

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::frames::{
+use super::frame_bytes::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Said, block, frame, greeting, say,
 };
 use super::recorder::Recorder;
